@@ -1,0 +1,1 @@
+"""Plain functions on arrays and tables: effects, uncertainty, information."""

@@ -1,0 +1,94 @@
+"""The ``pcsuite`` command: parses, dispatches, prints. Each subcommand is a module in ``pcsuite.commands``.
+
+A command module has ``configure(parser)`` and ``execute(args) -> int``. Only the module of the chosen
+subcommand is imported, so that ``pcsuite --help`` stays instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pcsuite import __version__
+from pcsuite.errors import PcsuiteError, did_you_mean
+
+
+class Command(NamedTuple):
+    """A subcommand: its name, one line of help, and the module that implements it."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS: tuple[Command, ...] = ()
+
+EPILOG = ""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the top-level parser, which knows the commands by name only."""
+    width = max((len(command.name) for command in COMMANDS), default=0)
+    listing = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
+    parser = argparse.ArgumentParser(
+        prog="pcsuite",
+        description="Which parts of a prompt actually help, how surely, and at what cost.",
+        epilog=f"commands:\n{listing}\n\n{EPILOG}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="pcsuite [--version] [--debug] COMMAND …",
+    )
+    parser.add_argument("--version", action="version", version=f"pcsuite {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def run_command(name: str, arguments: Sequence[str]) -> int:
+    """Import the command's module, parse its arguments and execute it."""
+    command = next((candidate for candidate in COMMANDS if candidate.name == name), None)
+    if command is None:
+        hint = did_you_mean(name, (candidate.name for candidate in COMMANDS))
+        raise PcsuiteError(f"unknown command '{name}'", hint=hint)
+    module = importlib.import_module(command.module)
+    parser = argparse.ArgumentParser(
+        prog=f"pcsuite {name}",
+        description=command.summary,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+    module.configure(parser)
+    args = parser.parse_args(list(arguments))
+    return int(module.execute(args))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the console script; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser()
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    debug = args.debug or "--debug" in args.rest
+    try:
+        return run_command(args.command, args.rest)
+    except PcsuiteError as error:
+        if debug:
+            raise
+        print(f"pcsuite: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("pcsuite: interrupted; finished work is kept, the same command goes on from here", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One module per subcommand; ``pcsuite.cli`` imports only the one that is called."""

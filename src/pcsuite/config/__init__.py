@@ -1,0 +1,1 @@
+"""Frozen models of the YAML files, and their loading."""

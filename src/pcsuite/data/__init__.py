@@ -1,0 +1,1 @@
+"""Items: bundled samples, loading, sampling, export."""

@@ -1,0 +1,122 @@
+"""The interface between the suite and a model.
+
+To plug a model in, subclass :class:`ModelAdapter` and write ``generate``. Everything else is optional and
+has an honest default: no batching, no async, no tokenizer, no constraints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, TypedDict
+
+from pydantic import BaseModel, ConfigDict
+from typing_extensions import NotRequired
+
+from pcsuite.errors import ConstraintUnavailableError
+
+ConstraintKind = Literal["json_schema", "regex", "cfg"]
+
+
+class Usage(TypedDict):
+    """Tokens of one call."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Generation(TypedDict):
+    """What a call returns. ``finish_reason`` is the backend's own word (``stop``, ``length``, …)."""
+
+    text: str
+    finish_reason: str
+    latency_ms: float
+    usage: Usage
+    seed_honoured: NotRequired[bool]
+    constraint_backend: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How to decode: the regime's parameters and the task's completion limit."""
+
+    id: str
+    temperature: float
+    top_p: float
+    max_tokens: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain mapping for the log."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A hard constraint on the output, enforced while decoding.
+
+    ``value`` is canonical JSON for ``json_schema``, a pattern for ``regex`` and a Lark grammar for ``cfg``.
+    """
+
+    kind: ConstraintKind
+    value: str
+
+
+class NoOptions(BaseModel):
+    """Options of a provider that takes none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelAdapter(ABC):
+    """A model that can be asked for text.
+
+    ``Options`` validates the provider's own keys of a model entry; the adapter is built with them.
+    """
+
+    Options: ClassVar[type[BaseModel]] = NoOptions
+    native_constraints: ClassVar[frozenset[ConstraintKind]] = frozenset()
+    """Kinds of constraint the model's own server or engine enforces."""
+    max_concurrency: int | None = None
+    """How many calls may be in flight at once; ``None`` leaves it to the profile."""
+
+    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
+        self.model_id = model_id
+        self.options = options if options is not None else self.Options()
+
+    @abstractmethod
+    def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
+        """Answer one prompt."""
+
+    def generate_constrained(
+        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint
+    ) -> Generation:
+        """Answer one prompt under a constraint the engine itself enforces; set ``constraint_backend``."""
+        raise ConstraintUnavailableError(
+            f"model '{self.model_id}' cannot enforce a {constraint.kind} constraint while decoding"
+        )
+
+    async def agenerate(
+        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None = None
+    ) -> Generation:
+        """Answer one prompt without blocking the event loop; by default in a thread."""
+        if constraint is None:
+            return await asyncio.to_thread(self.generate, prompt, decoding, seed)
+        return await asyncio.to_thread(self.generate_constrained, prompt, decoding, seed, constraint)
+
+    def count_tokens(self, text: str) -> int | None:
+        """Tokens of ``text`` under the model's own tokenizer, or ``None`` where it cannot be asked."""
+        return None
+
+    def identity(self) -> Mapping[str, str]:
+        """What determines the model's answers (engine version, weights hash, endpoint); part of cache keys."""
+        return {}
+
+    async def aclose(self) -> None:
+        """Give back what the adapter holds (connections, processes)."""
+        self.close()
+
+    def close(self) -> None:
+        """Synchronous form of :meth:`aclose`."""

@@ -1,0 +1,130 @@
+"""Every error a user can meet.
+
+PcsuiteError
+├── ConfigError          a profile or a definition file is wrong
+├── DataError            items, exports or samples cannot be read
+├── PromptError          a condition cannot be rendered
+├── MissingExtraError    an optional dependency is not installed
+├── EngineError          a model call failed (``retryable`` says whether another try can help)
+│   └── ConstraintUnavailableError   no backend can enforce the constraint on this model
+├── LogError             the run log cannot be read or written
+│   └── RunLockedError   another process holds the run
+├── BudgetExceededError  the run reached its token or cost limit
+├── ErrorRateError       too many calls failed
+└── AnalysisError        a table or a statistic cannot be computed
+
+The command line prints ``str(error)`` and exits with ``exit_code``; only ``--debug`` shows a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class PcsuiteError(Exception):
+    """Base class: one line that says what is wrong, where, and the remedy."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message} ({hint})" if hint else message)
+
+
+class ConfigError(PcsuiteError):
+    """A profile or a definition file is wrong."""
+
+
+class DataError(PcsuiteError):
+    """Items, exports or samples cannot be read."""
+
+
+class PromptError(PcsuiteError):
+    """A condition cannot be rendered."""
+
+
+class MissingExtraError(PcsuiteError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        self.module = module
+        self.extra = extra
+        super().__init__(
+            f"{module} is not installed", hint=f"pip install 'prompt-control-suite[{extra}]'"
+        )
+
+
+class EngineError(PcsuiteError):
+    """A model call failed."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        retryable: bool = False,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retryable = retryable
+        self.status = status
+        self.retry_after = retry_after
+
+
+class ConstraintUnavailableError(EngineError):
+    """No backend can enforce the constraint on this model."""
+
+
+class LogError(PcsuiteError):
+    """The run log cannot be read or written."""
+
+
+class RunLockedError(LogError):
+    """Another process holds the run."""
+
+
+class BudgetExceededError(PcsuiteError):
+    """The run reached its token or cost limit."""
+
+    exit_code = 3
+
+
+class ErrorRateError(PcsuiteError):
+    """Too many calls failed."""
+
+    exit_code = 3
+
+
+class AnalysisError(PcsuiteError):
+    """A table or a statistic cannot be computed."""
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Return ``"did you mean 'x'?"`` for the closest choice, or the list of choices."""
+    known = sorted(set(choices))
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if not close:
+        folded = {choice.casefold(): choice for choice in known}
+        close = [folded[m] for m in difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)]
+    if close:
+        return f"did you mean '{close[0]}'?"
+    if not known:
+        return "none are defined"
+    shown = ", ".join(known[:12])
+    return f"choose from: {shown}" + (", …" if len(known) > 12 else "")
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional module, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        top = module.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != top:
+            raise
+        raise MissingExtraError(top, extra) from error

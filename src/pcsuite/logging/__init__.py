@@ -1,0 +1,1 @@
+"""The append-only run log: rows, writer, reader, resume index."""

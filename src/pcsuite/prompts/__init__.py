@@ -1,0 +1,1 @@
+"""Operators, conditions and templates: the only sources of prompt text."""

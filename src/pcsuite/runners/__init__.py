@@ -1,0 +1,1 @@
+"""The plan (grid) and the run."""
