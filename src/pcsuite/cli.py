@@ -83,7 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pcsuite: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("pcsuite: interrupted; finished work is kept, the same command goes on from here", file=sys.stderr)
+        print(
+            "pcsuite: interrupted; finished work is kept, the same command goes on from here", file=sys.stderr
+        )
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

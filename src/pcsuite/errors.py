@@ -53,9 +53,7 @@ class MissingExtraError(PcsuiteError):
     def __init__(self, module: str, extra: str) -> None:
         self.module = module
         self.extra = extra
-        super().__init__(
-            f"{module} is not installed", hint=f"pip install 'prompt-control-suite[{extra}]'"
-        )
+        super().__init__(f"{module} is not installed", hint=f"pip install 'prompt-control-suite[{extra}]'")
 
 
 class EngineError(PcsuiteError):

@@ -9,5 +9,9 @@ class Definition(BaseModel):
     """A frozen configuration model that refuses unknown keys."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=(), populate_by_name=True
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+        populate_by_name=True,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -74,3 +75,11 @@ class Evaluator(ABC):
     @abstractmethod
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer against the item's truth. Never raises on any answer text."""
+
+    @abstractmethod
+    def gold_answer(self, item: Item) -> str:
+        """The text of a perfect answer: what an exemplar shows. Scores 1.0 by :meth:`evaluate`."""
+
+    @abstractmethod
+    def wrong_answer(self, item: Item, rng: Random) -> str:
+        """The text of a well-formed answer that scores below 1.0, for simulation."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from random import Random
 from typing import Any, ClassVar, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
@@ -64,6 +65,21 @@ class Constraint:
     value: str
 
 
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a call is for. Real models ignore it; a simulated model answers from it."""
+
+    task_id: str
+    item_id: str
+    condition_id: str
+    operators: tuple[str, ...]
+    perturbation: str
+    gold: Callable[[], str]
+    """The text of a perfect answer."""
+    wrong: Callable[[Random], str]
+    """The text of a well-formed but wrong answer."""
+
+
 class NoOptions(BaseModel):
     """Options of a provider that takes none."""
 
@@ -99,7 +115,12 @@ class ModelAdapter(ABC):
         )
 
     async def agenerate(
-        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None = None
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None = None,
+        context: CallContext | None = None,
     ) -> Generation:
         """Answer one prompt without blocking the event loop; by default in a thread."""
         if constraint is None:
