@@ -132,7 +132,7 @@ class ModelAdapter(ABC):
         return None
 
     def identity(self) -> Mapping[str, str]:
-        """What determines the model's answers (engine version, weights hash, endpoint); part of cache keys."""
+        """What determines the model's answers (engine version, weights hash); part of cache keys."""
         return {}
 
     async def aclose(self) -> None:
