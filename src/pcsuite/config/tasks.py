@@ -17,7 +17,7 @@ class TaskSpec(Definition):
     title: str
     """Short human name, shown in reports."""
     kind: TaskKind
-    """``structured`` tasks answer with a JSON object, ``reasoning`` tasks with text ending in an answer line."""
+    """``structured``: answers are a JSON object; ``reasoning``: text ending in an answer line."""
     dataset: str
     """Name of the items file: ``<cache_dir>/datasets/<dataset>_<split>.jsonl``, or a bundled sample."""
     split: str = "test"
