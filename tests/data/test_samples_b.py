@@ -36,7 +36,8 @@ DATASETS = ["conll2003", "truthful_qa", "truthful_qa_mc", "fever"]
 
 
 def rows(stem: str) -> list[dict[str, Any]]:
-    text = files("pcsuite.data").joinpath("samples", f"{stem}.jsonl").read_text(encoding="utf-8")
+    source = files("pcsuite.data") / "samples" / f"{stem}.jsonl"
+    text = source.read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
