@@ -230,7 +230,9 @@ def _check_names(suite: Suite) -> None:
         for index, name in enumerate(names):
             if name not in choices:
                 place = [*keys, index] if keys[-1] not in ("seeds", "seeds_per_task") else [*keys, name]
-                problems.append(profile.problem(place, f"unknown {what} '{name}' ({did_you_mean(name, choices)})"))
+                problems.append(
+                    profile.problem(place, f"unknown {what} '{name}' ({did_you_mean(name, choices)})")
+                )
 
     check(selection.tasks, suite.tasks, "task", ["selection", "tasks"])
     check(selection.models, suite.models, "model", ["selection", "models"])

@@ -56,7 +56,9 @@ class ReproSection(Definition):
     """Seed of item sampling and of every derived stream."""
     deterministic_hash_seed: str = "pcsuite-v1"
     """Salt of the hashes that order items."""
-    seeds: dict[str, SeedList] = Field(default_factory=lambda: {"d0_greedy": (0,), "d1_sampled": tuple(range(1, 11))})
+    seeds: dict[str, SeedList] = Field(
+        default_factory=lambda: {"d0_greedy": (0,), "d1_sampled": tuple(range(1, 11))}
+    )
     """Seeds of each decoding regime; ``1..10`` is a range."""
     seeds_per_task: dict[str, int] = Field(default_factory=lambda: {"default": 3})
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
