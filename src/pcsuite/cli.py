@@ -25,7 +25,9 @@ class Command(NamedTuple):
     module: str
 
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (
+    Command("models", "list the models, pull their files, check that they answer", "pcsuite.commands.models"),
+)
 
 EPILOG = ""
 
