@@ -25,7 +25,12 @@ class Command(NamedTuple):
     module: str
 
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
+    ),
+    Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
+)
 
 EPILOG = ""
 
