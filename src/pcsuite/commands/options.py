@@ -14,7 +14,11 @@ from pcsuite.errors import ConfigError
 def add_profile_arguments(parser: argparse.ArgumentParser, *, selection: bool = True) -> None:
     """``--config`` and the flags that narrow or override a profile."""
     parser.add_argument(
-        "--config", "-c", default="quickstart", metavar="PROFILE", help="profile file or bundled name (default: quickstart)"
+        "--config",
+        "-c",
+        default="quickstart",
+        metavar="PROFILE",
+        help="profile file or bundled name (default: quickstart)",
     )
     parser.add_argument("--name", help="name of the run, instead of the profile's")
     parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
@@ -25,7 +29,11 @@ def add_profile_arguments(parser: argparse.ArgumentParser, *, selection: bool = 
         parser.add_argument("--regimes", metavar="A,B", help="only these decoding regimes")
         parser.add_argument("--limit", type=int, metavar="N", help="at most N items a task")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="override any profile key, e.g. limits.max_cost_usd=5"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override any profile key, e.g. limits.max_cost_usd=5",
     )
 
 
@@ -38,7 +46,9 @@ def suite_from(args: argparse.Namespace) -> Suite:
     lists = {"tasks": "tasks", "models": "models", "conditions": "conditions", "regimes": "decoding_regimes"}
     for flag, key in lists.items():
         if getattr(args, flag, None):
-            overrides[f"selection.{key}"] = [part.strip() for part in getattr(args, flag).split(",") if part.strip()]
+            overrides[f"selection.{key}"] = [
+                part.strip() for part in getattr(args, flag).split(",") if part.strip()
+            ]
     if getattr(args, "limit", None) is not None:
         overrides["limits.max_items_per_task"] = args.limit
         overrides["limits.per_task_max_items"] = {}

@@ -161,7 +161,14 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     )
     digests = {item.item_id: digest([item.input_text, item.truth])[:16] for item in items}
     return TaskPlan(
-        task_id, spec, items, loaded.source, prompting, evaluator, spec.length_band or BANDS[spec.kind], digests
+        task_id,
+        spec,
+        items,
+        loaded.source,
+        prompting,
+        evaluator,
+        spec.length_band or BANDS[spec.kind],
+        digests,
     )
 
 
@@ -217,7 +224,9 @@ def _cell(
     bundle = condition.bundle(task.prompting.context(""))
     assert bundle is not None, "cells are made of applicable conditions only"
     defining: dict[str, Any] = {
-        "task": task.spec.model_dump(mode="json", exclude={"evaluator", "evaluator_options", "primary_metric"}),
+        "task": task.spec.model_dump(
+            mode="json", exclude={"evaluator", "evaluator_options", "primary_metric"}
+        ),
         "schema": task.prompting.schema,
         "grammar": task.prompting.grammar,
         "exemplars": [[entry.input_text, entry.output_text] for entry in task.prompting.exemplars],
