@@ -38,6 +38,10 @@ class Generation(TypedDict):
     usage: Usage
     seed_honoured: NotRequired[bool]
     constraint_backend: NotRequired[str]
+    usage_reported: NotRequired[bool]
+    """False where the server counted no tokens: ``usage`` is then 0 and not a measurement."""
+    cache_hit: NotRequired[bool]
+    """True for a stored answer: ``usage`` is what it cost when it was generated, nothing is billed now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class ModelAdapter(ABC):
     """
 
     Options: ClassVar[type[BaseModel]] = NoOptions
-    native_constraints: ClassVar[frozenset[ConstraintKind]] = frozenset()
+    native_constraints: frozenset[ConstraintKind] = frozenset()
     """Kinds of constraint the model's own server or engine enforces."""
     max_concurrency: int | None = None
     """How many calls may be in flight at once; ``None`` leaves it to the profile."""
