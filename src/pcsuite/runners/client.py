@@ -54,7 +54,7 @@ class ModelClient:
         self._limiter = AdaptiveLimiter(self.concurrency)
         self._gate = gate
         self._budget = budget
-        self._cache = cache
+        self._cache = cache if adapter.cacheable else None
         self._policy = policy
         self._rng = Random(model_id)
 
