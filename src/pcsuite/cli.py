@@ -27,6 +27,7 @@ class Command(NamedTuple):
 
 COMMANDS: tuple[Command, ...] = (
     Command("models", "list the models, pull their files, check that they answer", "pcsuite.commands.models"),
+    Command("cache", "show or clear the response cache", "pcsuite.commands.cache"),
 )
 
 EPILOG = ""
