@@ -203,7 +203,6 @@ class ResponseCache:
 
     def _prepare(self) -> None:
         database = self._database
-        database.execute("PRAGMA auto_vacuum = INCREMENTAL")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         database.executescript(_SCHEMA)
