@@ -115,10 +115,9 @@ def _real_keys(location: Sequence[str | int], data: Any) -> list[str | int]:
     keys: list[str | int] = []
     node = data
     for index, part in enumerate(location):
-        if isinstance(node, dict) and part in node:
-            keys.append(part)
-            node = node[part]
-        elif isinstance(node, (list, tuple)) and isinstance(part, int) and part < len(node):
+        in_mapping = isinstance(node, dict) and part in node
+        in_list = isinstance(node, (list, tuple)) and isinstance(part, int) and part < len(node)
+        if in_mapping or in_list:
             keys.append(part)
             node = node[part]
         elif index == len(location) - 1 and isinstance(part, str) and "[" not in part:
