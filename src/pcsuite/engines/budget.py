@@ -73,10 +73,13 @@ class Budget:
         self._reserved_cost_usd += wanted.cost_usd
         return wanted
 
-    def settle(self, reservation: Reservation, generation: Generation) -> None:
-        """Replace a reservation by what the call used: nothing for an answer from the cache, the whole
-        reservation where the server reports no usage."""
-        if generation.get("cache_hit", False):
+    def settle(self, reservation: Reservation, generation: Generation | None) -> None:
+        """Replace a reservation by what the call used.
+
+        That is nothing where there is no answer or it came from the cache, and the whole reservation where
+        the server reports no usage. After an error :meth:`settle_failure` knows better.
+        """
+        if generation is None or generation.get("cache_hit", False):
             self._release(reservation, 0, 0.0)
         elif not generation.get("usage_reported", True):
             self._release(reservation, reservation.tokens, reservation.cost_usd)

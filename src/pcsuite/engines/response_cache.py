@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from pcsuite.engines.adapters.base import Constraint, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import Constraint, Decoding, Generation
 from pcsuite.errors import EngineError
 
 FILE_NAME = "responses.sqlite"
@@ -32,7 +32,7 @@ KEEP_SHARE = 0.9
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS responses (
-    key BLOB PRIMARY KEY, value BLOB NOT NULL, bytes INTEGER NOT NULL, used REAL NOT NULL
+    key TEXT PRIMARY KEY, value BLOB NOT NULL, bytes INTEGER NOT NULL, used REAL NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS responses_by_use ON responses (used);
 CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -63,29 +63,27 @@ class CacheStats:
         return {**asdict(self), "hit_rate": self.hit_rate}
 
 
-def identity_digest(adapter: ModelAdapter) -> bytes:
-    """Hash of the model's id and of what determines its answers; compute once per adapter."""
-    identity = {"model_id": adapter.model_id, "identity": dict(adapter.identity())}
-    return sha256(json.dumps(identity, sort_keys=True).encode()).digest()
-
-
 def response_key(
-    identity: bytes, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None
-) -> bytes:
-    """The content address of an answer."""
+    identity: Mapping[str, str],
+    model_id: str,
+    prompt: str,
+    decoding: Decoding,
+    seed: int,
+    constraint: Constraint | None = None,
+) -> str:
+    """The content address (sha256, hex) of an answer; ``identity`` is the adapter's."""
     # The regime's name is not part of the key: the same numbers give the same text under any name.
-    settings: Mapping[str, Any] = {
+    content: Mapping[str, Any] = {
+        "identity": dict(identity),
+        "model_id": model_id,
+        "prompt": prompt,
         "temperature": float(decoding.temperature),
         "top_p": float(decoding.top_p),
         "max_tokens": decoding.max_tokens,
         "seed": seed,
         "constraint": None if constraint is None else [constraint.kind, constraint.value],
     }
-    digest = sha256(identity)
-    digest.update(json.dumps(settings, sort_keys=True).encode())
-    digest.update(b"\x00")
-    digest.update(prompt.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class ResponseCache:
@@ -102,8 +100,8 @@ class ResponseCache:
         self.max_bytes = max_bytes
         self._clock = clock
         self._lock = threading.RLock()
-        self._pending: dict[bytes, bytes] = {}
-        self._touched: dict[bytes, float] = {}
+        self._pending: dict[str, bytes] = {}
+        self._touched: dict[str, float] = {}
         self._counts = {"hits": 0, "misses": 0, "puts": 0}
         with self._translated():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +112,7 @@ class ResponseCache:
                 self._database.close()
                 raise
 
-    def get(self, key: bytes) -> Generation | None:
+    def get(self, key: str) -> Generation | None:
         """The stored answer, marked as a hit, or ``None``."""
         with self._lock, self._translated():
             value = self._pending.get(key)
@@ -132,7 +130,7 @@ class ResponseCache:
         generation["cache_hit"] = True
         return generation
 
-    def put(self, key: bytes, generation: Generation) -> None:
+    def put(self, key: str, generation: Generation) -> None:
         """Keep an answer; the first one stored under a key stays."""
         stored = {name: value for name, value in generation.items() if name != "cache_hit"}
         with self._lock, self._translated():
@@ -237,7 +235,7 @@ class ResponseCache:
         if total <= self.max_bytes:
             return
         goal = self.max_bytes * KEEP_SHARE
-        victims: list[tuple[bytes]] = []
+        victims: list[tuple[str]] = []
         freed = 0
         for key, size in self._database.execute("SELECT key, bytes FROM responses ORDER BY used"):
             if total - freed <= goal:
