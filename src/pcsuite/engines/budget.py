@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from pcsuite.engines.adapters.base import Generation
-from pcsuite.errors import BudgetExceededError
+from pcsuite.errors import BudgetExceededError, EngineError
 
 TEMPLATE_ALLOWANCE = 128
 """Tokens left for what a chat template adds to the prompt."""
@@ -76,31 +76,45 @@ class Budget:
     def settle(self, reservation: Reservation, generation: Generation | None) -> None:
         """Replace a reservation by what the call used.
 
-        ``None`` (the call failed, or came from the cache) uses nothing. A server that reports no usage is
-        charged the whole reservation.
+        That is nothing where there is no answer or it came from the cache, and the whole reservation where
+        the server reports no usage. After an error :meth:`settle_failure` knows better.
         """
+        if generation is None or generation.get("cache_hit", False):
+            self._release(reservation, 0, 0.0)
+        elif not generation.get("usage_reported", True):
+            self._release(reservation, reservation.tokens, reservation.cost_usd)
+        else:
+            usage = generation["usage"]
+            cost = (
+                usage["prompt_tokens"] * reservation.price_in
+                + usage["completion_tokens"] * reservation.price_out
+            ) / 1e6
+            self._release(reservation, usage["total_tokens"], cost)
+
+    def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
+        """Replace a reservation after a failed attempt (reserve once per attempt).
+
+        An HTTP error status says that nothing was generated. After a time-out, a lost connection or an
+        unreadable answer nobody knows, so the whole reservation counts as spent.
+        """
+        status = getattr(error, "status", None)
+        if isinstance(error, EngineError) and (not error.retryable or (status is not None and status >= 300)):
+            self._release(reservation, 0, 0.0)
+        else:
+            self._release(reservation, reservation.tokens, reservation.cost_usd)
+
+    def _release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
         self._outstanding -= 1
         self._reserved_tokens -= reservation.tokens
-        self._reserved_cost_usd = (
-            self._reserved_cost_usd - reservation.cost_usd if self._outstanding else 0.0
-        )  # no rounding residue when nothing is reserved
-        if generation is not None and not generation.get("cache_hit", False):
-            self._charge(reservation, generation)
+        self._reserved_cost_usd -= reservation.cost_usd
+        if self._outstanding == 0:
+            self._reserved_cost_usd = 0.0  # no rounding residue when nothing is reserved
+        self.spent_tokens += tokens
+        self.spent_cost_usd += cost_usd
         waiting, self._waiting = self._waiting, deque()
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
-
-    def _charge(self, reservation: Reservation, generation: Generation) -> None:
-        if not generation.get("usage_reported", True):
-            self.spent_tokens += reservation.tokens
-            self.spent_cost_usd += reservation.cost_usd
-            return
-        usage = generation["usage"]
-        self.spent_tokens += usage["total_tokens"]
-        self.spent_cost_usd += (
-            usage["prompt_tokens"] * reservation.price_in + usage["completion_tokens"] * reservation.price_out
-        ) / 1e6
 
     def charge_earlier(self, tokens: int, cost_usd: float) -> None:
         """Count what an interrupted run has spent before."""
@@ -108,12 +122,10 @@ class Budget:
         self.spent_cost_usd += cost_usd
 
     def _fits(self, wanted: Reservation, reserved_tokens: int, reserved_cost_usd: float) -> bool:
-        if self.max_tokens is not None:
-            if self.spent_tokens + reserved_tokens + wanted.tokens > self.max_tokens:
-                return False
-        if self.max_cost_usd is None:
-            return True
-        return self.spent_cost_usd + reserved_cost_usd + wanted.cost_usd <= self.max_cost_usd
+        tokens = self.spent_tokens + reserved_tokens + wanted.tokens
+        cost_usd = self.spent_cost_usd + reserved_cost_usd + wanted.cost_usd
+        within_tokens = self.max_tokens is None or tokens <= self.max_tokens
+        return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
 
     def _exceeded(self, wanted: Reservation) -> BudgetExceededError:
         over_tokens = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
