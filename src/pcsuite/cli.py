@@ -26,16 +26,22 @@ class Command(NamedTuple):
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("plan", "show the grid: cells, calls, tokens, cost, what is not applicable", "pcsuite.commands.plan"),
+    Command(
+        "plan", "show the grid: cells, calls, tokens, cost, what is not applicable", "pcsuite.commands.plan"
+    ),
     Command("run", "run a profile, or go on with it", "pcsuite.commands.run"),
     Command("run-task", "run one task of a profile", "pcsuite.commands.run_task"),
     Command("report", "write tables, figures and the HTML report of a run", "pcsuite.commands.report"),
     Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
-    Command("prompt", "show the exact prompt of a condition, or what two differ in", "pcsuite.commands.prompt"),
+    Command(
+        "prompt", "show the exact prompt of a condition, or what two differ in", "pcsuite.commands.prompt"
+    ),
     Command("config", "check a profile, emit JSON schemas for editors", "pcsuite.commands.config"),
     Command("models", "list the models, pull their files, check that they answer", "pcsuite.commands.models"),
     Command("cache", "show or clear the response cache", "pcsuite.commands.cache"),
-    Command("export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"),
+    Command(
+        "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
+    ),
     Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
 )
 

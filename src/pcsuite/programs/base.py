@@ -33,7 +33,9 @@ class Call(Protocol):
     that no two calls of any two replicates share a stream. Step ``""`` uses the row's seed as it is.
     """
 
-    async def __call__(self, prompt: str, *, step: str = "", constraint: Constraint | None = None) -> Reply: ...
+    async def __call__(
+        self, prompt: str, *, step: str = "", constraint: Constraint | None = None
+    ) -> Reply: ...
 
 
 @dataclass(frozen=True, slots=True)

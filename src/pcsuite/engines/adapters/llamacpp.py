@@ -77,7 +77,8 @@ class LlamaCppAdapter(ModelAdapter):
     """A GGUF model run by llama.cpp in worker processes of this computer."""
 
     Options: ClassVar[type[BaseModel]] = LlamaCppOptions
-    native_constraints: ClassVar[frozenset[ConstraintKind]] = frozenset({"json_schema", "regex", "cfg"})
+    native_constraints: frozenset[ConstraintKind] = frozenset({"json_schema", "regex", "cfg"})
+    exclusive: ClassVar[bool] = True
     options: LlamaCppOptions
 
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
