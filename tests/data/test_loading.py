@@ -96,7 +96,7 @@ def test_any_text_is_an_object_or_a_data_error(text):
     if isinstance(expected, dict):
         assert parse_object(text, "x line 1").values == expected
     else:
-        with pytest.raises(DataError, match="^x line 1: "):
+        with pytest.raises(DataError, match=r"^x line 1: "):
             parse_object(text, "x line 1")
 
 
