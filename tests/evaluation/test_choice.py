@@ -28,7 +28,11 @@ def test_letters_and_exact_texts(text: str, letter: str | None) -> None:
 
 
 def test_json_choice_and_word_limit() -> None:
-    schema = {"type": "object", "properties": {"choice": {}, "justification": {}}, "required": ["choice", "justification"]}
+    schema = {
+        "type": "object",
+        "properties": {"choice": {}, "justification": {}},
+        "required": ["choice", "justification"],
+    }
     evaluator = ChoiceEvaluator(ChoiceOptions(word_limits={"justification": 25}), schema)
     long = " ".join(["word"] * 26)
     evaluation = evaluator.evaluate(ITEM, Answer(json.dumps({"choice": "B", "justification": long})))
@@ -36,7 +40,11 @@ def test_json_choice_and_word_limit() -> None:
     assert evaluation.metrics["justification_words"] == 26
     assert evaluation.metrics["word_limit_violated"] is True
     half = evaluator.evaluate(ITEM, Answer('{"choice": "the bank"}'))
-    assert (half.parsed.answer, half.metrics["field_completeness"], half.parsed.schema_valid) == ("B", 0.5, False)
+    assert (half.parsed.answer, half.metrics["field_completeness"], half.parsed.schema_valid) == (
+        "B",
+        0.5,
+        False,
+    )
     assert json.loads(evaluator.gold_answer(ITEM)) == {
         "choice": "B",
         "justification": "the bank fits the question best.",
