@@ -104,7 +104,7 @@ def test_the_refusal_says_what_and_how_to_go_on():
         await budget.reserve(500, 501, **prices)
 
     with pytest.raises(
-        BudgetExceededError, match="0 of 1000 tokens .*max_tokens_overall.* 1001 tokens.*raise"
+        BudgetExceededError, match=r"0 of 1000 tokens .*max_tokens_overall.* 1001 tokens.*raise"
     ):
         asyncio.run(main(Budget(max_tokens=1000)))
     with pytest.raises(BudgetExceededError, match=r"max_cost_usd"):
