@@ -38,8 +38,8 @@ def score(label: str, evidence: Any, item: Item = CLAIM, **kwargs: Any) -> dict[
 
 @pytest.mark.parametrize(
     ("text", "label"),
-    [("not enough info", "NOT_ENOUGH_INFO"), ("NOT_ENOUGH_INFO", "NOT_ENOUGH_INFO"), (" Supports. ", "SUPPORTS"),
-     ("REFUTES", "REFUTES"), ("maybe", None), (None, None), (1, None)],
+    [("not enough info", "NOT_ENOUGH_INFO"), ("NOT_ENOUGH_INFO", "NOT_ENOUGH_INFO"),
+     (" Supports. ", "SUPPORTS"), ("REFUTES", "REFUTES"), ("maybe", None), (None, None), (1, None)],
 )  # fmt: skip
 def test_labels(text: object, label: str | None) -> None:
     assert canonical_label(text) == label

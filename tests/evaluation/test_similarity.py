@@ -26,7 +26,7 @@ def test_worked_examples() -> None:
     assert rouge_l("Dogs!", "dogs") == 1.0
     assert rouge_l("x", "y") == 0.0
     assert bleu("the cat sat on the mat", "the cat sat on the mat") == pytest.approx(100.0)
-    # Precisions 3/3, 2/2, 1/1 and none of order 4, which leaves 0 without effective order; brevity irrelevant.
+    # Precisions 3/3, 2/2, 1/1 and none of order 4, which leaves 0 without effective order.
     assert bleu("the cat sat", "the cat sat") == 0.0
 
 
