@@ -25,7 +25,9 @@ class Command(NamedTuple):
     module: str
 
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (
+    Command("report", "write tables, figures and a page from a run's log", "pcsuite.commands.report"),
+)
 
 EPILOG = ""
 
