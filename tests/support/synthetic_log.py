@@ -53,7 +53,9 @@ def make_row(**given: Any) -> RunRow:
     get = given.get
     task, item, model = get("task", "agnews_json"), get("item", "i1"), get("model", "m1")
     condition, decoding, seed = get("condition", "C0"), get("decoding", "d0_greedy"), get("seed", 0)
-    perturbation = PerturbationRef(get("perturbation", "none"), get("perturbation_id", get("perturbation", "none")))
+    perturbation = PerturbationRef(
+        get("perturbation", "none"), get("perturbation_id", get("perturbation", "none"))
+    )
     kind, errors = get("kind", "main"), list(get("errors", ()))
     temperature, top_p = REGIMES.get(decoding, (0.7, 0.95))
     prompt_tokens, completion = get("prompt_tokens", 100), get("completion_tokens", 20)
@@ -69,7 +71,10 @@ def make_row(**given: Any) -> RunRow:
     parsed = ParsedRecord(
         get("json_valid", True), get("schema_valid", True), "strict", get("answer"), get("fields", {}), []
     )
-    metrics: dict[str, Any] = {"task_score": get("score", 1.0), "truncated": generation.finish_reason == "length"}
+    metrics: dict[str, Any] = {
+        "task_score": get("score", 1.0),
+        "truncated": generation.finish_reason == "length",
+    }
     metrics |= get("metrics", {})
     return RunRow(
         run_id=sha(task, item, model, condition, decoding, seed, perturbation, kind),
@@ -102,7 +107,7 @@ def write_log(path: Path, rows: Iterable[RunRow], prompts: bool = False) -> Path
         for row in rows:
             stream.write(encode_row(row))
             if store is not None:
-                text = f"Classify the item {row.task.item_id} under {row.condition.id}: {row.condition.operators}"
+                text = f"Classify {row.task.item_id} under {row.condition.id}: {row.condition.operators}"
                 store.add(row.prompt.prompt_hash, text)
     if store is not None:
         store.close()
@@ -179,7 +184,11 @@ def _design_row(
         extra["unanswerable"] = int(sha(item), 16) % 5 == 0
         extra["abstained"] = rng.random() < (0.6 if extra["unanswerable"] else 0.1)
     extra["confidence"] = round(0.4 + 0.6 * rng.random(), 2)
-    text = f'{{"label": "{answer}", "confidence": {extra["confidence"]}}}' if valid else f"I think it is {answer}."
+    text = (
+        f'{{"label": "{answer}", "confidence": {extra["confidence"]}}}'
+        if valid
+        else f"I think it is {answer}."
+    )
     return make_row(
         task=task, item=item, model=model, family=family, size=size, provider=design.provider,
         condition=condition, decoding=decoding, seed=seed, perturbation=perturbation, text=text,

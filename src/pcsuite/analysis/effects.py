@@ -33,9 +33,9 @@ METRICS: tuple[str, ...] = (
 """Metrics that are compared, where the rows have them."""
 LOWER_IS_BETTER = frozenset({"truncated", "unsupported_rate", "abstain_misuse", "total_tokens"})
 COLUMNS: tuple[str, ...] = (
-    "task", "model", "decoding", "condition", "baseline", "metric", "measure", "n_items", "control", "treated",
-    "delta", "delta_low", "delta_high", "interval_method", "p_value", "p_method", "p_bh", "p_holm", "stars",
-    "cohens_d", "cohens_d_low", "cohens_d_high", "odds_ratio", "odds_ratio_low", "odds_ratio_high",
+    "task", "model", "decoding", "condition", "baseline", "metric", "measure", "n_items", "control",
+    "treated", "delta", "delta_low", "delta_high", "interval_method", "p_value", "p_method", "p_bh", "p_holm",
+    "stars", "cohens_d", "cohens_d_low", "cohens_d_high", "odds_ratio", "odds_ratio_low", "odds_ratio_high",
     "risk_reduction", "risk_reduction_low", "risk_reduction_high", "number_needed",
 )  # fmt: skip
 

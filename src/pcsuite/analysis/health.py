@@ -66,8 +66,8 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
     health.errors = [
         (message, count)
         for message, count in tables.query(
-            "SELECT left(errors, 300) AS message, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors > 0"
-            " GROUP BY message ORDER BY n DESC, message LIMIT ?",
+            "SELECT left(errors, 300) AS message, count(*) AS n FROM runs"
+            " WHERE kind = 'main' AND n_errors > 0 GROUP BY message ORDER BY n DESC, message LIMIT ?",
             [_MOST_MESSAGES],
         )
     ]
@@ -76,12 +76,11 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
     health.splits = {
         task: list(splits)
         for task, splits in tables.query(
-            "SELECT task_id, list(DISTINCT split ORDER BY split) FROM runs WHERE kind = 'main' GROUP BY task_id"
+            "SELECT task_id, list(DISTINCT split ORDER BY split) FROM runs"
+            " WHERE kind = 'main' GROUP BY task_id"
         )
     }
-    health.simulated_models = [
-        name for name, model in scores.models.items() if model.provider == "simulated"
-    ]
+    health.simulated_models = [name for name, model in scores.models.items() if model.provider == "simulated"]
     health.gaps = _gaps(scores)
     return health
 
@@ -95,9 +94,9 @@ def _counts(tables: RunTables, column: str) -> dict[str, int]:
 
 
 def _gaps(scores: ItemScores) -> list[tuple[str, str, list[str]]]:
-    every = {key.condition for key in scores.keys()}
+    every = {key.condition for key in scores.cell_keys()}
     present: dict[tuple[str, str], set[str]] = {}
-    for key in scores.keys():
+    for key in scores.cell_keys():
         present.setdefault((key.task, key.model), set()).add(key.condition)
     return [
         (task, model, sorted(every - conditions, key=natural_key))

@@ -95,7 +95,7 @@ class ItemScores:
     item_names: dict[str, list[str]] = field(default_factory=dict)
     """Item ids of each task, by code."""
 
-    def keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
+    def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
         """Cell keys in natural order; of clean prompts only, unless told otherwise."""
         for key in self.cells:
             if perturbation is None or key.perturbation == perturbation:
@@ -109,7 +109,7 @@ class ItemScores:
     def groups(self, perturbation: str = CLEAN) -> dict[tuple[str, str, str], list[CellKey]]:
         """Cells of each (task, model, decoding), conditions in natural order."""
         grouped: dict[tuple[str, str, str], list[CellKey]] = {}
-        for key in self.keys(perturbation=perturbation):
+        for key in self.cell_keys(perturbation=perturbation):
             grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
         return grouped
 
@@ -137,7 +137,9 @@ class ItemScores:
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     """Sorts ``C2`` before ``C10``."""
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part)
+    return tuple(
+        (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part
+    )
 
 
 def item_scores(tables: RunTables) -> ItemScores:
@@ -189,7 +191,8 @@ def _pooled_tasks(tables: RunTables) -> frozenset[str]:
     """Tasks whose every scored row has ``tp``, ``fp`` and ``fn``."""
     conditions = " AND ".join(f"{sql_name(METRIC_PREFIX + name)} IS NOT NULL" for name in _COUNTS)
     rows = tables.query(
-        f"SELECT task_id FROM runs WHERE kind = 'main' AND n_errors = 0 GROUP BY task_id HAVING bool_and({conditions})"
+        "SELECT task_id FROM runs WHERE kind = 'main' AND n_errors = 0"
+        f" GROUP BY task_id HAVING bool_and({conditions})"
     )
     return frozenset(task for (task,) in rows)
 
@@ -201,7 +204,9 @@ def _last_words(tables: RunTables, name: str, column: str) -> dict[str, Any]:
 
 def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:
     key = "task_id, model_id, decoding_id, perturbation_type, condition_id"
-    keys = tables.query(f"SELECT {key}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {key}")
+    keys = tables.query(
+        f"SELECT {key}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {key}"
+    )
     selected = ", ".join(sql_name(name) for name in metrics)
     fetched = tables.columns(
         f"SELECT dense_rank() OVER (ORDER BY {key}) AS cell, dense_rank() OVER (PARTITION BY task_id"

@@ -174,7 +174,9 @@ class LogParts:
         if self.log.stat().st_size < state.consumed:
             return False
         head = self._digest(0, min(state.consumed, _PROBE))
-        return head == state.head and self._digest(max(0, state.consumed - _PROBE), state.consumed) == state.tail
+        return (
+            head == state.head and self._digest(max(0, state.consumed - _PROBE), state.consumed) == state.tail
+        )
 
     def _digest(self, start: int, end: int) -> str:
         with self.log.open("rb") as stream:

@@ -36,7 +36,7 @@ def summary_by_condition(tables: RunTables, scores: ItemScores) -> Table:
     pessimistic = _errors_as_wrong(tables, scores)
     latency = _median_latency(tables)
     records = []
-    for key in scores.keys(perturbation=None):
+    for key in scores.cell_keys(perturbation=None):
         cell = scores.cells[key]
         record = _identity(scores, key) | _score_columns(scores, cell)
         record["score_if_errors_were_wrong"] = pessimistic.get(key)
@@ -101,8 +101,8 @@ def _seed_variances(tables: RunTables) -> dict[CellKey, float | None]:
         return {}
     rows = tables.query(
         "SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, var_samp(level) FROM ("
-        f" SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, seed, avg({score}) AS level"
-        " FROM runs WHERE kind = 'main' AND n_errors = 0 GROUP BY ALL) GROUP BY ALL"
+        " SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, seed,"
+        f" avg({score}) AS level FROM runs WHERE kind = 'main' AND n_errors = 0 GROUP BY ALL) GROUP BY ALL"
     )
     return {CellKey(*names): number(value) for *names, value in rows}
 
@@ -124,7 +124,8 @@ def _errors_as_wrong(tables: RunTables, scores: ItemScores) -> dict[CellKey, flo
 def _median_latency(tables: RunTables) -> dict[CellKey, float | None]:
     """Median of calls that were really made: an answer from the cache has no latency of its own."""
     rows = tables.query(
-        "SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, approx_quantile(latency_ms, 0.5)"
-        " FROM runs WHERE kind = 'main' AND n_errors = 0 AND NOT coalesce(cache_hit, false) GROUP BY ALL"
+        "SELECT task_id, model_id, decoding_id, perturbation_type, condition_id,"
+        " approx_quantile(latency_ms, 0.5) FROM runs"
+        " WHERE kind = 'main' AND n_errors = 0 AND NOT coalesce(cache_hit, false) GROUP BY ALL"
     )
     return {CellKey(*names): number(value) for *names, value in rows}

@@ -1,4 +1,4 @@
-"""The log as tables: ``runs.parquet`` and ``runs.csv``, and a connection that answers questions about them."""
+"""The log as tables: ``runs.parquet``, ``runs.csv``, and a connection that answers questions about them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ class RunTables:
         files = [file for part in parts for file in part.files]
         if not files or self.loaded.rows == 0:
             names = ", ".join(str(log) for log in self.logs)
-            raise AnalysisError(f"{names}: no readable row", hint="pcsuite run --config PROFILE fills the log")
+            raise AnalysisError(
+                f"{names}: no readable row", hint="pcsuite run --config PROFILE fills the log"
+            )
         self._read_parts(files)
         self._write_parquet(_state_stamp(parts))
 
@@ -217,8 +219,8 @@ def _unmasked(values: Any) -> npt.NDArray[Any]:
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(values)
     if values.dtype.kind in "biuf":
-        return np.asarray(values.astype(np.float64).filled(np.nan))
-    return np.asarray(values.astype(object).filled(None))
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    return np.asarray(np.ma.filled(values.astype(object), None))
 
 
 def named_rng(*names: object) -> np.random.Generator:

@@ -134,7 +134,9 @@ def page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
         opening = f'<g id="{prefix}{key}">'
         body = body.replace(opening, f"{opening}<title>{html.escape(text)}</title>")
     body = body.replace(INK, "currentColor").replace(LINE, "var(--line)").replace(MUTED, "var(--muted)")
-    body = re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ', r"<svg \1", body, count=1)
+    body = re.sub(
+        r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ', r"<svg \1", body, count=1
+    )
     head = f'<svg role="img" aria-label="{html.escape(label, quote=True)}" '
     return re.sub(r"^<svg ", head, body, count=1)
 

@@ -70,7 +70,9 @@ class Section:
     empty: str = "Nothing to show: the log has no such rows."
 
 
-def make_grid(columns: Sequence[GridColumn], records: Iterable[Record], attributes: Sequence[str] = ()) -> Grid:
+def make_grid(
+    columns: Sequence[GridColumn], records: Iterable[Record], attributes: Sequence[str] = ()
+) -> Grid:
     """A grid of records; ``attributes`` are the record keys that filters use."""
     rows = [
         GridRow(

@@ -15,7 +15,9 @@ from pcsuite.report.page import Page
 def render_page(page: Page) -> str:
     """The HTML of a page. Everything is escaped except the suite's own style, script and figures."""
     templates = files("pcsuite.report") / "templates"
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
     script = (templates / "report.js").read_text(encoding="utf-8")
     # The page may run this script and no other, whatever the texts in it contain.

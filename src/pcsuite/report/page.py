@@ -27,13 +27,33 @@ from pcsuite.report.verdicts import Verdict, verdicts
 from pcsuite.report.wording import join_words, metric_name
 
 TERMS: tuple[tuple[str, str], ...] = (
-    ("Score", "The task's primary metric for an item, between 0 and 1; a missing, unreadable or truncated answer scores 0."),
-    ("Interval", "95 %, by resampling items (Wilson's for plain proportions). Replicates are averaged within the item first, because the item is what the next run will draw anew."),
-    ("Difference", "Condition minus control on the items both have. Stars (* 0.05, ** 0.01, *** 0.001) are given only after the Benjamini–Hochberg correction."),
-    ("JSON validity", "The answer is a JSON object, strictly or embedded in other text. Schema validity asks for the task's own schema."),
-    ("Truncation", "The completion hit its token limit; a constrained answer that is cut off counts as a failure of the constraint."),
+    (
+        "Score",
+        "The task's primary metric for an item, between 0 and 1; a missing, unreadable or truncated answer"
+        " scores 0.",
+    ),
+    (
+        "Interval",
+        "95 %, by resampling items (Wilson's for plain proportions). Replicates are averaged within the item"
+        " first, because the item is what the next run will draw anew.",
+    ),
+    (
+        "Difference",
+        "Condition minus control on the items both have. Stars (* 0.05, ** 0.01, *** 0.001) are given only"
+        " after the Benjamini–Hochberg correction.",
+    ),
+    (
+        "JSON validity",
+        "The answer is a JSON object, strictly or embedded in other text. Schema validity asks for the task's"
+        " own schema.",
+    ),
+    (
+        "Truncation",
+        "The completion hit its token limit; a constrained answer that is cut off counts as a failure of the"
+        " constraint.",
+    ),
     ("Seed variance", "How much the whole score moves from one seed to the next."),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +114,7 @@ def build_page(
     effects = list(analysis.tables["effects"].records())
     tasks = scores.tasks
     models = sorted(scores.models)
-    conditions = sorted({key.condition for key in scores.keys()}, key=natural_key)
+    conditions = sorted({key.condition for key in scores.cell_keys()}, key=natural_key)
     return Page(
         title=title,
         subtitle=(
@@ -181,8 +201,8 @@ def _effects_section(analysis: Analysis) -> Section:
     return Section(
         "effects",
         "Effects",
-        "Every condition against the control of its group, metric by metric. Coloured and starred only where the"
-        " difference stands after correction.",
+        "Every condition against the control of its group, metric by metric. Coloured and starred only where"
+        " the difference stands after correction.",
         make_grid(columns, records, attributes),
         _filters(records, attributes, ("Task", "Model", "Regime", "Condition", "Metric")),
         empty="There is no control condition to compare with.",
@@ -191,7 +211,9 @@ def _effects_section(analysis: Analysis) -> Section:
 
 def _summary_section(analysis: Analysis) -> Section:
     records = [
-        record for record in analysis.tables["summary_by_condition"].records() if record["perturbation"] == "none"
+        record
+        for record in analysis.tables["summary_by_condition"].records()
+        if record["perturbation"] == "none"
     ]
     columns = [
         text_column("task", "task"),
@@ -241,7 +263,9 @@ def _sample_view(row: SampleRow) -> SampleView:
         outcome, tone = "partly right", "warn"
     else:
         outcome, tone = "wrong", "bad"
-    shown = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.metrics.items()}
+    shown = {
+        name: round(value, 4) if isinstance(value, float) else value for name, value in row.metrics.items()
+    }
     metrics = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in shown.items())
     excerpt = " ".join((row.errors or row.text).split())[:160]
     return SampleView(row, outcome, tone, excerpt, metrics)
@@ -252,24 +276,34 @@ def _excluded(health: RunHealth) -> list[str]:
     lines = [f"{loaded.lines:,} lines were read from {join_words(loaded.logs)}."]
     if loaded.malformed_count:
         named = "; ".join(f"{log}: {', '.join(map(str, rows))}" for log, rows in loaded.malformed.items())
-        lines.append(f"{loaded.malformed_count:,} malformed lines were left out (first of them, by line: {named}).")
+        lines.append(
+            f"{loaded.malformed_count:,} malformed lines were left out (first of them, by line: {named})."
+        )
     else:
         lines.append("No malformed line.")
     if loaded.torn:
         lines.append(f"The last line of {join_words(loaded.torn)} is unfinished and was left out.")
     if loaded.superseded:
-        lines.append(f"{loaded.superseded:,} rows were replaced by newer rows of the same cell, item and seed.")
+        lines.append(
+            f"{loaded.superseded:,} rows were replaced by newer rows of the same cell, item and seed."
+        )
     for kind, count in health.kinds.items():
         lines.append(f"{count:,} rows of the auxiliary kind “{kind}” stay out of the tables above.")
     lines.append(
         f"{health.error_rows:,} calls failed; they are left out of averages and counted"
         " (the column score_if_errors_were_wrong of summary_by_condition.csv shows the other extreme)."
     )
-    lines.append(f"{health.unparsed:,} answers could not be read and {health.truncated:,} were truncated; both score 0.")
+    lines.append(
+        f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated; both score 0."
+    )
     if health.seed_not_honoured:
-        lines.append(f"{health.seed_not_honoured:,} answers came from an engine that does not honour the seed.")
+        lines.append(
+            f"{health.seed_not_honoured:,} answers came from an engine that does not honour the seed."
+        )
     if health.tokens_estimated:
-        lines.append(f"{health.tokens_estimated:,} prompts were counted by estimate, not by the model's own tokenizer.")
+        lines.append(
+            f"{health.tokens_estimated:,} prompts were counted by estimate, not by the model's own tokenizer."
+        )
     if health.outside_band:
         lines.append(f"{health.outside_band:,} prompts lie outside their length band.")
     for task, model, missing in health.gaps:

@@ -73,8 +73,8 @@ def _entropy(task: str, model: str, rows: Records, folder: Path | None) -> Figur
         grid[-1, 0].set_xlabel("condition")
         regime_legend(grid[0, 0])
         caption = (
-            f"How much the answers vary over seeds, {task} on {model}: bias-corrected entropy and the chance that"
-            " two replicates disagree, means over items with 95 % intervals. Lower is steadier, not better."
+            f"How much the answers vary over seeds, {task} on {model}: bias-corrected entropy and the chance"
+            " that two replicates disagree, means over items with 95 % intervals. Lower is steadier, not better."
         )
         return finish(
             figure, tips, name=f"entropy_vs_condition__{file_slug(task)}__{file_slug(model)}",

@@ -48,8 +48,9 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
     each = max(1, min(4, most // max(1, cells)))
     score = tables.metric_column("task_score") or "NULL"
     columns = (
-        "task_id, model_id, condition_id, decoding_id, seed, item_id, json_valid, schema_valid, finish_reason,"
-        f" text, answer, fields, parse_errors, errors, perturbation_type, prompt_hash, {score} AS score, run_id"
+        "task_id, model_id, condition_id, decoding_id, seed, item_id, json_valid, schema_valid,"
+        " finish_reason, text, answer, fields, parse_errors, errors, perturbation_type, prompt_hash,"
+        f" {score} AS score, run_id"
     )
     chosen = tables.query(
         f"SELECT {columns} FROM (SELECT *, row_number() OVER (PARTITION BY task_id, model_id, condition_id,"

@@ -74,7 +74,9 @@ def _score(rows: Sequence[Record]) -> list[tuple[str, Tone]]:
     best = max(scores, key=lambda row: row["delta"])
     helped = [row for row in scores if is_significant(row) and row["delta"] > 0]
     if not helped:
-        text = f"no condition raised the score beyond chance; the largest change is {change(best, 'the score')}"
+        text = (
+            f"no condition raised the score beyond chance; the largest change is {change(best, 'the score')}"
+        )
         return [(text, "neutral")]
     return [(change(best, "the score"), "good")]
 
