@@ -21,10 +21,8 @@ class PromptStore:
     """The prompt file of a run, open for appending."""
 
     def __init__(self, path: Path) -> None:
-        self._known = {
-            bytes.fromhex(line[:32].decode("ascii")) for line in read_lines(path) if len(line) > _HASH
-        }
         self._file = AppendFile(path)
+        self._known = {bytes.fromhex(line[:32].decode("ascii")) for line in read_lines(path)}
 
     def add(self, prompt_hash: str, text: str) -> None:
         """Keep a prompt, unless it is there already."""
