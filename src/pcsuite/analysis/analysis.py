@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pcsuite.analysis.effects import effects
+from pcsuite.analysis.entropy_tables import entropy_tables
 from pcsuite.analysis.health import RunHealth, run_health
 from pcsuite.analysis.item_scores import ItemScores, item_scores
+from pcsuite.analysis.run_manifest import RunManifest, read_manifests
 from pcsuite.analysis.summary import summary_by_condition
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables import RunTables
@@ -19,6 +21,7 @@ class Analysis:
 
     scores: ItemScores
     health: RunHealth
+    manifest: RunManifest
     tables: dict[str, Table] = field(default_factory=dict)
     total_tokens: int = 0
 
@@ -30,8 +33,9 @@ class Analysis:
 def analyse(tables: RunTables) -> Analysis:
     """Compute every table."""
     scores = item_scores(tables)
-    analysis = Analysis(scores, run_health(tables, scores))
+    analysis = Analysis(scores, run_health(tables, scores), read_manifests(tables.logs))
     analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
-    for table in (summary_by_condition(tables, scores), effects(scores)):
+    made = (summary_by_condition(tables, scores), effects(scores), *entropy_tables(tables, scores))
+    for table in made:
         analysis.tables[table.name] = table
     return analysis

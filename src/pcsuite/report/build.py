@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from pcsuite.errors import AnalysisError
 from pcsuite.report.drawing import Figure
 from pcsuite.report.html import render_page
 from pcsuite.report.page import build_page
-from pcsuite.report.plots import ladder_figures
+from pcsuite.report.plots import entropy_figures, ladder_figures
 from pcsuite.report.samples import sample_rows
 
 
@@ -32,7 +32,6 @@ def build_report(
     *,
     title: str | None = None,
     plots: bool = True,
-    data_notes: Mapping[str, str] | None = None,
 ) -> ReportFiles:
     """Write tables, plots and the page for some logs under ``output_dir``."""
     with RunTables(logs, output_dir / "tables") as tables:
@@ -40,9 +39,7 @@ def build_report(
         written = [tables.folder / "runs.parquet", tables.write_csv(), *analysis.write(tables.folder)]
         figures = draw_figures(analysis, output_dir / "plots") if plots else []
         samples = sample_rows(tables, logs)
-    page = build_page(
-        analysis, figures, samples, title=title or f"Report on {logs[0].stem}", data_notes=data_notes
-    )
+    page = build_page(analysis, figures, samples, title=title or f"Report on {logs[0].stem}")
     index = output_dir / "reports" / "index.html"
     write_text(index, render_page(page))
     drawn = [figure.png for figure in figures if figure.png is not None]
@@ -51,7 +48,10 @@ def build_report(
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
     """Every figure that the tables allow."""
-    return ladder_figures(analysis.tables["summary_by_condition"], folder)
+    return [
+        *ladder_figures(analysis.tables["summary_by_condition"], folder),
+        *entropy_figures(analysis.tables["entropy_by_condition"], folder),
+    ]
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -10,7 +10,6 @@ from typing import Any
 from pcsuite import __version__
 from pcsuite.analysis.analysis import Analysis
 from pcsuite.analysis.effects import LOWER_IS_BETTER
-from pcsuite.analysis.health import RunHealth
 from pcsuite.analysis.item_scores import natural_key
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import (
@@ -107,9 +106,8 @@ def build_page(
     samples: Sequence[SampleRow],
     *,
     title: str,
-    data_notes: Mapping[str, str] | None = None,
 ) -> Page:
-    """Put the page together. ``data_notes`` says of each task where its items come from, where known."""
+    """Put the page together."""
     health, scores = analysis.health, analysis.scores
     effects = list(analysis.tables["effects"].records())
     tasks = scores.tasks
@@ -121,13 +119,13 @@ def build_page(
             f"Which parts of the prompt helped, on {_counted(len(tasks), 'task')} and"
             f" {_counted(len(models), 'model')}, how surely, and at what cost."
         ),
-        notices=_notices(health, data_notes or {}),
+        notices=_notices(analysis),
         facts=_facts(analysis, conditions),
         verdicts=verdicts(effects, scores.temperature),
         sections=[_effects_section(analysis), _summary_section(analysis)],
         figures=figures,
         samples=[_sample_view(row) for row in samples],
-        excluded=_excluded(health),
+        excluded=_excluded(analysis),
         errors=health.errors,
         tasks=tasks,
         models=models,
@@ -157,14 +155,19 @@ def _facts(analysis: Analysis, conditions: Sequence[str]) -> list[tuple[str, str
     ]
 
 
-def _notices(health: RunHealth, data_notes: Mapping[str, str]) -> list[str]:
+def _notices(analysis: Analysis) -> list[str]:
+    health, manifest = analysis.health, analysis.manifest
     notices = []
     if health.simulated_models:
         notices.append(
             f"Simulated: {join_words(health.simulated_models)} is not a language model. Its answers are drawn"
             " from effects that were set in the configuration; they say nothing about real models."
         )
-    samples = sorted(task for task, note in data_notes.items() if note == "bundled sample")
+    samples = sorted(
+        task
+        for task in analysis.scores.tasks
+        if task in manifest.tasks and manifest.tasks[task].source == "bundled sample"
+    )
     if samples:
         notices.append(
             f"The items of {join_words(samples)} are the small bundled sample, not the published dataset:"
@@ -174,7 +177,7 @@ def _notices(health: RunHealth, data_notes: Mapping[str, str]) -> list[str]:
         notices.append(
             f"The log mixes {health.config_hashes} configurations; for each cell the newest row counts."
         )
-    return notices
+    return notices + manifest.problems
 
 
 def _effects_section(analysis: Analysis) -> Section:
@@ -271,7 +274,8 @@ def _sample_view(row: SampleRow) -> SampleView:
     return SampleView(row, outcome, tone, excerpt, metrics)
 
 
-def _excluded(health: RunHealth) -> list[str]:
+def _excluded(analysis: Analysis) -> list[str]:
+    health = analysis.health
     loaded = health.loaded
     lines = [f"{loaded.lines:,} lines were read from {join_words(loaded.logs)}."]
     if loaded.malformed_count:
@@ -306,6 +310,12 @@ def _excluded(health: RunHealth) -> list[str]:
         )
     if health.outside_band:
         lines.append(f"{health.outside_band:,} prompts lie outside their length band.")
-    for task, model, missing in health.gaps:
+    for note in analysis.manifest.not_applicable:
+        lines.append(f"Not applicable: {note.condition} on {note.task} with {note.model}: {note.reason}.")
+    explained = {(note.task, note.model, note.condition) for note in analysis.manifest.not_applicable}
+    for task, model, gap in health.gaps:
+        missing = [name for name in gap if (task, model, name) not in explained]
+        if not missing:
+            continue
         lines.append(f"{task} on {model} has no rows for {join_words(missing)}: not applicable, or not run.")
     return lines
