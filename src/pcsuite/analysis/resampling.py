@@ -6,6 +6,8 @@ column totals, so one resample costs one row of a matrix product.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -54,20 +56,23 @@ def _multinomial_totals(
     return totals
 
 
+def resample_counts(n: int, rng: np.random.Generator, resamples: int) -> Iterator[npt.NDArray[np.float32]]:
+    """Blocks of bootstrap counts, (rows, n): how often each item is in each resample."""
+    block = max(1, min(resamples, CHUNK_CELLS // n))
+    for start in range(0, resamples, block):
+        size = min(block, resamples - start)
+        drawn = rng.integers(0, n, size=(size, n))
+        drawn += (np.arange(size) * n)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float32)
+
+
 def _index_totals(columns: FloatArray, rng: np.random.Generator, resamples: int) -> FloatArray:
     n = len(columns)
     # Centred columns keep float32 sums accurate relative to the spread; the counts of a resample sum to n.
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)
-    block = max(1, min(resamples, CHUNK_CELLS // n))
-    totals = np.empty((resamples, columns.shape[1]))
-    for start in range(0, resamples, block):
-        size = min(block, resamples - start)
-        drawn = rng.integers(0, n, size=(size, n))
-        drawn += (np.arange(size) * n)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float32)
-        totals[start : start + size] = counts @ centred
-    return np.asarray(totals + n * centre, dtype=np.float64)
+    blocks = [counts @ centred for counts in resample_counts(n, rng, resamples)]
+    return np.asarray(np.concatenate(blocks) + n * centre, dtype=np.float64)
 
 
 def random_bit_totals(columns: FloatArray, rng: np.random.Generator, draws: int) -> FloatArray:
