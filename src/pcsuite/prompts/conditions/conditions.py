@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pcsuite.config.definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.load import bundled_configs
@@ -21,21 +21,26 @@ from pcsuite.prompts.tree import PromptTree, compose
 class PromptConstraint(NamedTuple):
     """A hard constraint a condition asks for: its kind, what it enforces, and the backend wanted."""
 
-    kind: str
+    kind: Literal["json_schema", "regex", "cfg"]
     value: str
     backend: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PromptCondition:
     """What :func:`build_condition` returns."""
 
     id: str
     bundle: Bundle
     tree: PromptTree
-    prompt: str
     constraint: PromptConstraint | None
     program: Operator | None
+    templates_dir: Path | None = None
+
+    @cached_property
+    def prompt(self) -> str:
+        """The text a model gets (before length control)."""
+        return self.tree.assemble(self.templates_dir)
 
     @property
     def react(self) -> bool:
@@ -85,9 +90,9 @@ def apply_condition(
         id=condition.id,
         bundle=bundle,
         tree=tree,
-        prompt=tree.assemble(templates_dir),
         constraint=_constraint(bundle, ctx),
         program=programs[-1] if programs else None,
+        templates_dir=templates_dir,
     )
 
 
@@ -118,6 +123,7 @@ def _constraint(bundle: Bundle, ctx: PromptContext) -> PromptConstraint | None:
     if not operators:
         return None
     operator = operators[-1]
+    assert operator.spec.kind is not None, "a constraint operator has a kind"
     return PromptConstraint(
-        str(operator.spec.kind), operator.constraint_value(ctx), operator.spec.engine or "auto"
+        operator.spec.kind, operator.constraint_value(ctx), operator.spec.engine or "auto"
     )
