@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-WIDTH, HEIGHT = 720, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 16, 14, 30
+WIDTH, HEIGHT = 720, 236
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 18, 36
+_INSET = 20
+"""Room between the axis and the first and last point."""
 _MAX_LABELS = 12
 
 
@@ -51,11 +53,11 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
     def height_of(f1: float) -> float:
         return round(_TOP + inner_height * (1 - (f1 - floor) / span), 1)
 
-    step = inner_width / max(1, len(scored) - 1)
+    step = (inner_width - 2 * _INSET) / max(1, len(scored) - 1)
     every = max(1, math.ceil(len(scored) / _MAX_LABELS))
     points = tuple(
         Point(
-            x=round(_LEFT + (index * step if len(scored) > 1 else inner_width / 2), 1),
+            x=round(_LEFT + (_INSET + index * step if len(scored) > 1 else inner_width / 2), 1),
             y=height_of(entry["f1"]),
             iteration=entry["iteration"],
             f1=entry["f1"],
