@@ -12,7 +12,7 @@ from pcsuite.runners.run_suite import RunSummary, run_suite
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = (
-        "The same command goes on where a killed or stopped run ended: finished rows are kept, failed ones tried again.\n\n"
+        "The same command goes on where a killed or stopped run ended; failed rows are tried again.\n\n"
         "examples:\n"
         "  pcsuite run --config quickstart\n"
         "  pcsuite run --config configs/profile_A.yaml --tasks gsm8k --conditions C0,C4 --limit 50 --name trial\n"
