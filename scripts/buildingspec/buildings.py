@@ -183,7 +183,7 @@ OTTER_BARN = Building(
 )  # fmt: skip
 
 SALT_TERRACE = Building(
-    "salt-terrace", "test", "resaved", "narrative", "Salt Terrace Lot 9", "9 Salt Terrace", "Côte Blanche", 6,
+    "salt-terrace", "test", "resaved", "narrative", "Salt Terrace Lot 9", "9 Salt Terrace", "Vallée Ombrine", 6,
     ELECTRIC, SINGLE, 1, 1, 3, True, 225.0,
     zones=(("Whole House", 1496.0, 9.0, 1),),
     wall_types=(R21_WALL,),
