@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -176,7 +177,7 @@ class OpenAIAdapter(ModelAdapter):
             timeout=aiohttp.ClientTimeout(
                 total=self.options.timeout_s, sock_connect=self.options.connect_timeout_s
             ),
-            trust_env=True,
+            proxy=environment_proxy(self.options.base_url),
         )
         return session
 
@@ -277,3 +278,11 @@ def _read_key(model_id: str, variable: str | None) -> str | None:
             f"model '{model_id}': environment variable {variable} is not set", hint=f"export {variable}=…"
         )
     return key
+
+
+def environment_proxy(url: str) -> str | None:
+    """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)
