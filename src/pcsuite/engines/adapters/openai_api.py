@@ -17,12 +17,15 @@ import time
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from pydantic import BaseModel, Field, field_validator
 
 from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._openai_tokens import TokenEndpoint, TokenizeDialect
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
     Structured,
@@ -38,6 +41,8 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError,
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+
+TOKEN_COUNTS_KEPT = 20_000
 
 
 class OpenAIOptions(Definition):
@@ -61,6 +66,9 @@ class OpenAIOptions(Definition):
     """System message; by default none is sent."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as they are."""
+    tokenize: TokenizeDialect = "none"
+    """The server's endpoint for counting tokens (vLLM and llama.cpp's server have one). Without it prompts
+    cannot be counted before they are sent."""
     timeout_s: float = Field(default=120.0, gt=0)
     """Longest wait for a whole answer."""
     connect_timeout_s: float = Field(default=10.0, gt=0)
@@ -96,6 +104,14 @@ class OpenAIAdapter(ModelAdapter):
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
         self._redact = Redactor([key] if key else [])
+        endpoint = TokenEndpoint(
+            self.options.tokenize,
+            self.options.base_url,
+            self._remote_model,
+            self._headers,
+            self.options.connect_timeout_s,
+        )
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(endpoint)
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
         self._sessions = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -123,6 +139,15 @@ class OpenAIAdapter(ModelAdapter):
     ) -> Generation:
         """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
         return await self._ask(self._session(), prompt, decoding, seed, constraint)
+
+    def count_tokens(self, text: str) -> int | None:
+        """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
+        if self.options.tokenize == "none":
+            return None
+        try:
+            return self._count(text)
+        except EngineError as error:
+            raise self._clean(error) from None
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""
@@ -163,7 +188,7 @@ class OpenAIAdapter(ModelAdapter):
             timeout=aiohttp.ClientTimeout(
                 total=self.options.timeout_s, sock_connect=self.options.connect_timeout_s
             ),
-            trust_env=True,
+            trust_env=bool(getproxies()),  # looked up anew for every request, so only where there is one
         )
         return session
 
