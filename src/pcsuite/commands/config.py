@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from pcsuite.config.base import Definition
 from pcsuite.config.definitions import (
     ConditionsFile,
     DecodingFile,
@@ -18,7 +19,7 @@ from pcsuite.config.load import load_suite
 from pcsuite.config.profile import Profile
 from pcsuite.runners.components import check_components
 
-SCHEMAS = {
+SCHEMAS: dict[str, type[Definition]] = {
     "profile": Profile,
     "tasks": TasksFile,
     "models": ModelsFile,

@@ -11,7 +11,9 @@ from pcsuite.config.load import Suite, load_suite
 from pcsuite.errors import ConfigError
 
 
-def add_profile_arguments(parser: argparse.ArgumentParser, *, selection: bool = True) -> None:
+def add_profile_arguments(
+    parser: argparse.ArgumentParser, *, selection: bool = True, tasks: bool = True
+) -> None:
     """``--config`` and the flags that narrow or override a profile."""
     parser.add_argument(
         "--config",
@@ -23,7 +25,8 @@ def add_profile_arguments(parser: argparse.ArgumentParser, *, selection: bool = 
     parser.add_argument("--name", help="name of the run, instead of the profile's")
     parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
     if selection:
-        parser.add_argument("--tasks", metavar="A,B", help="only these tasks")
+        if tasks:
+            parser.add_argument("--tasks", metavar="A,B", help="only these tasks")
         parser.add_argument("--models", metavar="A,B", help="only these models")
         parser.add_argument("--conditions", metavar="A,B", help="only these conditions")
         parser.add_argument("--regimes", metavar="A,B", help="only these decoding regimes")

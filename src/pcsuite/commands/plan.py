@@ -17,7 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "  pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells"
     )
     add_profile_arguments(parser)
-    parser.add_argument("--cells", action="store_true", help="list every cell, not only the totals by task and model")
+    parser.add_argument(
+        "--cells", action="store_true", help="list every cell, not only the totals by task and model"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -71,7 +73,8 @@ def _groups(
 ) -> list[tuple[tuple[str, str, str, str], list[CellEstimate]]]:
     if cells:
         return [
-            ((e.cell.task.id, e.cell.model_id, e.cell.condition.id, e.cell.decoding.id), [e]) for e in estimates
+            ((e.cell.task.id, e.cell.model_id, e.cell.condition.id, e.cell.decoding.id), [e])
+            for e in estimates
         ]
     grouped: dict[tuple[str, str], list[CellEstimate]] = {}
     for entry in estimates:

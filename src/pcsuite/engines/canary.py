@@ -9,7 +9,14 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
 from pcsuite.errors import ConstraintUnavailableError
 
 ABSURD = "zqx7 violet marmot"
@@ -59,9 +66,25 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, generate: Gene
     ``generate`` replaces the adapter's own way, to test another backend on the same model.
     """
     canary = canary_for(kind)
-    ask = generate if generate is not None else adapter.agenerate
     try:
-        answer = await ask(QUESTION, _DECODING, 0, canary.constraint)
+        if generate is not None:
+            answer = await generate(QUESTION, _DECODING, 0, canary.constraint)
+        else:
+            context = _simulation_context(canary)
+            answer = await adapter.agenerate(QUESTION, _DECODING, 0, canary.constraint, context)
     except ConstraintUnavailableError:
         return False
     return canary.bites(answer["text"])
+
+
+def _simulation_context(canary: Canary) -> CallContext:
+    """What a simulated model answers from; real models ignore it."""
+    return CallContext(
+        task_id="canary",
+        item_id="canary",
+        condition_id="canary",
+        operators=(),
+        perturbation="none",
+        gold=lambda: canary.expected,
+        wrong=lambda _: canary.expected,
+    )

@@ -76,6 +76,10 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         """Whether the label is the item's."""
         return fold(answer) == fold(str(truth_of(item, "label")))
 
+    def recognises(self, answer: str, item: Item) -> bool:
+        """Without a label set any text has a canonical form, so only a right one is surely an answer."""
+        return bool(self.labels) or ("label" in item.truth and self.is_correct(answer, item))
+
     def gold_value(self, item: Item) -> str:
         """The item's label."""
         return str(truth_of(item, "label"))

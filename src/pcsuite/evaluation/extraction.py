@@ -37,7 +37,7 @@ class ExtractionOptions(Definition):
     fields: dict[str, FieldMatch] = Field(default_factory=dict)
     """Fields that are scored and how they match (dotted names reach into objects): ``exact`` (same JSON
     value), ``number`` (same number, however written), ``text`` (same words, whatever case, punctuation and
-    articles). By default every truth field; numbers match as numbers, texts as texts, everything else exactly."""
+    articles). By default every truth field; numbers match as numbers, texts as texts, all else exactly."""
     abstain_field: str = "abstained"
     """Field that says whether the model abstains."""
     word_limits: dict[str, int] = Field(default_factory=dict)
@@ -168,7 +168,7 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _unflatten(fields: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = Field(default_factory=dict)
+    nested: dict[str, Any] = {}
     for name, value in fields.items():
         *parents, leaf = name.split(".")
         target = nested

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.abstention import ABSTENTION
+from pcsuite.evaluation.abstention import ABSTENTION, last_line, text_abstains
 from pcsuite.evaluation.numerals import final_number, marked_answer, number_of, number_text
 from pcsuite.evaluation.scoring import is_unanswerable, truth_of
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
@@ -29,11 +29,11 @@ class NumberEvaluator(SingleAnswerEvaluator):
     Options: ClassVar[type[BaseModel]] = NumberOptions
 
     def plain_value(self, text: str, item: Item) -> object:
-        """The marked or last number, or the marked text where it holds no number (an abstention)."""
+        """What is marked or said last where that abstains, else the marked number, else the last one."""
         number, marked = final_number(text)
-        marked_text = marked_answer(text)
-        if marked_text is not None and not marked and number_of(marked_text) is None:
-            return marked_text
+        conclusion = marked_answer(text) or ("" if marked else last_line(text))
+        if text_abstains(conclusion) and (number_of(conclusion) is None or not marked):
+            return conclusion
         return number
 
     def canonical(self, value: object, item: Item) -> str | None:

@@ -99,17 +99,20 @@ def _value_of(text: str, match: re.Match[str]) -> str | None:
 
 
 def _is_negative(text: str, start: int) -> bool:
-    """Whether a sign stands before the numeral (a currency sign may lie between); ``16-3`` has none."""
+    """Whether a sign stands at the numeral (a currency sign may lie between).
+
+    ``16-3`` and ``16 -3`` are differences, ``- 3`` is an item of a list: none has a sign.
+    """
     position = start - 1
-    while position >= 0 and position > start - 4 and text[position] in _CURRENCY + " \\":
+    while position >= 0 and position > start - 4 and text[position] in _CURRENCY + "\\":
         position -= 1
     if position < 0 or text[position] not in _MINUS:
         return False
-    between = text[position + 1 : start]
-    before = text[:position][-3:].rstrip()
-    if before and (before[-1].isalnum() or before[-1] in ")%>]"):
+    before = text[max(0, position - 3) : position]
+    if before[-1:].isalnum():
         return False
-    return not (" " in between and bool(before))
+    left = before.rstrip()[-1:]
+    return not (left.isdigit() or left in (")", "%", ">", "]"))
 
 
 def _plain(digits: str) -> str:

@@ -36,6 +36,10 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
         """Whether the answer equals one of the item's."""
         return any(answer == _normalised(reference) for reference in self._references(item))
 
+    def recognises(self, answer: str, item: Item) -> bool:
+        """Any text has a canonical form, so only a right one is surely an answer."""
+        return "answers" in item.truth and self.is_correct(answer, item)
+
     def gold_value(self, item: Item) -> str:
         """The item's first answer."""
         return self._references(item)[0]

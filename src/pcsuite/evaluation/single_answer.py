@@ -61,6 +61,10 @@ class SingleAnswerEvaluator(Evaluator):
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether a canonical answer is right."""
 
+    def recognises(self, answer: str, item: Item) -> bool:
+        """Whether a canonical answer is surely one, even if it reads like an abstention (an option may)."""
+        return True
+
     @abstractmethod
     def gold_value(self, item: Item) -> str:
         """The right answer as a model should write it."""
@@ -86,13 +90,12 @@ class SingleAnswerEvaluator(Evaluator):
         """Score one answer."""
         text = clean_text(answer.text)
         parsed, value = self._read(text, item)
-        abstained = self._abstains(parsed, value, text)
+        parsed.answer = None if value is None else self.canonical(value, item)
+        abstained = self._abstains(parsed, value, text, item)
         if abstained:
             parsed.answer = ABSTENTION
-        elif value is not None:
-            parsed.answer = self.canonical(value, item)
-            if parsed.answer is None:
-                parsed.parse_errors.append(f"not an answer of this task: {str(value)[:80]!r}")
+        elif value is not None and parsed.answer is None:
+            parsed.parse_errors.append(f"not an answer of this task: {str(value)[:80]!r}")
         unanswerable = is_unanswerable(item)
         if unanswerable or abstained:
             correct = unanswerable and abstained
@@ -150,9 +153,11 @@ class SingleAnswerEvaluator(Evaluator):
             parsed = Parsed()
         return parsed, (self.plain_value(text, item) if text.strip() else None)
 
-    def _abstains(self, parsed: Parsed, value: object, text: str) -> bool:
-        if parsed.fields and field_abstains(parsed.fields.get(self.settings.abstain_field)):
+    def _abstains(self, parsed: Parsed, value: object, text: str, item: Item) -> bool:
+        if field_abstains(parsed.fields.get(self.settings.abstain_field)):
             return True
+        if parsed.answer is not None and self.recognises(parsed.answer, item):
+            return False
         if value_abstains(value):
             return True
         return (

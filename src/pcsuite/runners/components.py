@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from pcsuite.config.load import Suite
-from pcsuite.engines.build import build_adapter, check_model
 from pcsuite.engines.adapters.base import ModelAdapter
+from pcsuite.engines.build import build_adapter, check_model
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation.base import Evaluator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,10 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
             cell.condition.id: {"title": cell.condition.title, "operators": list(cell.operators)}
             for cell in plan.cells
         },
-        "regimes": {name: suite.regimes[name].model_dump(mode="json") for name in suite.profile.selection.decoding_regimes},
+        "regimes": {
+            name: suite.regimes[name].model_dump(mode="json")
+            for name in suite.profile.selection.decoding_regimes
+        },
         "planned_rows": plan.calls,
         "not_applicable": [
             {"task": e.task_id, "model": e.model_id, "condition": e.condition_id, "reason": e.reason}
@@ -60,4 +62,4 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
     path = manifest_path(paths)
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    os.replace(temporary, path)
+    temporary.replace(path)

@@ -14,7 +14,8 @@ from pcsuite.data.items import Item
 from pcsuite.data.loading import ItemSource, load_items
 from pcsuite.data.sampling import exemplars as choose_exemplars
 from pcsuite.data.sampling import sample_items
-from pcsuite.engines.adapters.base import Decoding, ModelAdapter
+from pcsuite.engines.adapters.base import ConstraintKind, Decoding
+from pcsuite.engines.build import check_model
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
@@ -22,7 +23,7 @@ from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import BANDS
-from pcsuite.runners.components import build_evaluator, build_model
+from pcsuite.runners.components import build_evaluator
 
 CLEAN = PerturbationRef()
 MAX_EXEMPLARS = 4
@@ -120,20 +121,20 @@ def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> 
 
 def build_plan(
     suite: Suite,
-    adapters: Mapping[str, ModelAdapter] | None = None,
     perturbations: Sequence[PerturbationRef] = (CLEAN,),
 ) -> Plan:
-    """Lay out the grid. Adapters are asked what they can enforce; nothing is started or called."""
+    """Lay out the grid; nothing is started or called."""
     selection = suite.profile.selection
     conditions = expand_conditions(selection.conditions, suite.conditions, suite.operators)
     tasks = {task_id: plan_task(suite, task_id) for task_id in selection.tasks}
-    models = adapters or {model_id: build_model(suite, model_id) for model_id in selection.models}
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
     for model_id in selection.models:
+        adapter, options = check_model(model_id, suite.models[model_id])
+        enforceable = adapter.enforceable(options)
         for task in tasks.values():
             for condition in conditions:
-                reason = why_not_applicable(suite, task, models[model_id], condition)
+                reason = why_not_applicable(suite, task, enforceable, condition)
                 if reason is not None:
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
                     continue
@@ -188,7 +189,7 @@ def _exemplars(
 
 
 def why_not_applicable(
-    suite: Suite, task: TaskPlan, adapter: ModelAdapter, condition: ConditionBundle
+    suite: Suite, task: TaskPlan, enforceable: frozenset[ConstraintKind], condition: ConditionBundle
 ) -> str | None:
     """Why a condition cannot run on a task and model, or ``None`` if it can."""
     ctx = task.prompting.context("")
@@ -196,7 +197,7 @@ def why_not_applicable(
     if bundle is None:
         return f"the task defines no {' or '.join(condition.constraint_kinds())} to enforce"
     for operator in bundle.of_type("constraint"):
-        if operator.spec.kind not in adapter.native_constraints:
+        if operator.spec.kind not in enforceable:
             return f"the model cannot enforce a {operator.spec.kind} constraint while decoding"
     for operator in bundle.of_type("program"):
         name = operator.spec.engine or operator.name

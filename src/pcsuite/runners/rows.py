@@ -64,12 +64,17 @@ class RowBuilder:
         self._commit = git_commit(suite.path.resolve().parent)
 
     def finished(
-        self, unit: Unit, prepared: PreparedPrompt, outcome: Outcome, evaluation: Evaluation, engine: dict[str, str]
+        self,
+        unit: Unit,
+        prepared: PreparedPrompt,
+        outcome: Outcome,
+        evaluation: Evaluation,
+        engine: dict[str, str],
     ) -> RunRow:
         """The row of an answered unit."""
         usage = total_usage(outcome.replies)
         model = self._suite.models[unit.cell.model_id]
-        metrics = dict(evaluation.metrics)
+        metrics: dict[str, object] = dict(evaluation.metrics)
         metrics["token_cost"] = usage.total_tokens
         metrics["cost_usd"] = model.cost(usage.prompt_tokens, usage.completion_tokens)
         generation = GenerationRecord(
@@ -77,7 +82,9 @@ class RowBuilder:
             finish_reason=outcome.finish_reason,
             latency_ms=round(sum(reply.latency_ms for reply in outcome.replies), 3),
             usage=usage,
-            constraint_backend=next((r.constraint_backend for r in outcome.replies if r.constraint_backend), None),
+            constraint_backend=next(
+                (r.constraint_backend for r in outcome.replies if r.constraint_backend), None
+            ),
             cache_hit=all(reply.cache_hit for reply in outcome.replies),
             react_steps=outcome.react_steps,
             tool_calls=outcome.tool_calls,
@@ -85,9 +92,7 @@ class RowBuilder:
             transcript=outcome.transcript,
         )
         honoured = all(reply.seed_honoured for reply in outcome.replies)
-        return self._row(
-            unit, prepared, generation, parsed_record(evaluation), metrics, [], honoured, engine
-        )
+        return self._row(unit, prepared, generation, parsed_record(evaluation), metrics, [], honoured, engine)
 
     def failed(self, unit: Unit, prepared: PreparedPrompt, error: str, engine: dict[str, str]) -> RunRow:
         """The row of a unit that could not be answered; it is tried again on resume."""
@@ -134,7 +139,12 @@ def parsed_record(evaluation: Evaluation) -> ParsedRecord:
     """What the log keeps of the parse."""
     parsed = evaluation.parsed
     return ParsedRecord(
-        parsed.json_valid, parsed.schema_valid, parsed.json_mode, parsed.answer, parsed.fields, parsed.parse_errors
+        parsed.json_valid,
+        parsed.schema_valid,
+        parsed.json_mode,
+        parsed.answer,
+        parsed.fields,
+        parsed.parse_errors,
     )
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter
 from pcsuite.engines.budget import Budget
-from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
@@ -54,9 +53,9 @@ def run_suite(
 async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: bool) -> RunSummary:
     run = suite.profile.run
     started = time.monotonic()
+    plan = build_plan(suite)
     adapters = {model_id: build_model(suite, model_id) for model_id in suite.profile.selection.models}
     try:
-        plan = build_plan(suite, adapters)
         with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
             cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
             try:
@@ -145,7 +144,7 @@ class SuiteRunner:
                     continue
                 kind: ConstraintKind = condition.constraint.kind
                 if kind not in kinds:
-                    kinds[kind] = await mask_bites(client.adapter, kind)
+                    kinds[kind] = await client.enforces(kind)
                 if not kinds[kind]:
                     kept.remove(cell)
                     reason = f"the model's {kind} constraint did not bite: a forced answer was not produced"
@@ -191,11 +190,11 @@ class SuiteRunner:
     async def _process(self, client: ModelClient, unit: Unit, progress: Progress) -> None:
         prepared = self._prepare(client, unit)
         try:
-            outcome = await self._program(prepared).run(
-                self._job(unit, prepared), _caller(client, unit)
-            )
+            outcome = await self._program(prepared).run(self._job(unit, prepared), _caller(client, unit))
         except EngineError as error:
-            self._log.append(self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text)
+            self._log.append(
+                self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text
+            )
             progress.advance(tokens=0, cost_usd=0.0, failed=True, cache_hit=False)
             self._judge_error_rate(progress.tally, error)
             return
@@ -213,7 +212,12 @@ class SuiteRunner:
     def _prepare(self, client: ModelClient, unit: Unit) -> PreparedPrompt:
         """The prompt of a unit; replicates of an item share it."""
         cell = unit.cell
-        key = (client.model_id, cell.condition.id, f"{cell.task.id}|{unit.item.item_id}", unit.perturbation.id)
+        key = (
+            client.model_id,
+            cell.condition.id,
+            f"{cell.task.id}|{unit.item.item_id}",
+            unit.perturbation.id,
+        )
         prepared = self._prompts.get(key)
         if prepared is None:
             condition = apply_condition(cell.condition, cell.task.prompting.context(unit.item.input_text))
@@ -271,4 +275,3 @@ def _caller(client: ModelClient, unit: Unit) -> Call:
         return await client.ask(prompt, cell.decoding, derived_seed(unit.seed, step), constraint, context)
 
     return call
-

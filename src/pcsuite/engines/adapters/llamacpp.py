@@ -78,6 +78,7 @@ class LlamaCppAdapter(ModelAdapter):
 
     Options: ClassVar[type[BaseModel]] = LlamaCppOptions
     native_constraints: frozenset[ConstraintKind] = frozenset({"json_schema", "regex", "cfg"})
+    exclusive: ClassVar[bool] = True
     options: LlamaCppOptions
 
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:

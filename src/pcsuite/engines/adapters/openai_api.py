@@ -35,7 +35,14 @@ from pcsuite.engines.adapters._openai_wire import (
     retry_after_seconds,
     status_error,
 )
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
 from pcsuite.engines.redact import Redactor
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 
@@ -93,11 +100,17 @@ class OpenAIAdapter(ModelAdapter):
     Options: ClassVar[type[BaseModel]] = OpenAIOptions
     options: OpenAIOptions
 
+    @classmethod
+    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
+        """What the configured kind of server is said to enforce; the canary proves it."""
+        assert isinstance(options, OpenAIOptions)
+        return ENFORCED[options.structured]
+
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
         if options is None:
             raise ConfigError(f"model '{model_id}' needs 'base_url'")
         super().__init__(model_id, options)
-        self.native_constraints = ENFORCED[self.options.structured]
+        self.native_constraints = self.enforceable(self.options)
         self.max_concurrency = self.options.max_concurrency
         key = _read_key(model_id, self.options.api_key_env)
         self._headers = {"Content-Type": "application/json"}
