@@ -258,8 +258,9 @@ class OpenAIAdapter(ModelAdapter):
         aiohttp = require("aiohttp", "openai")
         root = self.options.base_url
         url = (root.removesuffix("/v1") if wire.path == "/api/chat" else root) + wire.path
+        body = json.dumps(wire.body).encode()
         try:
-            async with session.post(url, data=json.dumps(wire.body), allow_redirects=False) as response:
+            async with session.post(url, data=body, allow_redirects=False) as response:
                 content = await response.read()
                 status, headers = response.status, response.headers
         except asyncio.TimeoutError:
