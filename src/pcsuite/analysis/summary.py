@@ -63,7 +63,7 @@ def _identity(scores: ItemScores, key: CellKey) -> dict[str, Any]:
         "decoding": key.decoding,
         "perturbation": key.perturbation,
         "condition": key.condition,
-        "operators": scores.operators.get(key.condition) or "",
+        "operators": "+".join(scores.operators_in(key)),
         "n_items": len(cell.items),
         "n_rows": cell.n_rows,
         "n_errors": cell.n_errors,
