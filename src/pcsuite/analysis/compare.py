@@ -10,7 +10,7 @@ import numpy as np
 
 from pcsuite.analysis.bootstrap import bootstrap_micro_f1_difference, micro_f1, paired_bootstrap
 from pcsuite.analysis.effects import LOWER_IS_BETTER, stars
-from pcsuite.analysis.estimate import FloatArray
+from pcsuite.analysis.estimate import IntArray
 from pcsuite.analysis.item_scores import SCORE, Cell, CellKey, ItemScores
 from pcsuite.analysis.multiplicity import adjust_within_families
 from pcsuite.analysis.permutation import micro_f1_permutation_test, sign_flip_test
@@ -18,7 +18,14 @@ from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables import named_rng
 from pcsuite.errors import AnalysisError
 
-METRICS: tuple[str, ...] = (SCORE, "json_valid", "schema_valid", "truncated", "unsupported_rate", "total_tokens")
+METRICS: tuple[str, ...] = (
+    SCORE,
+    "json_valid",
+    "schema_valid",
+    "truncated",
+    "unsupported_rate",
+    "total_tokens",
+)
 GUARDED: tuple[str, ...] = (SCORE, "json_valid", "schema_valid", "truncated", "unsupported_rate")
 """Metrics whose worsening is a regression; tokens are reported only."""
 COLUMNS = (
@@ -142,7 +149,7 @@ def _compare(
 
 def _common_items(
     first: ItemScores, second: ItemScores, left: Cell, right: Cell, metric: str
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[IntArray, IntArray]:
     """Row numbers of the items that both cells have with this metric; runs code their items differently."""
     nothing = np.empty(0, dtype=np.int64)
     if metric not in left.values or metric not in right.values:

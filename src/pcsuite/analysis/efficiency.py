@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.analysis.bootstrap import bootstrap_mean, bootstrap_ratio, paired_bootstrap
+from pcsuite.analysis.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.analysis.columns import estimate_columns
 from pcsuite.analysis.estimate import Estimate
 from pcsuite.analysis.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.pareto import pareto_front
+from pcsuite.analysis.rates import cost_per_correct
 from pcsuite.analysis.summary import cell_estimate
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables import named_rng
@@ -51,7 +54,7 @@ def _record(scores: ItemScores, key: CellKey, keys: Sequence[CellKey]) -> dict[s
         "decoding": key.decoding,
         "condition": key.condition,
         "n_items": len(cell.items),
-        **_columns("score", score),
+        **estimate_columns("score", score),
         "tokens_per_answer": _mean(scores, key, "total_tokens"),
         "prompt_tokens": _mean(scores, key, "prompt_tokens"),
         "completion_tokens": _mean(scores, key, "completion_tokens"),
@@ -59,12 +62,12 @@ def _record(scores: ItemScores, key: CellKey, keys: Sequence[CellKey]) -> dict[s
         "calls_per_answer": _mean(scores, key, "attempts"),
         "latency_ms": _mean(scores, key, "latency_ms"),
     }
-    record |= _columns("tokens_per_correct", _per_correct(scores, key, "total_tokens"))
+    record |= estimate_columns("tokens_per_correct", _per_correct(scores, key, "total_tokens"))
     record["cost_usd_per_correct"] = number(_per_correct(scores, key, "cost_usd", resamples=1).value)
     _, failures = cell.metric("constraint_failure")
     if len(failures):
         estimate = bootstrap_mean(failures, rng=named_rng("constraint failure", *key))
-        record |= _columns("constraint_failure_rate", estimate)
+        record |= estimate_columns("constraint_failure_rate", estimate)
     other = unconstrained_counterpart(scores, key, keys)
     if other is not None:
         record |= _overhead(scores, key, other)
@@ -79,7 +82,7 @@ def _overhead(scores: ItemScores, key: CellKey, other: CellKey) -> dict[str, Any
     share = estimate.value / float(second.mean()) if second.mean() else None
     return {
         "unconstrained": other.condition,
-        **_columns("token_overhead", estimate),
+        **estimate_columns("token_overhead", estimate),
         "token_overhead_share": number(share),
     }
 
@@ -94,7 +97,7 @@ def _per_correct(scores: ItemScores, key: CellKey, metric: str, resamples: int =
     known = np.isfinite(spent) & np.isfinite(right)
     if not known.any() or right[known].sum() <= 0:
         return nothing
-    return bootstrap_ratio(
+    return cost_per_correct(
         spent[known], right[known], rng=named_rng("per correct", *key, metric), resamples=resamples
     )
 
@@ -104,26 +107,13 @@ def _mean(scores: ItemScores, key: CellKey, metric: str) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _columns(name: str, estimate: Estimate) -> dict[str, float | None]:
-    return {
-        name: number(estimate.value),
-        f"{name}_low": number(estimate.low),
-        f"{name}_high": number(estimate.high),
-    }
-
-
 def _mark_front(records: list[dict[str, Any]]) -> None:
-    """A cell is on the front of its task where no other has at least its score for at most its tokens."""
+    """Mark the cells of a task that no other beats in both score and tokens."""
     tasks: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         if record["score"] is not None and record["tokens_per_answer"] is not None:
             tasks.setdefault(record["task"], []).append(record)
     for rows in tasks.values():
-        for row in rows:
-            row["on_pareto_front"] = not any(_dominates(other, row) for other in rows)
-
-
-def _dominates(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    no_worse = first["score"] >= second["score"] and first["tokens_per_answer"] <= second["tokens_per_answer"]
-    better = first["score"] > second["score"] or first["tokens_per_answer"] < second["tokens_per_answer"]
-    return bool(no_worse and better)
+        front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
+        for row, is_on_front in zip(rows, front, strict=True):
+            row["on_pareto_front"] = bool(is_on_front)

@@ -215,7 +215,9 @@ def _operators(tables: RunTables) -> dict[tuple[str, str], tuple[str, ...]]:
         "SELECT task_id, condition_id, any_value(operators) FROM runs WHERE kind = 'main'"
         " GROUP BY task_id, condition_id"
     )
-    return {(task, condition): tuple((names or "").split("+")) if names else () for task, condition, names in rows}
+    return {
+        (task, condition): tuple((names or "").split("+")) if names else () for task, condition, names in rows
+    }
 
 
 def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:

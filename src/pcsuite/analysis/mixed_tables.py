@@ -49,9 +49,7 @@ class MixedResults:
 
 def mixed_results(tables: RunTables, scores: ItemScores, metrics: Sequence[str] = METRICS) -> MixedResults:
     """Fit every model that the rows allow."""
-    results = MixedResults(
-        Table("mixed_model", MODEL_COLUMNS), Table("marginal_means", MEANS_COLUMNS)
-    )
+    results = MixedResults(Table("mixed_model", MODEL_COLUMNS), Table("marginal_means", MEANS_COLUMNS))
     scopes = list(scores.tasks) + ([ALL_TASKS] if len(scores.tasks) > 1 else [])
     for scope in scopes:
         for metric in metrics:
@@ -102,7 +100,13 @@ def _fit(tables: RunTables, scope: str, expression: str) -> MixedFit | None:
         np.asarray(data["squares"], dtype=np.float64),
     )
     named = [
-        {"task": task, "condition": condition, "size": size or "", "family": family or "", "decoding": decoding}
+        {
+            "task": task,
+            "condition": condition,
+            "size": size or "",
+            "family": family or "",
+            "decoding": decoding,
+        }
         for task, condition, size, family, decoding in cells
     ]
     terms = _terms(named)

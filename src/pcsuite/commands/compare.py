@@ -36,7 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)"
     )
     parser.add_argument("--format", choices=("text", "md", "json"), default="text", help="how to print")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write every compared cell to a CSV file")
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="also write every compared cell to a CSV file"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -10,7 +10,19 @@ from pcsuite.analysis.item_scores import CellKey
 from pcsuite.report import markdown
 from pcsuite.report.wording import figure_text, metric_name, p_text, signed
 
-_HEADINGS = ("task", "model", "regime", "condition", "metric", "A", "B", "difference", "p (BH)", "items", "outcome")
+_HEADINGS = (
+    "task",
+    "model",
+    "regime",
+    "condition",
+    "metric",
+    "A",
+    "B",
+    "difference",
+    "p (BH)",
+    "items",
+    "outcome",
+)
 
 
 def comparison_text(comparison: Comparison, first: str, second: str) -> str:
@@ -26,13 +38,15 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     """For a pull request: the judgement, then the cells as a table."""
     head = [markdown.escape(line) for line in _head(comparison, first, second)]
-    return "\n\n".join([f"**{head[0]}**", *head[1:], markdown.table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))])
+    return "\n\n".join(
+        [f"**{head[0]}**", *head[1:], markdown.table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))]
+    )
 
 
 def _head(comparison: Comparison, first: str, second: str) -> list[str]:
     worse, better = comparison.regressions, comparison.improvements
-    judgement = f"{second} against {first}: {_counted(len(worse), 'regression')}, {_counted(len(better), 'improvement')}."
-    lines = [judgement]
+    counts = f"{_counted(len(worse), 'regression')}, {_counted(len(better), 'improvement')}"
+    lines = [f"{second} against {first}: {counts}."]
     for record in worse:
         lines.append(
             f"Worse: {metric_name(record['metric'])} of {record['condition']} on {record['task']} with"
