@@ -160,7 +160,9 @@ class SingleAnswerEvaluator(Evaluator):
             return False
         if value_abstains(value):
             return True
-        return parsed.json_mode == "not_json" and marked_answer(text) is None and text_abstains(last_line(text))
+        return (
+            parsed.json_mode == "not_json" and marked_answer(text) is None and text_abstains(last_line(text))
+        )
 
     def _common_extra(self, parsed: Parsed) -> dict[str, MetricValue]:
         settings = self.settings

@@ -7,8 +7,16 @@ import hashlib
 from random import Random
 
 from pcsuite.config.models import ModelSpec
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
 from pcsuite.engines.budget import Budget, prompt_token_bound
+from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.limits import AdaptiveLimiter
 from pcsuite.engines.response_cache import ResponseCache, response_key
 from pcsuite.engines.retry import RetryPolicy, call_with_retries
@@ -95,6 +103,18 @@ class ModelClient:
         if self._cache is not None:
             self._cache.put(key, generation)
         return _reply(generation, attempts=attempted.attempts, cache_hit=False)
+
+    async def enforces(self, kind: ConstraintKind) -> bool:
+        """Whether a constraint of that kind really restricts this model's decoding."""
+
+        async def once() -> bool:
+            async with self._gate:
+                return await mask_bites(self.adapter, kind)
+
+        attempted = await call_with_retries(once, self._policy, self._rng)
+        if attempted.error is not None:
+            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
+        return attempted.unwrap()
 
 
 def _reply(generation: Generation, *, attempts: int, cache_hit: bool) -> Reply:

@@ -12,7 +12,6 @@ from pathlib import Path
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter
 from pcsuite.engines.budget import Budget
-from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
@@ -145,7 +144,7 @@ class SuiteRunner:
                     continue
                 kind: ConstraintKind = condition.constraint.kind
                 if kind not in kinds:
-                    kinds[kind] = await mask_bites(client.adapter, kind)
+                    kinds[kind] = await client.enforces(kind)
                 if not kinds[kind]:
                     kept.remove(cell)
                     reason = f"the model's {kind} constraint did not bite: a forced answer was not produced"
