@@ -2,9 +2,9 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from support.synthetic_log import Design, design_rows, make_row, write_log
 
 from pcsuite.report.build import build_report
+from support.synthetic_log import Design, design_rows, make_row, write_log
 
 HOSTILE = '</pre></textarea><script>alert("x")</script><img src=x onerror=alert(1)> =1+1 {{ 7 * 7 }} &amp;'
 

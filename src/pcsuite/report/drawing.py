@@ -83,6 +83,22 @@ def file_slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "unnamed"
 
 
+def short(name: str, length: int = 28) -> str:
+    """A name that fits into a figure; the page has it in full."""
+    flat = " ".join(name.split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def name_ticks(axes: Any, names: Sequence[str]) -> None:
+    """Name the positions 0, 1, … of the x axis, slanted where the names are long."""
+    shown = [short(name, 16) for name in names]
+    slanted = sum(len(name) for name in shown) > 64
+    options = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    axes.set_xticks(range(len(shown)), shown, **options)
+    axes.set_xlim(-0.6, len(shown) - 0.4)
+    axes.grid(False, axis="x")
+
+
 @contextmanager
 def canvas(
     rows: int = 1, columns: int = 1, width: float = 7.2, height: float = 3.4, **options: Any
