@@ -25,9 +25,44 @@ class Command(NamedTuple):
     module: str
 
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "plan", "show the grid: cells, calls, tokens, cost, what is not applicable", "pcsuite.commands.plan"
+    ),
+    Command("run", "run a profile, or go on with it", "pcsuite.commands.run"),
+    Command("run-task", "run one task of a profile", "pcsuite.commands.run_task"),
+    Command("report", "write tables, figures and the HTML report of a run", "pcsuite.commands.report"),
+    Command("compare", "compare two runs item by item, and fail on a regression", "pcsuite.commands.compare"),
+    Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
+    Command(
+        "prompt", "show the exact prompt of a condition, or what two differ in", "pcsuite.commands.prompt"
+    ),
+    Command("config", "check a profile, emit JSON schemas for editors", "pcsuite.commands.config"),
+    Command("models", "list the models, pull their files, check that they answer", "pcsuite.commands.models"),
+    Command("cache", "show or clear the response cache", "pcsuite.commands.cache"),
+    Command(
+        "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
+    ),
+    Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
+    Command(
+        "verify", "check an extracted record against its truth, field by field", "pcsuite.commands.verify"
+    ),
+    Command("verify-all", "check every eval of a folder, with gates for CI", "pcsuite.commands.verify_all"),
+    Command(
+        "verify-history", "show how an eval's scores went over iterations", "pcsuite.commands.verify_history"
+    ),
+    Command(
+        "verify-diff", "show which fields two results fixed, broke or changed", "pcsuite.commands.verify_diff"
+    ),
+)
 
-EPILOG = ""
+EPILOG = """examples:
+  pcsuite models pull smollm2-135m            # fetch the embedded model once
+  pcsuite run --config quickstart             # a real model, a ladder of conditions, bundled items
+  pcsuite report --config quickstart          # tables, figures, outputs/reports/index.html
+  pcsuite prompt agnews_json C4 --diff C3     # what a condition adds to the prompt
+
+pcsuite COMMAND --help explains a command. Documentation: docs/."""
 
 
 def build_parser() -> argparse.ArgumentParser:

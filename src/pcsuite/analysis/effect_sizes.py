@@ -189,10 +189,15 @@ def _noncentral_t_limits(d: float, n: int, level: float) -> tuple[float, float]:
         return d - half, d + half
     optimize = require("scipy.optimize", "stats")
 
+    def cumulative(shift: float) -> float:
+        share = float(special.nctdtr(n - 1, shift, statistic))
+        # Far out in either tail the series can fail; there the share is 0 or 1 to all digits.
+        return share if np.isfinite(share) else float(shift < statistic)
+
     def limit(probability: float) -> float:
         reach = 10 + abs(statistic)
         root = optimize.brentq(
-            lambda shift: special.nctdtr(n - 1, shift, statistic) - probability,
+            lambda shift: cumulative(shift) - probability,
             statistic - reach,
             statistic + reach,
         )

@@ -38,6 +38,10 @@ class Generation(TypedDict):
     usage: Usage
     seed_honoured: NotRequired[bool]
     constraint_backend: NotRequired[str]
+    usage_reported: NotRequired[bool]
+    """False where the server counted no tokens: ``usage`` is then 0 and not a measurement."""
+    cache_hit: NotRequired[bool]
+    """True for a stored answer: ``usage`` is what it cost when it was generated, nothing is billed now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +97,23 @@ class ModelAdapter(ABC):
     """
 
     Options: ClassVar[type[BaseModel]] = NoOptions
-    native_constraints: ClassVar[frozenset[ConstraintKind]] = frozenset()
+    native_constraints: frozenset[ConstraintKind] = frozenset()
     """Kinds of constraint the model's own server or engine enforces."""
     max_concurrency: int | None = None
     """How many calls may be in flight at once; ``None`` leaves it to the profile."""
+    exclusive: ClassVar[bool] = False
+    """Whether the model computes on this machine, so that such models run one after the other."""
+    cacheable: ClassVar[bool] = True
+    """Whether the prompt, decoding, seed and constraint determine the answer, so that it may be reused."""
 
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
         self.model_id = model_id
         self.options = options if options is not None else self.Options()
+
+    @classmethod
+    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
+        """Kinds of constraint a model with these options would enforce, known without building it."""
+        return cls.native_constraints
 
     @abstractmethod
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:

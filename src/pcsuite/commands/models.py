@@ -1,0 +1,193 @@
+"""``pcsuite models``: list the models, fetch their files, see that they answer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pcsuite.config.definitions import ModelsFile
+from pcsuite.config.load import bundled_configs
+from pcsuite.config.models import ModelSpec
+from pcsuite.config.yaml_source import YamlSource
+from pcsuite.engines.adapters.base import Decoding
+from pcsuite.engines.build import build_adapter, check_model
+from pcsuite.engines.fetch import pull_weights
+from pcsuite.engines.weights import (
+    CATALOGUE,
+    Progress,
+    WeightsEntry,
+    catalogue_entry,
+    is_present,
+    models_dir,
+    verify_weights,
+)
+from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
+
+DEFAULT_MODEL = "smollm2-135m"
+QUESTION = "What is the capital of France? Answer with one word."
+
+EXAMPLES = """examples:
+  pcsuite models list
+  pcsuite models pull                      the embedded default
+  pcsuite models pull qwen2.5-coder-0.5b
+  pcsuite models check smollm2-135m
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check")
+    summaries = {
+        "list": "models of the models file and files of the catalogue",
+        "pull": "fetch model files and check their sha256",
+        "check": "verify the file's sha256 and ask the model one short question",
+    }
+    for name, summary in summaries.items():
+        action = actions.add_parser(name, help=summary, description=summary)
+        action.add_argument("ids", nargs="*", metavar="ID", help="model or catalogue id")
+        action.add_argument(
+            "--models", type=Path, metavar="FILE", help="models file (default: models_v1.yaml)"
+        )
+        action.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+        if name == "pull":
+            action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the chosen action."""
+    models = read_models(args.models)
+    if args.action == "list":
+        return list_models(models, args.ids)
+    if args.action == "pull":
+        for weights in [_weights_of(name, models) for name in args.ids or [DEFAULT_MODEL]]:
+            pull_one(weights, args.source)
+        return 0
+    return check_models(models, args.ids or [DEFAULT_MODEL])
+
+
+def read_models(path: Path | None) -> Mapping[str, ModelSpec]:
+    """Models of the given file, or of ``configs/models_v1.yaml`` here, or of the bundled one."""
+    if path is None:
+        local = Path("configs") / "models_v1.yaml"
+        path = local if local.is_file() else bundled_configs() / "models_v1.yaml"
+    return YamlSource.read(path).parse(ModelsFile).models
+
+
+def list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> int:
+    """Print the table of models, then the catalogue's files that no model uses."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("id", "provider", "size", "file", "licence", "state"):
+        justify: Literal["left", "right"] = "right" if heading in ("size", "file") else "left"
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=heading == "id")
+    used: set[str] = set()
+    for name in only or models:
+        spec = _model(name, models)
+        weights = _spec_weights(spec)
+        if weights is not None:
+            used.add(weights.id)
+        table.add_row(name, spec.provider, spec.size, *_file_columns(spec, weights))
+    for weights in CATALOGUE.values():
+        if not only and weights.id not in used:
+            state = "present" if is_present(weights) else "not pulled"
+            size = f"{weights.size_bytes / 1e6:.0f} MB"
+            table.add_row(weights.id, "(file)", "", size, weights.licence, state)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\nModel files are kept in {models_dir()}", soft_wrap=True)
+    return 0
+
+
+def pull_one(weights: WeightsEntry, source: str) -> None:
+    """Fetch one file with a progress bar and say where it is."""
+    if is_present(weights):
+        print(f"{weights.id}: already here")
+        return
+    with _progress_bar(weights.file_name) as progress:
+        path = pull_weights(weights, progress=progress, source=source)  # type: ignore[arg-type]
+    print(f"{weights.id}: {path} (sha256 checked, licence {weights.licence})")
+
+
+def check_models(models: Mapping[str, ModelSpec], names: Sequence[str]) -> int:
+    """Verify and ask each model; the exit status says whether all of them answered."""
+    failed = 0
+    for name in names:
+        try:
+            print(check_one(name, _model(name, models)))
+        except PcsuiteError as error:
+            failed += 1
+            print(f"{name}: FAILED: {error}")
+    return 1 if failed else 0
+
+
+def check_one(name: str, spec: ModelSpec) -> str:
+    """Verify the model's file, ask one question, and return a line about the answer."""
+    check_model(name, spec)
+    verified = ""
+    weights = _spec_weights(spec)
+    if weights is not None:
+        verify_weights(weights)
+        verified = "sha256 ok, "
+    if spec.provider == "simulated":
+        return f"{name}: options ok (simulated: it answers only within a run)"
+    adapter = build_adapter(name, spec)
+    try:
+        answer = adapter.generate(QUESTION, Decoding("d0_greedy", 0.0, 1.0, 16), 0)
+    finally:
+        adapter.close()
+    speed = answer["usage"]["completion_tokens"] / max(answer["latency_ms"], 1e-3) * 1000
+    text = " ".join(answer["text"].split())
+    return f"{name}: {verified}answered {text!r} ({answer['finish_reason']}, {speed:.0f} tokens/s)"
+
+
+def _model(name: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
+    if name not in models:
+        raise ConfigError(f"unknown model '{name}'", hint=did_you_mean(name, models))
+    return models[name]
+
+
+def _spec_weights(spec: ModelSpec) -> WeightsEntry | None:
+    weights = spec.provider_options().get("weights")
+    if spec.provider not in ("llamacpp", "hf") or weights is None:
+        return None
+    return catalogue_entry(str(weights))
+
+
+def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> WeightsEntry:
+    """The file of a model id or of a catalogue id."""
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    if name not in models:
+        raise ConfigError(f"unknown model '{name}'", hint=did_you_mean(name, [*models, *CATALOGUE]))
+    weights = _spec_weights(models[name])
+    if weights is None:
+        raise ConfigError(f"model '{name}' (provider {models[name].provider}) has no file to pull")
+    return weights
+
+
+def _file_columns(spec: ModelSpec, weights: WeightsEntry | None) -> tuple[str, str, str]:
+    """Size of the file, licence, and whether the model can be asked."""
+    if weights is not None:
+        state = "present" if is_present(weights) else "not pulled"
+        return f"{weights.size_bytes / 1e6:.0f} MB", weights.licence, state
+    options = spec.provider_options()
+    if "path" in options:
+        return "", "", "present" if Path(str(options["path"])).expanduser().is_file() else "file missing"
+    return "", "", str(options.get("base_url", ""))
+
+
+@contextmanager
+def _progress_bar(label: str) -> Iterator[Progress]:
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Bar(*columns, TimeRemainingColumn()) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,63 @@
+"""Arguments that several commands share, and how they change a profile."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import yaml
+
+from pcsuite.config.load import Suite, load_suite
+from pcsuite.errors import ConfigError
+
+
+def add_profile_arguments(
+    parser: argparse.ArgumentParser, *, selection: bool = True, tasks: bool = True
+) -> None:
+    """``--config`` and the flags that narrow or override a profile."""
+    parser.add_argument(
+        "--config",
+        "-c",
+        default="quickstart",
+        metavar="PROFILE",
+        help="profile file or bundled name (default: quickstart)",
+    )
+    parser.add_argument("--name", help="name of the run, instead of the profile's")
+    parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
+    if selection:
+        if tasks:
+            parser.add_argument("--tasks", metavar="A,B", help="only these tasks")
+        parser.add_argument("--models", metavar="A,B", help="only these models")
+        parser.add_argument("--conditions", metavar="A,B", help="only these conditions")
+        parser.add_argument("--regimes", metavar="A,B", help="only these decoding regimes")
+        parser.add_argument("--limit", type=int, metavar="N", help="at most N items a task")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override any profile key, e.g. limits.max_cost_usd=5",
+    )
+
+
+def suite_from(args: argparse.Namespace) -> Suite:
+    """The profile with the command line's overrides applied."""
+    overrides: dict[str, Any] = {}
+    for key, flag in (("run.name", "name"), ("run.output_dir", "output_dir")):
+        if getattr(args, flag, None):
+            overrides[key] = getattr(args, flag)
+    lists = {"tasks": "tasks", "models": "models", "conditions": "conditions", "regimes": "decoding_regimes"}
+    for flag, key in lists.items():
+        if getattr(args, flag, None):
+            overrides[f"selection.{key}"] = [
+                part.strip() for part in getattr(args, flag).split(",") if part.strip()
+            ]
+    if getattr(args, "limit", None) is not None:
+        overrides["limits.max_items_per_task"] = args.limit
+        overrides["limits.per_task_max_items"] = {}
+    for entry in args.set:
+        key, sep, value = entry.partition("=")
+        if not sep:
+            raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
+        overrides[key.strip()] = yaml.safe_load(value)
+    return load_suite(args.config, overrides)

@@ -1,0 +1,223 @@
+"""The profile: one YAML file that says what to run, on what, how often and within which limits."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from pcsuite.config.base import Definition
+
+_RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
+_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+
+
+def _expand_ranges(value: Any) -> Any:
+    """Expand ``[1..10]`` (which YAML reads as a string in a list) into the integers."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    expanded: list[Any] = []
+    for entry in value:
+        match = _RANGE.match(entry) if isinstance(entry, str) else None
+        expanded.extend(range(int(match[1]), int(match[2]) + 1) if match else [entry])
+    return expanded
+
+
+SeedList = Annotated[tuple[int, ...], BeforeValidator(_expand_ranges)]
+
+
+class RunSection(Definition):
+    """Where results go."""
+
+    name: str
+    """Name of the run and of its log file."""
+    output_dir: str = "outputs"
+    """Folder of logs, tables, plots and reports."""
+    overwrite: bool = False
+    """Start the log anew (the old one is set aside, not deleted)."""
+    cache_dir: str = ".cache"
+    """Folder of exported datasets, responses and metric values."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Verbosity of messages on the terminal."""
+
+    @field_validator("name")
+    @classmethod
+    def _file_name(cls, value: str) -> str:
+        if not _SAFE_NAME.match(value):
+            raise ValueError("use letters, digits, '.', '_' and '-' only: it names files")
+        return value
+
+
+class ReproSection(Definition):
+    """Seeds and parallelism."""
+
+    global_seed: int = 1337
+    """Seed of item sampling and of every derived stream."""
+    deterministic_hash_seed: str = "pcsuite-v1"
+    """Salt of the hashes that order items."""
+    seeds: dict[str, SeedList] = Field(
+        default_factory=lambda: {"d0_greedy": (0,), "d1_sampled": tuple(range(1, 11))}
+    )
+    """Seeds of each decoding regime; ``1..10`` is a range."""
+    seeds_per_task: dict[str, int] = Field(default_factory=lambda: {"default": 3})
+    """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
+    num_workers: int = Field(default=8, gt=0)
+    """Processes or threads for local work."""
+    max_inflight: int = Field(default=16, gt=0)
+    """Calls in flight at once, over the whole run."""
+
+
+class SuiteSection(Definition):
+    """The definition files, resolved against the profile's folder, then its parent."""
+
+    tasks_ref: str = "tasks_v1.yaml"
+    """Tasks file."""
+    models_ref: str = "models_v1.yaml"
+    """Models file."""
+    operators_ref: str = "operators_v1.yaml"
+    """Operators file."""
+    conditions_ref: str = "conditions_v1.yaml"
+    """Conditions file."""
+    decoding_ref: str = "decoding_v1.yaml"
+    """Decoding file."""
+    metrics_ref: str = "metrics_v1.yaml"
+    """Metrics file."""
+
+
+class SelectionSection(Definition):
+    """Which of the defined things this profile runs."""
+
+    tasks: tuple[str, ...]
+    """Task ids."""
+    models: tuple[str, ...]
+    """Model ids."""
+    conditions: tuple[str, ...]
+    """Condition ids; a design's name selects all its conditions."""
+    decoding_regimes: tuple[str, ...]
+    """Decoding regime ids."""
+
+
+class LimitsSection(Definition):
+    """How much to run, and when to stop."""
+
+    max_items_per_task: int | None = Field(default=500, gt=0)
+    """Items a task, sampled by a fixed seed; ``null`` takes all."""
+    per_task_max_items: dict[str, int | None] = Field(default_factory=dict)
+    """Overrides by task."""
+    truthfulqa_mode: Literal["full", "tiny"] = "full"
+    """``tiny`` takes 100 TruthfulQA items."""
+    max_tokens_overall: int | None = Field(default=None, gt=0)
+    """Token budget of the run."""
+    max_cost_usd: float | None = Field(default=None, gt=0)
+    """Cost budget of the run."""
+    stop_on_error_rate: float = Field(default=0.02, ge=0, le=1)
+    """Stop when a larger share of calls failed, judged after at least 50 calls."""
+
+
+class HelmSection(Definition):
+    """HELM as an independent witness."""
+
+    enabled: bool = False
+    """Run HELM's scenarios beside the suite."""
+    scenarios: tuple[str, ...] = ()
+    """HELM run entries."""
+    helm_output_dir: str = "outputs/helm"
+    """Where HELM writes."""
+
+
+class PromptBenchSection(Definition):
+    """Perturbation block."""
+
+    enabled: bool = False
+    """Run the perturbation block."""
+    tasks: tuple[str, ...] = ("csqa_json", "conll03_ner_json")
+    """Tasks to attack."""
+    conditions_subset: tuple[str, ...] = ("C2", "C3", "C4", "C6")
+    """Conditions to attack."""
+    attack_types: tuple[str, ...] = ("injection", "paraphrase", "reorder", "distractor", "role_confusion")
+    """Perturbation kinds."""
+    max_items: int = Field(default=200, gt=0)
+    """Items a task."""
+
+
+class RetrievalSection(Definition):
+    """Retrieval for REACT_LOOP."""
+
+    enabled_for_tasks: tuple[str, ...] = ()
+    """Tasks that may search."""
+    backend: Literal["bm25_local", "api_retriever"] = "bm25_local"
+    """Search backend."""
+    wiki_index_path: str | None = None
+    """Index folder; by default built from the task's pages in the cache."""
+    api_url: str | None = None
+    """Endpoint of ``api_retriever``."""
+
+
+class IntegrationsSection(Definition):
+    """Other tools the suite runs or wraps."""
+
+    helm: HelmSection = HelmSection()
+    """HELM."""
+    promptbench: PromptBenchSection = PromptBenchSection()
+    """Perturbations."""
+    retrieval: RetrievalSection = RetrievalSection()
+    """Retrieval."""
+
+
+class ObjectiveSection(Definition):
+    """Weights of J = task − unsupported − entropy − token cost."""
+
+    task_weight: float = 1.0
+    """Weight of the task score."""
+    unsupported_weight: float = 0.7
+    """Weight of the unsupported rate."""
+    entropy_weight: float = 0.3
+    """Weight of the normalised entropy."""
+    token_cost_weight: float = 0.1
+    """Weight of tokens over the task's token budget."""
+
+
+class DspySection(Definition):
+    """How C8 is compiled."""
+
+    enabled: bool = False
+    """Allow compilation."""
+    conditions_target: tuple[str, ...] = ("C8",)
+    """Conditions that are compiled."""
+    dev_items: dict[str, int] = Field(default_factory=dict)
+    """Dev items by task."""
+    iterations: int = Field(default=40, gt=0)
+    """Candidates per task-model pair."""
+    objective: ObjectiveSection = ObjectiveSection()
+    """The objective's weights."""
+
+
+class OptimizationSection(Definition):
+    """Prompt optimisation."""
+
+    dspy: DspySection = DspySection()
+    """DSPy and the comparison methods."""
+
+
+class Profile(Definition):
+    """A profile file."""
+
+    version: str
+    """Version of the profile format, ``"1.0"``."""
+    run: RunSection
+    """Where results go."""
+    repro: ReproSection = ReproSection()
+    """Seeds and parallelism."""
+    suite: SuiteSection = SuiteSection()
+    """Definition files."""
+    selection: SelectionSection
+    """What is run."""
+    limits: LimitsSection = LimitsSection()
+    """How much is run."""
+    length_control: Literal["off", "warn", "pad"] = "warn"
+    """Whether prompts are brought into their token band: ``pad`` adds content-free filler."""
+    integrations: IntegrationsSection = IntegrationsSection()
+    """Other tools."""
+    optimization: OptimizationSection = OptimizationSection()
+    """Compilation of C8."""

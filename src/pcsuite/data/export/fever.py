@@ -1,0 +1,216 @@
+"""FEVER claims: one item a claim with all its evidence sets; the pages they cite as a searchable corpus.
+
+Page names are put in Unicode normal form C, because claims and pages are published in different forms.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from pcsuite.data.export.base import SPLIT_SEED, Built, Exporter, ExportOptions, Output, items_output, squeeze
+from pcsuite.data.export.files import OriginalFiles
+from pcsuite.data.export.hub import HubTable, HubTables
+from pcsuite.data.items import Item
+from pcsuite.data.jsonl import Row
+from pcsuite.data.sampling import split_off
+
+HUB_CLAIMS = HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
+HUB_PAGES = HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))
+OPT_ITEMS = 500
+LABELS = {"SUPPORTS": "SUPPORTS", "REFUTES": "REFUTES", "NOT ENOUGH INFO": "NOT_ENOUGH_INFO"}
+
+Sentence = tuple[str, int]
+"""Page name and FEVER's sentence id."""
+
+
+class Claim(NamedTuple):
+    """A claim, its label, and the sets of sentences that each prove it."""
+
+    claim_id: str
+    text: str
+    label: str
+    evidence: tuple[tuple[Sentence, ...], ...]
+
+
+class Page(NamedTuple):
+    """A page's sentences. ``exact`` says that a sentence's place is its FEVER id."""
+
+    name: str
+    sentences: list[str]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FeverRecords:
+    """Claims by source split, and a way to read the pages (which may not fit in memory) more than once."""
+
+    claims: dict[str, list[Claim]]
+    pages: Callable[[], Iterator[Page]] | None
+
+
+def page_name(name: str) -> str:
+    """A page name in the form that claims and pages share."""
+    return unicodedata.normalize("NFC", name)
+
+
+def sure_position(sentence_id: int, known_ids: Iterable[int], length: int) -> int | None:
+    """Place of a sentence on a page whose blank lines were dropped, if it can be known.
+
+    Dropped blanks only move sentences forward. Ids that gold evidence names are not blank, and neither is
+    line 0; so at least the known ids before this one precede it, and at least those after it follow it.
+    Where the two bounds meet, the place is certain; elsewhere nothing is guessed.
+    """
+    known = {0, *known_ids}
+    at_least = sum(other < sentence_id for other in known)
+    at_most = min(sentence_id, length - 1 - sum(other > sentence_id for other in known))
+    return at_least if at_least == at_most else None
+
+
+class FeverExporter(Exporter[FeverRecords]):
+    """``fever_opt`` is 500 of paper_dev by the fixed seed, ``fever_dev`` the rest; train if it is there."""
+
+    name = "fever"
+    folders = ("fever",)
+    official: ClassVar = {"paper_dev": 9999, "train": 145449}
+
+    def counts(self, records: FeverRecords) -> dict[str, int]:
+        return {split: len(claims) for split, claims in records.claims.items()}
+
+    def read_files(self, files: OriginalFiles, options: ExportOptions) -> FeverRecords:
+        claims = {
+            "paper_dev": [
+                _claim(row) for row in files.jsonl(files.need("paper_dev.jsonl", split="paper_dev"))
+            ]
+        }
+        train = files.find("train.jsonl", split="train")
+        if train is not None:
+            claims["train"] = [_claim(row) for row in files.jsonl(train)]
+        return FeverRecords(claims, _file_pages(files))
+
+    def read_hub(self, hub: HubTables, options: ExportOptions) -> FeverRecords:
+        claims = {
+            split: _grouped_claims(hub.rows(HUB_CLAIMS, split))
+            for split in ("paper_dev", "train")
+            if split == "paper_dev" or hub.has_split(HUB_CLAIMS, split)
+        }
+        if not (hub.holds(HUB_PAGES) if hub.mirror is not None else options.fever_wiki):
+            return FeverRecords(claims, None)
+        return FeverRecords(
+            claims,
+            lambda: (_dump_page(row) for row in hub.rows(HUB_PAGES, "wikipedia_pages") if row.get("id")),
+        )
+
+    def build(self, records: FeverRecords, options: ExportOptions) -> Built:
+        texts = _gold_texts(records)
+        items = {split: [_item(claim, texts) for claim in claims] for split, claims in records.claims.items()}
+        opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", SPLIT_SEED)
+        built = Built([items_output(self.name, "dev", dev), items_output(self.name, "opt", opt)])
+        if "train" in items:
+            built.outputs.append(items_output(self.name, "train", items["train"]))
+        if records.pages is None:
+            built.notes.append("without wiki pages evidence has no text and there is no corpus to search")
+        else:
+            built.outputs.append(Output("fever_pages", _page_rows(records.pages())))
+        return built
+
+
+def _page_rows(pages: Iterable[Page]) -> Iterator[dict[str, Any]]:
+    for page in pages:
+        yield {"page": page.name, "sentences": page.sentences}
+
+
+def _item(claim: Claim, texts: Mapping[Sentence, str]) -> Item:
+    sets = [
+        [{"page": page, "sentence": number, "text": texts.get((page, number))} for page, number in evidence]
+        for evidence in claim.evidence
+    ]
+    return Item(f"fever-{claim.claim_id}", claim.text, {"label": claim.label, "evidence_sets": sets})
+
+
+def _gold_texts(records: FeverRecords) -> dict[Sentence, str]:
+    """Text of every gold sentence whose place on its page is certain."""
+    if records.pages is None:
+        return {}
+    cited: dict[str, set[int]] = {}
+    for claims in records.claims.values():
+        for claim in claims:
+            for page, number in (sentence for evidence in claim.evidence for sentence in evidence):
+                cited.setdefault(page, set()).add(number)
+    texts: dict[Sentence, str] = {}
+    for page_record in records.pages():
+        numbers = cited.get(page_record.name, set())
+        for number in numbers:
+            length = len(page_record.sentences)
+            place = number if page_record.exact else sure_position(number, numbers, length)
+            if place is not None and place < length and page_record.sentences[place]:
+                texts[page_record.name, number] = page_record.sentences[place]
+    return texts
+
+
+def _claim(row: Row) -> Claim:
+    sets = []
+    for evidence in row.items("evidence"):
+        try:
+            sets.append([(page, number) for _, _, page, number in evidence])
+        except (TypeError, ValueError) as error:
+            raise row.error("'evidence' should hold lists of four values") from error
+    return _checked_claim(row, sets)
+
+
+def _checked_claim(row: Row, sets: Sequence[Sequence[tuple[Any, Any]]]) -> Claim:
+    label = row.text("label")
+    if label not in LABELS:
+        raise row.error(f"label '{label}' is none of {', '.join(LABELS)}")
+    distinct: dict[tuple[Sentence, ...], None] = {}
+    if label != "NOT ENOUGH INFO":
+        for evidence in sets:
+            if not all(isinstance(page, str) and isinstance(number, int) for page, number in evidence):
+                raise row.error(f"a claim labelled {label} cites no page or no sentence")
+            # annotators often chose the same sentences: one set of them is enough
+            distinct[tuple(dict.fromkeys((page_name(page), number) for page, number in evidence))] = None
+    return Claim(str(row.get("id")), squeeze(row.text("claim")), LABELS[label], tuple(distinct))
+
+
+def _grouped_claims(rows: Iterable[Row]) -> list[Claim]:
+    """Claims from the hub's layout, which has one row an evidence sentence.
+
+    Rows of one evidence set stand together and share annotation and evidence ids.
+    """
+    first_rows: dict[Any, Row] = {}
+    sets: dict[Any, dict[tuple[Any, Any], list[tuple[Any, Any]]]] = {}
+    for row in rows:
+        claim_id = row.get("id")
+        first_rows.setdefault(claim_id, row)
+        key = (row.get("evidence_annotation_id"), row.get("evidence_id"))
+        sentence = (row.get("evidence_wiki_url"), row.get("evidence_sentence_id"))
+        sets.setdefault(claim_id, {}).setdefault(key, []).append(sentence)
+    return [_checked_claim(row, list(sets[claim_id].values())) for claim_id, row in first_rows.items()]
+
+
+def _file_pages(files: OriginalFiles) -> Callable[[], Iterator[Page]] | None:
+    repacked = files.find("wiki_pages.jsonl")
+    if repacked is not None:
+        return lambda: (_repacked_page(row) for row in files.jsonl(repacked))
+    dump = files.find_all("wiki-pages/*.jsonl") or files.find_all("wiki-pages/wiki-pages/*.jsonl")
+    if dump:
+        return lambda: (_dump_page(row) for path in dump for row in files.jsonl(path) if row.get("id"))
+    return None
+
+
+def _repacked_page(row: Row) -> Page:
+    sentences = row.texts("sentences")
+    # blank lines that are still there show that none were dropped
+    return Page(page_name(row.text("page")), sentences, exact="" in sentences)
+
+
+def _dump_page(row: Row) -> Page:
+    """A page of the Wikipedia dump: ``lines`` has number, sentence and links, parted by tabs."""
+    sentences: list[str] = []
+    for line in row.text("lines").split("\n"):
+        number, _, rest = line.partition("\t")
+        if number.isdigit() and int(number) == len(sentences):
+            sentences.append(rest.split("\t", 1)[0])
+    return Page(page_name(row.text("id")), sentences, exact=True)

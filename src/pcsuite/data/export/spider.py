@@ -1,0 +1,155 @@
+"""Spider text-to-SQL: questions with their schema, and the SQLite databases copied beside the items."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from pcsuite.data.export.base import (
+    Asset,
+    Built,
+    Exporter,
+    ExportOptions,
+    items_output,
+    numbered,
+    squeeze,
+)
+from pcsuite.data.export.files import OriginalFiles
+from pcsuite.data.export.hub import HubTable, HubTables
+from pcsuite.data.items import Item
+from pcsuite.data.jsonl import Row
+from pcsuite.errors import DataError
+
+HUB = HubTable("spider", "xlangai/spider")
+DATABASES = "spider_databases"
+
+
+class SqlQuestion(NamedTuple):
+    """A question on a database and the query that answers it."""
+
+    db_id: str
+    question: str
+    query: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpiderRecords:
+    """Questions by split, schema text by database, and the SQLite files that are there."""
+
+    questions: dict[str, list[SqlQuestion]]
+    schemas: dict[str, str]
+    databases: dict[str, Path]
+
+
+class SpiderExporter(Exporter[SpiderRecords]):
+    """Dev, and train where its file is there. Questions on a database that is missing cannot be scored."""
+
+    name = "spider"
+    folders = ("spider",)
+    official: ClassVar = {"dev": 1034, "train": 7000}
+
+    def counts(self, records: SpiderRecords) -> dict[str, int]:
+        return {split: len(questions) for split, questions in records.questions.items()}
+
+    def read_files(self, files: OriginalFiles, options: ExportOptions) -> SpiderRecords:
+        questions = {"dev": [_question(row) for row in files.json_list(files.need("dev.json", split="dev"))]}
+        train = files.find("train_spider.json", split="train")
+        if train is not None:
+            questions["train"] = [_question(row) for row in files.json_list(train)]
+        return SpiderRecords(questions, _schemas(files), _databases(files, questions))
+
+    def read_hub(self, hub: HubTables, options: ExportOptions) -> SpiderRecords:
+        if options.spider_dir is None:
+            raise DataError(
+                "the hub carries Spider's questions but not its databases",
+                hint="give the folder that has tables.json and database/: --spider-dir DIR",
+            )
+        files = OriginalFiles(options.spider_dir, options.spider_dir)
+        questions = {"dev": [_question(row) for row in hub.rows(HUB, "validation")]}
+        if hub.has_split(HUB, "train"):
+            questions["train"] = [_question(row) for row in hub.rows(HUB, "train")]
+        return SpiderRecords(questions, _schemas(files), _databases(files, questions))
+
+    def build(self, records: SpiderRecords, options: ExportOptions) -> Built:
+        built = Built([])
+        used: set[str] = set()
+        for split, questions in records.questions.items():
+            items = []
+            for position, question in enumerate(questions, start=1):
+                if question.db_id in records.databases:
+                    used.add(question.db_id)
+                    items.append(_item(split, position, question, records.schemas))
+            built.outputs.append(items_output(self.name, split, items))
+            lost = Counter(q.db_id for q in questions if q.db_id not in records.databases)
+            for db_id, count in sorted(lost.items()):
+                built.missing.append(
+                    f"spider/database/{db_id}/{db_id}.sqlite is missing: {count} {split} questions cannot run"
+                )
+        built.assets = [
+            Asset(f"{DATABASES}/{db_id}.sqlite", records.databases[db_id]) for db_id in sorted(used)
+        ]
+        return built
+
+
+def schema_text(table_file_row: Row) -> str:
+    """A database's schema as one CREATE TABLE line a table, from an entry of tables.json."""
+    row = table_file_row
+    tables, columns, types = (
+        row.texts("table_names_original"),
+        row.items("column_names_original"),
+        row.texts("column_types"),
+    )
+    primary = {
+        key for keys in row.items("primary_keys") for key in (keys if isinstance(keys, list) else [keys])
+    }
+    parts: dict[int, list[str]] = {number: [] for number in range(len(tables))}
+    try:
+        for number, ((table, column), kind) in enumerate(zip(columns, types, strict=True)):
+            if table >= 0:
+                parts[table].append(
+                    f"{_quoted(column)} {kind}" + (" PRIMARY KEY" if number in primary else "")
+                )
+        for here, there in row.items("foreign_keys"):
+            (table, column), (other, key) = columns[here], columns[there]
+            parts[table].append(
+                f"FOREIGN KEY ({_quoted(column)}) REFERENCES {_quoted(tables[other])}({_quoted(key)})"
+            )
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise row.error(f"columns, types and keys do not fit together ({error})") from error
+    return "\n".join(
+        f"CREATE TABLE {_quoted(name)} ({', '.join(parts[n])});" for n, name in enumerate(tables)
+    )
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def _item(split: str, position: int, question: SqlQuestion, schemas: Mapping[str, str]) -> Item:
+    if question.db_id not in schemas:
+        raise DataError(f"{question.where}: database '{question.db_id}' is not in tables.json")
+    truth: dict[str, Any] = {
+        "query": question.query,
+        "db_id": question.db_id,
+        "database": f"datasets/{DATABASES}/{question.db_id}.sqlite",
+    }
+    text = f"{schemas[question.db_id]}\n\nQuestion: {question.question}"
+    return Item(numbered("spider", split, position), text, truth)
+
+
+def _question(row: Row) -> SqlQuestion:
+    return SqlQuestion(row.text("db_id"), squeeze(row.text("question")), row.text("query").strip(), row.where)
+
+
+def _schemas(files: OriginalFiles) -> dict[str, str]:
+    return {row.text("db_id"): schema_text(row) for row in files.json_list(files.need("tables.json"))}
+
+
+def _databases(files: OriginalFiles, questions: Mapping[str, list[SqlQuestion]]) -> dict[str, Path]:
+    wanted = sorted({question.db_id for rows in questions.values() for question in rows})
+    found = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in wanted}
+    return {db_id: path for db_id, path in found.items() if path is not None}

@@ -1,0 +1,241 @@
+"""A runnable task from a user's table: task file, answer schema, items in three splits, and a profile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pcsuite.config.tasks import TaskSpec
+from pcsuite.data.items import Item
+from pcsuite.data.jsonl import Row, dump_line
+from pcsuite.data.loading import datasets_dir
+from pcsuite.data.sampling import split_off
+from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, cell_text
+from pcsuite.data.user_tables import column, read_table
+from pcsuite.errors import DataError, did_you_mean
+
+SPLIT_SEED = 1337
+MIN_ROWS = 8
+MIN_TRAIN = 4
+"""Rows the training split gets at least: the largest number of exemplars a condition shows."""
+
+_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRequest:
+    """What ``init-task`` is asked for."""
+
+    name: str
+    data: Path
+    kind: str
+    columns: Columns
+    id_column: str | None = None
+    schema_file: Path | None = None
+    title: str | None = None
+    instruction: str | None = None
+    out_dir: Path = Path()
+    cache_dir: Path = Path(".cache")
+    model: str = "smollm2-135m"
+    train_share: float = 0.2
+    dev_share: float = 0.2
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InitResult:
+    """What was written."""
+
+    task_file: Path
+    profile_file: Path
+    schema_file: Path | None
+    items: dict[str, tuple[Path, int]]
+    """Items file and number of items of each split."""
+
+
+def init_task(request: TaskRequest) -> InitResult:
+    """Read the table, check every row, and write the task; nothing is written if a row is wrong."""
+    recipe = _checked(request)
+    rows = read_table(request.data)
+    _check_columns(rows, request)
+    items = _items(rows, recipe, request)
+    schema = _schema(items, recipe, request)
+    splits = _splits(items, request)
+    files = {
+        request.out_dir / f"{request.name}_task.yaml": _task_yaml(items, "dev" in splits, schema, request),
+        request.out_dir / f"{request.name}_profile.yaml": _profile_yaml(splits, request),
+    }
+    schema_file = request.out_dir / f"{request.name}_schema.json" if schema is not None else None
+    if schema_file is not None:
+        files[schema_file] = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    written = {}
+    for split, part in splits.items():
+        path = datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl"
+        files[path] = "".join(dump_line(_line(item)) for item in part)
+        written[split] = (path, len(part))
+    _write_all(files, request.overwrite)
+    task_file, profile_file = list(files)[:2]
+    return InitResult(task_file, profile_file, schema_file, written)
+
+
+def _checked(request: TaskRequest) -> Recipe:
+    if not _NAME.match(request.name):
+        raise DataError(
+            f"'{request.name}' cannot name a task", hint="use small letters, digits and '_', a letter first"
+        )
+    if request.kind not in RECIPES:
+        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
+    shares = (request.train_share, request.dev_share)
+    if min(shares) < 0 or sum(shares) >= 1:
+        raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
+    return RECIPES[request.kind]
+
+
+def _check_columns(rows: list[Row], request: TaskRequest) -> None:
+    columns = request.columns
+    for name in columns.inputs:
+        column(rows, name, "--input")
+    for name in columns.choices:
+        column(rows, name, "--choices")
+    for name in columns.fields:
+        column(rows, name, "--fields")
+    if columns.answer is not None:
+        column(rows, columns.answer, "--answer")
+    if request.id_column is not None:
+        column(rows, request.id_column, "--id")
+
+
+def _items(rows: list[Row], recipe: Recipe, request: TaskRequest) -> list[Item]:
+    if len(rows) < MIN_ROWS:
+        raise DataError(
+            f"{request.data} has {len(rows)} rows: too few to part", hint=f"give {MIN_ROWS} or more"
+        )
+    items: list[Item] = []
+    seen: set[str] = set()
+    for number, row in enumerate(rows, start=1):
+        item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
+        if item_id in seen:
+            raise row.error(f"id '{item_id}' was already used")
+        seen.add(item_id)
+        reading = recipe.read(row, request.columns)
+        items.append(Item(item_id, reading.input_text, reading.truth))
+    return items
+
+
+def _schema(items: list[Item], recipe: Recipe, request: TaskRequest) -> Schema | None:
+    if request.schema_file is None:
+        return recipe.schema(items, request.columns)
+    try:
+        schema = json.loads(request.schema_file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{request.schema_file} is not a readable JSON schema: {error}") from error
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise DataError(f"{request.schema_file}: the schema must describe an object", hint='"type": "object"')
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise DataError(f"{request.schema_file} is not a JSON schema: {error.message}") from error
+    if request.kind == "extraction":
+        validator = Draft202012Validator(schema)
+        for item in items:
+            problem = next(validator.iter_errors(item.truth), None)
+            if problem is not None:
+                raise DataError(
+                    f"{request.data}: the truth of item '{item.item_id}' does not fit the schema: {problem.message}"
+                )
+    return schema
+
+
+def _splits(items: list[Item], request: TaskRequest) -> dict[str, list[Item]]:
+    """Train, dev and test by hash; rows with the same input fall in the same split."""
+    count = len(items)
+    train_size = max(MIN_TRAIN, round(count * request.train_share))
+    train, rest = split_off(items, train_size, f"{request.name}_train", SPLIT_SEED)
+    dev, test = split_off(rest, round(count * request.dev_share), f"{request.name}_dev", SPLIT_SEED)
+    if not test or len(train) < MIN_TRAIN:
+        raise DataError(
+            f"{request.data}: {count} rows give {len(train)} train, {len(dev)} dev and {len(test)} test items",
+            hint="add rows with different inputs, or lower --train-share and --dev-share",
+        )
+    return {"train": train, "dev": dev, "test": test} if dev else {"train": train, "test": test}
+
+
+def _task_yaml(items: list[Item], has_dev: bool, schema: Schema | None, request: TaskRequest) -> str:
+    words = RECIPES[request.kind].words(items, request.columns)
+    spec = TaskSpec.model_validate(
+        {
+            "title": request.title or request.name.replace("_", " ").capitalize(),
+            "kind": words.kind if schema is None or words.kind == "structured" else "structured",
+            "dataset": request.name,
+            "split": "test",
+            "dev_split": "dev" if has_dev else None,
+            "train_split": "train",
+            "instruction": request.instruction or words.instruction,
+            "role": words.role,
+            "goal": words.goal,
+            "rules": words.rules,
+            "abstain": words.abstain,
+            "decompose": words.decompose,
+            "verifier_checklist": words.checks,
+            "schema_ref": f"{request.name}_schema.json" if schema is not None else None,
+            "final_answer_format": words.final_answer_format if schema is None else None,
+            "answer_regex": words.answer_regex if schema is None else None,
+            "max_tokens": words.max_tokens,
+            "evaluator": request.kind,
+            "evaluator_options": words.options,
+            "primary_metric": words.primary_metric,
+        }
+    )
+    entry = {key: value for key, value in spec.model_dump(mode="json").items() if value not in (None, [], {})}
+    entry.pop("retrieval")
+    comment = (
+        "# Written by pcsuite init-task. Every word a prompt says about the task stands here: edit freely.\n"
+    )
+    return comment + _yaml({"version": "1.0", "tasks": {request.name: entry}})
+
+
+def _profile_yaml(splits: Mapping[str, list[Item]], request: TaskRequest) -> str:
+    profile = {
+        "version": "1.0",
+        "run": {"name": request.name, "output_dir": "outputs", "cache_dir": request.cache_dir.as_posix()},
+        "repro": {
+            "seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3]},
+            "seeds_per_task": {"default": 3},
+        },
+        "suite": {"tasks_ref": f"{request.name}_task.yaml"},
+        "selection": {
+            "tasks": [request.name],
+            "models": [request.model],
+            "conditions": ["C0", "C1", "C2", "C3", "C4", "C5", "C6"],
+            "decoding_regimes": ["d0_greedy", "d1_sampled"],
+        },
+        "limits": {"max_items_per_task": min(50, len(splits["test"]))},
+        "length_control": "warn",
+    }
+    comment = f"# Written by pcsuite init-task. Run it: pcsuite run --config {request.name}_profile.yaml\n"
+    return comment + _yaml(profile)
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _line(item: Item) -> dict[str, Any]:
+    return {"item_id": item.item_id, "input_text": item.input_text, "truth": item.truth}
+
+
+def _write_all(files: Mapping[Path, str], overwrite: bool) -> None:
+    present = [str(path) for path in files if path.exists()]
+    if present and not overwrite:
+        raise DataError(f"{', '.join(present)} exist already", hint="--overwrite replaces them")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,282 @@
+"""A pool of llama.cpp worker processes: hands requests out one per worker and restarts the dead.
+
+Plain threads and ``concurrent.futures.Future``, so one pool serves any number of event loops and
+synchronous callers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pcsuite.errors import EngineError
+
+WORKER = Path(__file__).with_name("_llamacpp_worker.py")
+MAX_DEATHS_IN_A_ROW = 3
+CLOSE_WAIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a worker needs to start."""
+
+    model: Path
+    context_tokens: int
+    threads: int
+
+
+class Worker:
+    """One process and the requests it owes an answer to."""
+
+    def __init__(self, settings: WorkerSettings, on_free: Callable[[Worker], None]) -> None:
+        self._on_free = on_free
+        self._lock = threading.Lock()
+        self._owed: dict[int, Future[Any]] = {}
+        self._generating: int | None = None
+        self._next_id = 0
+        self._fatal: str | None = None
+        self._timed_out_s: float | None = None
+        self.alive = True
+        self._log = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115  lives as long as the worker
+        self._process = subprocess.Popen(
+            [sys.executable, str(WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, "GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": str(settings.threads)},
+        )
+        self._write(
+            {
+                "model": str(settings.model),
+                "context_tokens": settings.context_tokens,
+                "threads": settings.threads,
+            }
+        )
+        self._reader = threading.Thread(target=self._read_replies, name="llamacpp-worker", daemon=True)
+        self._reader.start()
+
+    @property
+    def process_id(self) -> int:
+        """Id of the worker's process."""
+        return self._process.pid
+
+    def send(self, request: dict[str, Any], future: Future[Any], timeout_s: float | None = None) -> None:
+        """Pass a request on; its future gets the answer. ``timeout_s`` ends a worker that hangs."""
+        with self._lock:
+            self._next_id += 1
+            number = self._next_id
+            self._owed[number] = future
+            if request["op"] == "generate":
+                self._generating = number
+        if timeout_s is not None:
+            timer = threading.Timer(timeout_s, self._give_up, (timeout_s,))
+            timer.daemon = True
+            future.add_done_callback(lambda _: timer.cancel())
+            timer.start()
+        self._write({"id": number, **request})
+
+    def _give_up(self, timeout_s: float) -> None:
+        """End a process that hangs; what it owes fails as retryable."""
+        self._timed_out_s = timeout_s
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process by the end of its input, or by force."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with suppress(OSError):  # it may have died with unread input
+                self._process.stdin.close()
+        try:
+            self._process.wait(CLOSE_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(CLOSE_WAIT_S)
+
+    def _write(self, message: dict[str, Any]) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        # A dead worker's pipe is broken or closed; the reader thread settles what it owes.
+        with suppress(OSError, ValueError), self._lock:
+            stdin.write(json.dumps(message).encode() + b"\n")
+            stdin.flush()
+
+    def _read_replies(self) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        for line in stdout:
+            message = json.loads(line)
+            if "fatal" in message:
+                self._fatal = message["fatal"]
+            elif "id" in message:
+                self._settle(message)
+        self._bury()
+
+    def _settle(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            future = self._owed.pop(message["id"])
+            free = self._generating == message["id"]
+            if free:
+                self._generating = None
+        _resolve(future, message)
+        if free:
+            self._on_free(self)
+
+    def _bury(self) -> None:
+        """The process ended: fail what it owes, give back its pipes."""
+        status = self._process.wait()
+        with self._lock:
+            self.alive = False
+            owed = list(self._owed.values())
+            self._owed.clear()
+            if self._process.stdin is not None:
+                with suppress(OSError):
+                    self._process.stdin.close()
+        error = self._obituary(status)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._log.close()
+        for future in owed:
+            _fail(future, error)
+        self._on_free(self)
+
+    def _obituary(self, status: int) -> EngineError:
+        if self._fatal is not None:
+            return EngineError(f"llama.cpp cannot load the model: {self._fatal}")
+        if self._timed_out_s is not None:
+            return EngineError(f"llama.cpp took longer than {self._timed_out_s:g} s", retryable=True)
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - 2000))
+        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        last = f": {lines[-1][:200]}" if lines and status != 0 else ""
+        return EngineError(f"the llama.cpp worker ended with status {status}{last}", retryable=True)
+
+
+def _resolve(future: Future[Any], message: dict[str, Any]) -> None:
+    with suppress(InvalidStateError):  # the caller may have given up waiting
+        future.set_result(message)
+
+
+def _fail(future: Future[Any], error: EngineError) -> None:
+    with suppress(InvalidStateError):
+        future.set_exception(error)
+
+
+@dataclass(slots=True)
+class _Job:
+    request: dict[str, Any]
+    future: Future[Any]
+
+
+class WorkerPool:
+    """Up to ``size`` workers, started when there is work for them."""
+
+    def __init__(self, settings: WorkerSettings, size: int, timeout_s: float) -> None:
+        self._settings = settings
+        self._size = size
+        self._timeout_s = timeout_s
+        self._lock = threading.RLock()
+        self._workers: list[Worker] = []
+        self._idle: list[Worker] = []
+        self._pending: deque[_Job] = deque()
+        self._deaths_in_a_row = 0
+        self._closed = False
+
+    def generate(self, body: dict[str, Any], chat: bool) -> Future[Any]:
+        """Queue a generation; the future gets the worker's reply."""
+        job = _Job({"op": "generate", "chat": chat, "body": body}, Future())
+        with self._lock:
+            self._pending.append(job)
+            self._hand_out()
+        return job.future
+
+    def tokenize(self, text: str) -> Future[Any]:
+        """Count tokens in any worker, busy or not."""
+        future: Future[Any] = Future()
+        with self._lock:
+            self._check_open()
+            worker = next((worker for worker in self._workers if worker.alive), None)
+            if worker is None:
+                worker = self._spawn()
+                self._idle.append(worker)
+        worker.send({"op": "tokenize", "text": text}, future)
+        return future
+
+    def process_ids(self) -> list[int]:
+        """Process ids of the living workers."""
+        with self._lock:
+            return [worker.process_id for worker in self._workers if worker.alive]
+
+    def close(self) -> None:
+        """End all workers; what is still queued fails."""
+        with self._lock:
+            self._closed = True
+            workers, self._workers = self._workers, []
+            self._idle.clear()
+            pending = list(self._pending)
+            self._pending.clear()
+        for job in pending:
+            _fail(job.future, EngineError("the model was closed while the call was waiting"))
+        for worker in workers:
+            worker.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineError("the model is closed")
+
+    def _spawn(self) -> Worker:
+        worker = Worker(self._settings, self._worker_free)
+        self._workers.append(worker)
+        return worker
+
+    def _hand_out(self) -> None:
+        """Give waiting jobs to free workers. Called with the lock held."""
+        self._check_open()
+        while self._pending:
+            if self._pending[0].future.cancelled():
+                self._pending.popleft()
+                continue
+            if self._idle:
+                worker = self._idle.pop()
+            elif len(self._workers) < self._size:
+                worker = self._spawn()
+            else:
+                return
+            job = self._pending.popleft()
+            worker.send(job.request, job.future, self._timeout_s)
+
+    def _worker_free(self, worker: Worker) -> None:
+        """A worker answered or died (called from its reader thread)."""
+        with self._lock:
+            if self._closed:
+                return
+            if worker.alive:
+                self._deaths_in_a_row = 0
+                self._idle.append(worker)
+            else:
+                self._remove(worker)
+            self._hand_out()
+
+    def _remove(self, worker: Worker) -> None:
+        if worker in self._workers:
+            self._workers.remove(worker)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._deaths_in_a_row += 1
+        if self._deaths_in_a_row >= MAX_DEATHS_IN_A_ROW:
+            while self._pending:  # a model that cannot run must not be restarted for every queued call
+                _fail(
+                    self._pending.popleft().future,
+                    EngineError("the llama.cpp worker keeps dying", retryable=True),
+                )
+            self._deaths_in_a_row = 0

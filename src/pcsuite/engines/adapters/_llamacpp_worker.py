@@ -1,0 +1,204 @@
+"""One llama.cpp engine in a process of its own, driven by JSON lines. Imports nothing of the suite.
+
+stdin, first line: ``{"model", "context_tokens", "threads"}``; then requests
+``{"id", "op": "generate", "chat": bool, "body": {…}}`` and ``{"id", "op": "tokenize", "text"}``.
+stdout: ``{"ready": version}`` or ``{"fatal": message}``, then ``{"id", "result"}`` or ``{"id", "error"}``.
+
+stderr is a file opened for reading too: llama.cpp reports a grammar it cannot compile only in its log and
+then generates *unconstrained* text, so the log is read back before a constrained answer is trusted.
+The end of stdin, which the death of the parent brings about, ends the process.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import queue
+import secrets
+import sys
+import threading
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+LOG_DESCRIPTOR = 2
+LOG_LIMIT_BYTES = 1 << 20
+LOG_WAIT_S = 5.0
+GRAMMAR_ERROR = "llg error: "
+REQUEST_BEGIN = "processing task"
+REQUEST_END = "stop processing"
+LOG_SETTLE_S = 0.02
+
+
+class GrammarRefusedError(Exception):
+    """The engine cannot compile the grammar."""
+
+
+class EngineLog:
+    """The engine's log file, read from where we last looked."""
+
+    def __init__(self) -> None:
+        self._offset = 0
+
+    def mark(self) -> None:
+        """Forget what was logged so far, and keep the file small."""
+        size = os.fstat(LOG_DESCRIPTOR).st_size
+        if size > LOG_LIMIT_BYTES:
+            os.ftruncate(LOG_DESCRIPTOR, 0)  # opened for appending, so writers go on at the new end
+            size = 0
+        self._offset = size
+
+    def grammar_error(self) -> str | None:
+        """What the engine said about the grammar since the mark.
+
+        The log is written in order by a thread of its own: once the lines that begin and end the request
+        are there, an error line, which comes before them, is there too.
+        """
+        deadline = time.monotonic() + LOG_WAIT_S
+        while True:
+            size = os.fstat(LOG_DESCRIPTOR).st_size
+            text = os.pread(LOG_DESCRIPTOR, size - self._offset, self._offset).decode("utf-8", "replace")
+            if GRAMMAR_ERROR in text:
+                return text.split(GRAMMAR_ERROR, 1)[1].splitlines()[0].strip()
+            begin = text.find(REQUEST_BEGIN)
+            if begin >= 0 and text.find(REQUEST_END, begin) >= 0:
+                return None
+            if time.monotonic() > deadline:
+                raise TimeoutError("the engine did not confirm that it uses the grammar")
+            time.sleep(0.002)
+
+
+class Tokenizer:
+    """Token counts by the engine's own HTTP endpoint on loopback, behind a key only we know."""
+
+    def __init__(self, address: str, key: str) -> None:
+        parts = urlsplit(address)
+        self._connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=60)
+        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+
+    def count(self, text: str) -> int:
+        """Tokens of the text itself: no chat template, no special tokens added or recognised."""
+        body = json.dumps({"content": text, "add_special": False, "parse_special": False})
+        try:
+            return self._post(body)
+        except (http.client.HTTPException, OSError):  # an idle keep-alive connection was closed
+            self._connection.close()
+            return self._post(body)
+
+    def _post(self, body: str) -> int:
+        self._connection.request("POST", "/tokenize", body.encode(), self._headers)
+        return len(json.loads(self._connection.getresponse().read())["tokens"])
+
+
+class Engine:
+    """The in-process llama.cpp server with one slot: one request at a time is what makes it repeatable."""
+
+    def __init__(self, model: str, context_tokens: int, threads: int) -> None:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+        import xllamacpp
+
+        self.version = str(xllamacpp.__version__)
+        key = secrets.token_hex(16)
+        params = xllamacpp.CommonParams()
+        params.model.path = model
+        params.n_parallel = 1
+        params.n_ctx = context_tokens
+        params.cpuparams.n_threads = threads
+        params.cpuparams_batch.n_threads = threads
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.cache_prompt = False
+        params.cache_ram_mib = 0
+        params.api_keys = [key]
+        self._server = xllamacpp.Server(params)
+        self.tokenizer = Tokenizer(self._server.listening_address, key)
+        self._log = EngineLog()
+        self._verdicts: dict[str, str | None] = {}
+
+    def generate(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
+        """Answer one request; a grammar that is not in force is an error."""
+        grammar: str | None = body.get("grammar")
+        unknown = grammar is not None and grammar not in self._verdicts
+        if grammar is not None and not unknown:
+            self._enforce(grammar)
+        if unknown:
+            time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log
+        self._log.mark()
+        handler = self._server.handle_chat_completions if chat else self._server.handle_completions
+        answer = handler(body)
+        result: dict[str, Any] = json.loads(answer) if isinstance(answer, (str, bytes)) else answer
+        if grammar is not None and unknown and "error" not in result:
+            self._verdicts[grammar] = self._log.grammar_error()
+            self._enforce(grammar)
+        return result
+
+    def _enforce(self, grammar: str) -> None:
+        refusal = self._verdicts[grammar]
+        if refusal is not None:
+            raise GrammarRefusedError(refusal)
+
+
+class Replies:
+    """The private copy of stdout; library prints go to the log instead."""
+
+    def __init__(self) -> None:
+        self._stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(LOG_DESCRIPTOR, 1)
+        self._lock = threading.Lock()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one message."""
+        with self._lock:
+            self._stream.write(json.dumps(message) + "\n")
+            self._stream.flush()
+
+
+def answer_generations(engine: Engine, replies: Replies, requests: queue.Queue[dict[str, Any]]) -> None:
+    """Answer generation requests one after the other, for ever."""
+    while True:
+        request = requests.get()
+        reply: dict[str, Any] = {"id": request["id"]}
+        started = time.perf_counter()
+        try:
+            result = engine.generate(request["body"], request["chat"])
+            reply["error" if "error" in result else "result"] = result.get("error", result)
+        except GrammarRefusedError as error:
+            reply["error"] = {"type": "grammar", "message": str(error)}
+        except Exception as error:
+            reply["error"] = {"type": type(error).__name__, "message": str(error)}
+        reply["latency_ms"] = (time.perf_counter() - started) * 1000
+        replies.send(reply)
+
+
+def answer_tokenize(engine: Engine, replies: Replies, request: dict[str, Any]) -> None:
+    """Answer one tokenize request."""
+    try:
+        replies.send({"id": request["id"], "result": engine.tokenizer.count(request["text"])})
+    except Exception as error:
+        replies.send({"id": request["id"], "error": {"type": type(error).__name__, "message": str(error)}})
+
+
+def serve() -> None:
+    """Load the model, then answer until stdin ends. Tokenizing does not wait for a running generation."""
+    replies = Replies()
+    settings = json.loads(sys.stdin.readline())
+    try:
+        engine = Engine(settings["model"], settings["context_tokens"], settings["threads"])
+    except BaseException as error:
+        replies.send({"fatal": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    replies.send({"ready": engine.version})
+    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=answer_generations, args=(engine, replies, requests), daemon=True).start()
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["op"] == "generate":
+            requests.put(request)
+        else:
+            answer_tokenize(engine, replies, request)
+    os._exit(0)  # the engine's own threads must not keep an orphan alive
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # the adapters' folder: its module names must not shadow others
+    serve()

@@ -1,0 +1,239 @@
+"""Requests and answers of OpenAI-compatible servers, as plain values: no network here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, Usage
+from pcsuite.errors import ConstraintUnavailableError, EngineError
+
+Structured = Literal["response_format", "structured_outputs", "guided", "ollama_format", "sglang", "none"]
+
+ENFORCED: Mapping[Structured, frozenset[ConstraintKind]] = {
+    "response_format": frozenset({"json_schema"}),
+    "structured_outputs": frozenset({"json_schema", "regex", "cfg"}),
+    "guided": frozenset({"json_schema", "regex", "cfg"}),
+    "ollama_format": frozenset({"json_schema"}),
+    "sglang": frozenset({"json_schema", "regex"}),
+    "none": frozenset(),
+}
+"""Which constraints a server's dialect can express. Whether the server obeys is for the canary to say."""
+
+RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
+FINISH_NOT_GIVEN = "not_given"
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One request: where below the server's root it goes, and its body."""
+
+    path: Literal["/chat/completions", "/api/chat"]
+    body: dict[str, Any]
+
+
+def build_request(
+    *,
+    remote_model: str,
+    messages: list[dict[str, str]],
+    decoding: Decoding,
+    seed: int | None,
+    constraint: Constraint | None,
+    structured: Structured,
+    max_tokens_field: str,
+    extra_body: Mapping[str, Any],
+) -> Wire:
+    """The request for a prompt. ``extra_body`` has the last word on every key."""
+    if constraint is not None and structured == "ollama_format":
+        return _ollama_request(remote_model, messages, decoding, seed, constraint, extra_body)
+    body: dict[str, Any] = {
+        "model": remote_model,
+        "messages": messages,
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        max_tokens_field: decoding.max_tokens,
+    }
+    if seed is not None:
+        body["seed"] = seed
+    if constraint is not None:
+        body.update(constraint_fields(constraint, structured))
+    body.update(extra_body)
+    return Wire("/chat/completions", body)
+
+
+def constraint_fields(constraint: Constraint, structured: Structured) -> dict[str, Any]:
+    """The body fields that carry a constraint in a server's dialect."""
+    if constraint.kind not in ENFORCED[structured]:
+        raise ConstraintUnavailableError(
+            f"a server with structured: {structured} cannot be given a {constraint.kind} constraint"
+        )
+    if structured == "structured_outputs":  # vLLM 0.12 and later
+        name = {"json_schema": "json", "regex": "regex", "cfg": "grammar"}[constraint.kind]
+        return {"structured_outputs": {name: _constraint_value(constraint)}}
+    if structured == "guided":  # vLLM before 0.12; later versions ignore it and still answer 200
+        name = {"json_schema": "guided_json", "regex": "guided_regex", "cfg": "guided_grammar"}[
+            constraint.kind
+        ]
+        return {name: _constraint_value(constraint)}
+    if constraint.kind == "regex":  # sglang
+        return {"regex": constraint.value}
+    schema = {"name": "answer", "strict": True, "schema": json.loads(constraint.value)}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _constraint_value(constraint: Constraint) -> Any:
+    return json.loads(constraint.value) if constraint.kind == "json_schema" else constraint.value
+
+
+def _ollama_request(
+    remote_model: str,
+    messages: list[dict[str, str]],
+    decoding: Decoding,
+    seed: int | None,
+    constraint: Constraint,
+    extra_body: Mapping[str, Any],
+) -> Wire:
+    if constraint.kind != "json_schema":
+        raise ConstraintUnavailableError(
+            f"a server with structured: ollama_format cannot be given a {constraint.kind} constraint"
+        )
+    options: dict[str, Any] = {
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        "num_predict": decoding.max_tokens,
+    }
+    if seed is not None:
+        options["seed"] = seed
+    body: dict[str, Any] = {
+        "model": remote_model,
+        "messages": messages,
+        "stream": False,
+        "options": options,
+        "format": json.loads(constraint.value),
+    }
+    body.update(extra_body)
+    return Wire("/api/chat", body)
+
+
+def parse_answer(answer: Any, latency_ms: float, path: str) -> Generation:
+    """The generation inside a server's answer; whatever is missing is a retryable error that names it."""
+    if not isinstance(answer, dict):
+        raise EngineError("the server's answer is not a JSON object", retryable=True)
+    if isinstance(answer.get("error"), (dict, str)):
+        raise error_in_body(answer["error"])
+    try:
+        if path == "/api/chat":
+            text, finish = answer["message"]["content"], answer.get("done_reason")
+            usage = _usage(answer, "prompt_eval_count", "eval_count")
+        else:
+            choice = answer["choices"][0]
+            message = choice["message"]
+            text, finish = message.get("content") or message.get("refusal"), choice.get("finish_reason")
+            usage = _usage(answer.get("usage") or {}, "prompt_tokens", "completion_tokens")
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise EngineError(f"the server's answer lacks {error}", retryable=True) from None
+    generation: Generation = {
+        "text": text if isinstance(text, str) else "",
+        "finish_reason": finish if isinstance(finish, str) else FINISH_NOT_GIVEN,
+        "latency_ms": latency_ms,
+        "usage": usage or {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    }
+    if usage is None:
+        generation["usage_reported"] = False
+    return generation
+
+
+def _usage(counts: Mapping[str, Any], prompt_key: str, completion_key: str) -> Usage | None:
+    prompt, completion = counts.get(prompt_key), counts.get(completion_key)
+    if not isinstance(prompt, int) or not isinstance(completion, int):
+        return None
+    total = counts.get("total_tokens")
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": total if isinstance(total, int) else prompt + completion,
+    }
+
+
+def error_in_body(error: Any) -> EngineError:
+    """An error that came with status 200, as some gateways send it."""
+    code = error.get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return EngineError(
+        f"the server reports: {_shorten(str(message))}",
+        status=status,
+        retryable=status is None or is_retryable_status(status),
+    )
+
+
+def status_error(status: int, text: str, retry_after: float | None, key_env: str | None) -> EngineError:
+    """The error for an HTTP status that is not a success."""
+    message, code = _error_message(text)
+    retryable = is_retryable_status(status) and code != "insufficient_quota"
+    hint = None
+    if status in (401, 403):
+        hint = f"check the key in ${key_env}" if key_env else "this server wants a key: set api_key_env"
+    elif status == 404:
+        hint = "check base_url and model"
+    elif 300 <= status < 400:
+        hint = "base_url must be the server's final address"
+    return EngineError(
+        f"HTTP {status}: {message}" if message else f"HTTP {status}",
+        hint=hint,
+        status=status,
+        retryable=retryable,
+        retry_after=retry_after,
+    )
+
+
+def is_retryable_status(status: int) -> bool:
+    """Whether another try can help: overload, conflicts, time-outs and server faults."""
+    return status in RETRYABLE_STATUSES or status >= 500
+
+
+def _error_message(text: str) -> tuple[str, str | None]:
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return _shorten(text), None
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, dict):
+        code = error.get("code")
+        return _shorten(str(error.get("message", error))), code if isinstance(code, str) else None
+    return _shorten(str(error)), None
+
+
+def _shorten(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 300 else flat[:297] + "…"
+
+
+def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds to wait: ``Retry-After`` as a number or an HTTP date (RFC 9110), or ``retry-after-ms``."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("Retry-After")
+    if value is None:
+        return None
+    seconds = _number(value)
+    if seconds is not None:
+        return seconds
+    try:
+        moment = parsedate_to_datetime(value).timestamp()
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, moment - (time.time() if now is None else now))
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value) if value is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and 0 <= number < float("inf") else None

@@ -1,0 +1,273 @@
+"""``llamacpp``: a GGUF model on the CPU, embedded by worker processes, repeatable to the letter.
+
+Each worker answers one request at a time with one thread, without prompt cache and flash attention: parallel
+slots and cached prompts change llama.cpp's text even when greedy. ``workers`` scales instead.
+
+Sampling is temperature, then top-p, and nothing else: the order other engines use (llama.cpp's own default
+applies top-p first and adds top-k and min-p).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import weakref
+from collections.abc import Mapping
+from concurrent.futures import Future
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, Field, model_validator
+
+from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+    Usage,
+)
+from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
+
+CONSTRAINT_BACKEND = "native:llama.cpp"
+RANDOM_SEED = 0xFFFFFFFF
+"""llama.cpp reads this seed as "choose one": it must never be sent."""
+TOKEN_COUNTS_KEPT = 20_000
+
+
+def default_workers() -> int:
+    """Two workers, or one on a single core."""
+    return min(2, os.cpu_count() or 1)
+
+
+class LlamaCppOptions(Definition):
+    """Keys of a model whose provider is ``llamacpp``."""
+
+    weights: str | None = None
+    """Model file of the catalogue (``pcsuite models list``); give this or ``path``."""
+    path: Path | None = None
+    """A GGUF file of your own."""
+    workers: int = Field(default_factory=default_workers, ge=1)
+    """Worker processes, which is also how many calls are in flight at most."""
+    threads: int = Field(default=1, ge=1)
+    """Threads of each worker."""
+    context_tokens: int = Field(default=4096, ge=256)
+    """Room for prompt and answer together."""
+    chat: bool | None = None
+    """Use the file's chat template; by default what the catalogue says, else yes."""
+    system_prompt: str | None = None
+    """System message; by default none is sent, and the chat template may put its own."""
+    timeout_s: float = Field(default=600.0, gt=0)
+    """A call that takes longer ends its worker and is reported as retryable."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> LlamaCppOptions:
+        if (self.weights is None) == (self.path is None):
+            raise ValueError("give either 'weights' (a catalogue id) or 'path' (a GGUF file)")
+        return self
+
+
+class LlamaCppAdapter(ModelAdapter):
+    """A GGUF model run by llama.cpp in worker processes of this computer."""
+
+    Options: ClassVar[type[BaseModel]] = LlamaCppOptions
+    native_constraints: frozenset[ConstraintKind] = frozenset({"json_schema", "regex", "cfg"})
+    exclusive: ClassVar[bool] = True
+    options: LlamaCppOptions
+
+    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
+        if options is None:
+            raise ConfigError(f"model '{model_id}' needs 'weights' or 'path'")
+        super().__init__(model_id, options)
+        self.max_concurrency = self.options.workers
+        self._chat = True if self.options.chat is None else self.options.chat
+        if self.options.weights is not None:
+            entry = catalogue_entry(self.options.weights)
+            self._path = weights_path(entry)
+            if not self._path.is_file():
+                raise missing_weights(entry)
+            if self.options.chat is None:
+                self._chat = entry.chat
+        else:
+            assert self.options.path is not None
+            self._path = self.options.path.expanduser()
+            if not self._path.is_file():
+                raise EngineError(f"model '{model_id}': there is no file {self._path}")
+        self._version = str(require("xllamacpp._version", "local").get_versions()["version"])
+        settings = WorkerSettings(self._path.resolve(), self.options.context_tokens, self.options.threads)
+        self._pool = WorkerPool(settings, self.options.workers, self.options.timeout_s)
+        self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(_TokenCounter(self._pool))
+
+    def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
+        """Answer one prompt, waiting for a free worker."""
+        reply = self._submit(prompt, decoding, seed, None).result()
+        return self._generation(reply, None)
+
+    def generate_constrained(
+        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint
+    ) -> Generation:
+        """Answer one prompt within a JSON schema, a regular expression or a Lark grammar."""
+        reply = self._submit(prompt, decoding, seed, constraint).result()
+        return self._generation(reply, constraint)
+
+    async def agenerate(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None = None,
+        context: CallContext | None = None,
+    ) -> Generation:
+        """Answer one prompt; works in any event loop, several at once included."""
+        reply = await asyncio.wrap_future(self._submit(prompt, decoding, seed, constraint))
+        return self._generation(reply, constraint)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of ``text`` itself; the chat template's own tokens (``usage`` has them) are not counted."""
+        return self._count(text)
+
+    def identity(self) -> Mapping[str, str]:
+        """Engine version, hash of the weights, and the options that change answers."""
+        return {
+            "engine": f"xllamacpp {self._version}",
+            "weights_sha256": known_hash(self._path),
+            "chat": str(self._chat),
+            "system_prompt": self.options.system_prompt or "",
+            "threads": str(self.options.threads),
+        }
+
+    def worker_process_ids(self) -> list[int]:
+        """Process ids of the running workers, for diagnosis."""
+        return self._pool.process_ids()
+
+    def close(self) -> None:
+        """End the workers."""
+        self._finalizer()
+
+    async def aclose(self) -> None:
+        """End the workers without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def _submit(
+        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None
+    ) -> Future[Any]:
+        body: dict[str, Any] = {
+            "max_tokens": decoding.max_tokens,
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "top_k": 0,
+            "min_p": 0.0,
+            "repeat_penalty": 1.0,
+            "samplers": ["top_k", "temperature", "top_p"],
+            "seed": seed % RANDOM_SEED,
+            "cache_prompt": False,
+        }
+        if constraint is not None:
+            body["grammar"] = llguidance_grammar(constraint)
+        if self._chat:
+            system = self.options.system_prompt
+            messages = [] if system is None else [{"role": "system", "content": system}]
+            body["messages"] = [*messages, {"role": "user", "content": prompt}]
+        else:
+            body["prompt"] = (
+                prompt
+                if self.options.system_prompt is None
+                else (f"{self.options.system_prompt}\n\n{prompt}")
+            )
+        return self._pool.generate(body, self._chat)
+
+    def _generation(self, reply: Mapping[str, Any], constraint: Constraint | None) -> Generation:
+        if "error" in reply:
+            raise self._engine_error(reply["error"], constraint)
+        answer = reply["result"]
+        try:
+            choice = answer["choices"][0]
+            text = choice["message"]["content"] if self._chat else choice["text"]
+            usage: Usage = {
+                "prompt_tokens": int(answer["usage"]["prompt_tokens"]),
+                "completion_tokens": int(answer["usage"]["completion_tokens"]),
+                "total_tokens": int(answer["usage"]["total_tokens"]),
+            }
+            generation: Generation = {
+                "text": text or "",
+                "finish_reason": str(choice["finish_reason"]),
+                "latency_ms": float(reply["latency_ms"]),
+                "usage": usage,
+                "seed_honoured": True,
+            }
+        except (KeyError, IndexError, TypeError) as error:
+            raise EngineError(f"model '{self.model_id}': llama.cpp's answer lacks {error}") from error
+        if constraint is not None:
+            generation["constraint_backend"] = CONSTRAINT_BACKEND
+        return generation
+
+    def _engine_error(self, error: Mapping[str, Any], constraint: Constraint | None) -> EngineError:
+        message = f"model '{self.model_id}': {error.get('message', error)}"
+        if error.get("type") == "grammar" and constraint is not None:
+            return ConstraintUnavailableError(
+                f"model '{self.model_id}': llama.cpp cannot enforce this {constraint.kind}: "
+                f"{error['message']}"
+            )
+        if error.get("type") == "exceed_context_size_error":
+            return EngineError(
+                message, hint=f"raise context_tokens of model '{self.model_id}' or shorten the prompt"
+            )
+        code = error.get("code")
+        status = code if isinstance(code, int) else None
+        return EngineError(message, status=status, retryable=status is not None and status >= 500)
+
+
+class _TokenCounter:
+    """Counts tokens through the pool. Not a method, so that the cache around it does not keep the adapter."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+
+    def __call__(self, text: str) -> int:
+        reply = self._pool.tokenize(text).result()
+        if "error" in reply:
+            raise EngineError(f"llama.cpp cannot tokenize: {reply['error'].get('message')}", retryable=True)
+        return int(reply["result"])
+
+
+def llguidance_grammar(constraint: Constraint) -> str:
+    """The constraint as a Lark grammar for llama.cpp's llguidance engine.
+
+    llguidance refuses keywords it cannot enforce; llama.cpp's own schema converter drops some in silence.
+    """
+    if constraint.kind == "json_schema":
+        schema = json.loads(constraint.value)
+        if isinstance(schema, bool):
+            schema = {} if schema else {"not": {}}
+        # Compact output: free white space lets a small model spend its whole budget on blank lines.
+        compact = {**schema, "x-guidance": {"whitespace_flexible": False}}
+        return "%llguidance {}\nstart: %json " + json.dumps(compact)
+    if constraint.kind == "regex":
+        return "%llguidance {}\nstart: /" + _lark_pattern(constraint.value) + "/"
+    if constraint.value.lstrip().startswith("%llguidance"):
+        return constraint.value.lstrip()
+    return "%llguidance {}\n" + constraint.value
+
+
+def _lark_pattern(pattern: str) -> str:
+    """A regular expression as it stands between Lark's slashes: one line, slashes escaped."""
+    escaped: list[str] = []
+    position = 0
+    while position < len(pattern):
+        character = pattern[position]
+        if character == "\\" and position + 1 < len(pattern):
+            follower = pattern[position + 1]
+            # An escaped slash may stay as it is; an escaped line break is a line break.
+            escaped.append("\\n" if follower == "\n" else character + follower)
+            position += 2
+            continue
+        escaped.append({"/": r"\/", "\n": r"\n", "\r": r"\r"}.get(character, character))
+        position += 1
+    return "".join(escaped)

@@ -1,0 +1,313 @@
+"""``openai``: any server of OpenAI's chat completions: OpenAI, vLLM, SGLang, Ollama, llama.cpp server.
+
+The key is read from the environment variable that ``api_key_env`` names and appears nowhere else: not in
+options, representations, logs or errors (server messages are redacted, causes with request headers dropped).
+
+Usage is the server's own. Where a server reports none, the counts are 0 and ``usage_reported`` is false, so
+that nobody mistakes them for measurements; budgets then charge the reserved worst case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from pydantic import BaseModel, Field, field_validator
+
+from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._openai_tokens import TokenEndpoint, TokenizeDialect
+from pcsuite.engines.adapters._openai_wire import (
+    ENFORCED,
+    Structured,
+    Wire,
+    build_request,
+    parse_answer,
+    retry_after_seconds,
+    status_error,
+)
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
+from pcsuite.engines.redact import Redactor
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+TOKEN_COUNTS_KEPT = 20_000
+
+
+class OpenAIOptions(Definition):
+    """Keys of a model whose provider is ``openai``."""
+
+    base_url: str
+    """The server's address up to and including ``/v1``."""
+    model: str | None = None
+    """The model's name on the server; by default its id here."""
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the key; without it no key is sent."""
+    structured: Structured = "none"
+    """The server's dialect for hard constraints; ``none`` where it has none."""
+    seed_supported: bool = False
+    """Whether the server draws the same text for the same seed. Without it no seed is sent and rows say
+    ``seed_honoured: false``. OpenAI takes a seed on a best-effort basis only; vLLM repeats a seeded answer as
+    long as batching does not change the arithmetic."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """Name of the completion limit (OpenAI's newer models want ``max_completion_tokens``)."""
+    system_prompt: str | None = None
+    """System message; by default none is sent."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of the request body, as they are."""
+    tokenize: TokenizeDialect = "none"
+    """The server's endpoint for counting tokens (vLLM and llama.cpp's server have one). Without it prompts
+    cannot be counted before they are sent."""
+    timeout_s: float = Field(default=120.0, gt=0)
+    """Longest wait for a whole answer."""
+    connect_timeout_s: float = Field(default=10.0, gt=0)
+    """Longest wait for a connection."""
+    max_concurrency: int | None = Field(default=None, ge=1)
+    """Most calls in flight on this server; by default the profile's ``max_inflight``."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("an address such as http://127.0.0.1:8000/v1 is needed")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("no credentials or query in the address: name the key's variable in api_key_env")
+        return value.rstrip("/")
+
+
+class OpenAIAdapter(ModelAdapter):
+    """A model behind an OpenAI-compatible endpoint."""
+
+    Options: ClassVar[type[BaseModel]] = OpenAIOptions
+    options: OpenAIOptions
+
+    @classmethod
+    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
+        """What the configured kind of server is said to enforce; the canary proves it."""
+        assert isinstance(options, OpenAIOptions)
+        return ENFORCED[options.structured]
+
+    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
+        if options is None:
+            raise ConfigError(f"model '{model_id}' needs 'base_url'")
+        super().__init__(model_id, options)
+        self.native_constraints = self.enforceable(self.options)
+        self.max_concurrency = self.options.max_concurrency
+        key = _read_key(model_id, self.options.api_key_env)
+        self._headers = {"Content-Type": "application/json"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._redact = Redactor([key] if key else [])
+        endpoint = TokenEndpoint(
+            self.options.tokenize,
+            self.options.base_url,
+            self._remote_model,
+            self._headers,
+            self.options.connect_timeout_s,
+        )
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(endpoint)
+        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
+        self._sessions = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"OpenAIAdapter({self.model_id!r}, base_url={self.options.base_url!r})"
+
+    def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
+        """Answer one prompt, over a connection of its own."""
+        return self._blocking(prompt, decoding, seed, None)
+
+    def generate_constrained(
+        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint
+    ) -> Generation:
+        """Answer one prompt under a constraint the server is asked to enforce."""
+        return self._blocking(prompt, decoding, seed, constraint)
+
+    async def agenerate(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None = None,
+        context: CallContext | None = None,
+    ) -> Generation:
+        """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
+        return await self._ask(self._session(), prompt, decoding, seed, constraint)
+
+    def count_tokens(self, text: str) -> int | None:
+        """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
+        if self.options.tokenize == "none":
+            return None
+        try:
+            return self._count(text)
+        except EngineError as error:
+            raise self._clean(error) from None
+
+    def identity(self) -> Mapping[str, str]:
+        """Endpoint, remote name, and the options that change answers."""
+        return {
+            "endpoint": self.options.base_url,
+            "model": self._remote_model,
+            "structured": self.options.structured,
+            "seed_supported": str(self.options.seed_supported),
+            "system_prompt": self.options.system_prompt or "",
+            "extra_body": json.dumps(self.options.extra_body, sort_keys=True),
+        }
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        with self._lock:
+            session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    @property
+    def _remote_model(self) -> str:
+        return self.options.model or self.model_id
+
+    def _session(self) -> ClientSession:
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None or session.closed:
+            session = self._new_session()
+            with self._lock:
+                self._sessions[loop] = session
+        return session
+
+    def _new_session(self) -> ClientSession:
+        aiohttp = require("aiohttp", "openai")
+        session: ClientSession = aiohttp.ClientSession(
+            headers=self._headers,
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            timeout=aiohttp.ClientTimeout(
+                total=self.options.timeout_s, sock_connect=self.options.connect_timeout_s
+            ),
+            proxy=environment_proxy(self.options.base_url),
+        )
+        return session
+
+    def _blocking(
+        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None
+    ) -> Generation:
+        async def once() -> Generation:
+            async with self._new_session() as session:
+                return await self._ask(session, prompt, decoding, seed, constraint)
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(once())
+        with ThreadPoolExecutor(1) as executor:  # called inside a running loop: use a loop of our own
+            return executor.submit(asyncio.run, once()).result()
+
+    async def _ask(
+        self,
+        session: ClientSession,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None,
+    ) -> Generation:
+        try:
+            wire = self._wire(prompt, decoding, seed, constraint)
+            started = time.perf_counter()
+            answer = await self._exchange(session, wire)
+            generation = parse_answer(answer, (time.perf_counter() - started) * 1000, wire.path)
+        except EngineError as error:
+            raise self._clean(error) from None
+        generation["seed_honoured"] = self.options.seed_supported
+        if constraint is not None:
+            generation["constraint_backend"] = f"native:{self.options.structured}"
+        return generation
+
+    def _wire(self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None) -> Wire:
+        system = self.options.system_prompt
+        messages = [] if system is None else [{"role": "system", "content": system}]
+        return build_request(
+            remote_model=self._remote_model,
+            messages=[*messages, {"role": "user", "content": prompt}],
+            decoding=decoding,
+            seed=seed if self.options.seed_supported else None,
+            constraint=constraint,
+            structured=self.options.structured,
+            max_tokens_field=self.options.max_tokens_field,
+            extra_body=self.options.extra_body,
+        )
+
+    async def _exchange(self, session: ClientSession, wire: Wire) -> Any:
+        """Send a request and return the decoded answer; every lower-level failure becomes an EngineError."""
+        aiohttp = require("aiohttp", "openai")
+        root = self.options.base_url
+        url = (root.removesuffix("/v1") if wire.path == "/api/chat" else root) + wire.path
+        body = json.dumps(wire.body).encode()
+        try:
+            async with session.post(url, data=body, allow_redirects=False) as response:
+                content = await response.read()
+                status, headers = response.status, response.headers
+        except asyncio.TimeoutError:
+            raise EngineError(f"no answer within {self.options.timeout_s:g} s", retryable=True) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # Some of aiohttp's errors carry the request's headers: keep their text, drop the object.
+            retryable = not isinstance(error, (ValueError, aiohttp.InvalidURL))
+            detail = f"{type(error).__name__}: {error}"
+            raise EngineError(f"cannot reach the server: {detail}", retryable=retryable) from None
+        if not 200 <= status < 300:
+            text = content.decode("utf-8", "replace")
+            raise status_error(status, text, retry_after_seconds(headers), self.options.api_key_env)
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise EngineError(
+                f"the server's answer is not valid JSON ({len(content)} bytes)", retryable=True, status=status
+            ) from None
+
+    def _clean(self, error: EngineError) -> EngineError:
+        """The error with the model named and secrets removed."""
+        message = self._redact(f"model '{self.model_id}': {error.message}")
+        if isinstance(error, ConstraintUnavailableError):
+            return ConstraintUnavailableError(message, hint=error.hint)
+        return EngineError(
+            message,
+            hint=error.hint,
+            retryable=error.retryable,
+            status=error.status,
+            retry_after=error.retry_after,
+        )
+
+
+def _read_key(model_id: str, variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise ConfigError(
+            f"model '{model_id}': environment variable {variable} is not set", hint=f"export {variable}=…"
+        )
+    return key
+
+
+def environment_proxy(url: str) -> str | None:
+    """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)

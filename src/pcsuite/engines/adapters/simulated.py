@@ -1,0 +1,326 @@
+"""``simulated``: not a language model, but answers drawn from true effects that are set in YAML.
+
+Every interval and test of the suite can be held against a truth that is known here, and runs of any length
+can be rehearsed. An answer is right with probability
+
+    logistic(logit(base_accuracy) + Σ operator effects − perturbation penalty + item + noise),
+
+where ``item`` ~ N(0, item_difficulty_sd²) belongs to (task, item), the same for all conditions and models,
+and ``noise`` ~ N(0, seed_noise_sd²) to one call. All draws are hashes of names (model, task, item, condition,
+perturbation, seed), so they depend on no order and no global state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from random import Random
+from statistics import NormalDist
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, Field
+
+from pcsuite.config.base import Definition
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
+from pcsuite.engines.canary import CANARY_TASK
+from pcsuite.errors import EngineError
+
+Probability = Annotated[float, Field(gt=0, lt=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+CONSTRAINT_BACKEND = "native:simulated"
+PROVIDER = "simulated"
+QUADRATURE_POINTS = 80
+_UNIT = 2.0**-64
+_STANDARD_NORMAL = NormalDist()
+_UNBRACED = str.maketrans("{}[]", "()()")
+
+
+class SimulatedOptions(Definition):
+    """Keys of a model whose provider is ``simulated``. Effects are on the logit scale."""
+
+    base_accuracy: Probability | dict[str, Probability] = 0.5
+    """Chance of a right answer to an item of average difficulty with no operator: one number, or by task
+    with ``default`` for the rest."""
+    operator_effects: dict[str, float] = Field(default_factory=dict)
+    """What each operator adds."""
+    task_effects: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """By task: operator effects that replace the general ones."""
+    item_difficulty_sd: float = Field(default=1.0, ge=0)
+    """Spread of item difficulty."""
+    seed_noise_sd: float = Field(default=0.0, ge=0)
+    """Spread between calls on the same item and condition."""
+    json_validity: Probability = 0.9
+    """Chance that a JSON answer is well-formed with no operator and no constraint."""
+    json_effects: dict[str, float] = Field(default_factory=dict)
+    """What each operator adds to the logit of well-formedness; a hard constraint makes it certain."""
+    abstain_rate: Share = 0.0
+    """Share of calls that abstain, whatever the item."""
+    abstain_text: dict[str, str] = Field(default_factory=dict)
+    """By task: the text of an abstention."""
+    perturbation_penalties: dict[str, float] = Field(default_factory=dict)
+    """By kind of perturbation: what it takes from the logit."""
+    mean_completion_tokens: int = Field(default=60, ge=1)
+    """Average completion length."""
+    latency_ms: float = Field(default=0.0, ge=0)
+    """Time every call takes."""
+    error_rate: Share = 0.0
+    """Share of calls whose first attempt fails as an overloaded server would."""
+    fatal_error_rate: Share = 0.0
+    """Share of calls that fail at every attempt."""
+
+
+class SimulatedAdapter(ModelAdapter):
+    """A model whose true effects are known."""
+
+    Options: ClassVar[type[BaseModel]] = SimulatedOptions
+    native_constraints: frozenset[ConstraintKind] = frozenset({"json_schema", "regex", "cfg"})
+    cacheable: ClassVar[bool] = False
+    options: SimulatedOptions
+
+    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
+        super().__init__(model_id, options)
+        self._failed_once: set[bytes] = set()
+        self._logits = lru_cache(4096)(_LogitTable(self.options))
+
+    def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
+        """Refuse: without the call's context there is nothing to answer from."""
+        raise EngineError(
+            f"model '{self.model_id}' is simulated and answers only within a run",
+            hint="use 'pcsuite run', or pass a CallContext to agenerate",
+        )
+
+    async def agenerate(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None = None,
+        context: CallContext | None = None,
+    ) -> Generation:
+        """Draw an answer for the call that ``context`` describes."""
+        if context is None:
+            return self.generate(prompt, decoding, seed)
+        if self.options.latency_ms:
+            await asyncio.sleep(self.options.latency_ms / 1000)
+        return self.draw(prompt, decoding, seed, constraint, context)
+
+    def draw(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None,
+        context: CallContext,
+    ) -> Generation:
+        """The answer, at once."""
+        digest = _digest(
+            self.model_id,
+            context.task_id,
+            context.item_id,
+            context.condition_id,
+            context.perturbation,
+            str(seed),
+        )
+        failure, noise, right, valid, abstain, length = _uniforms(digest)
+        if context.task_id == CANARY_TASK:
+            abstain = 1.0
+        else:
+            self._maybe_fail(digest, failure)
+        text = self._text(context, digest, noise, right, abstain)
+        if constraint is None and valid >= self._logits(
+            "json", context.task_id, context.operators, context.perturbation
+        ):
+            text = _malformed(text)
+        prompt_tokens = self.count_tokens(prompt)
+        drawn = round(self.options.mean_completion_tokens * (0.5 + length))
+        completion_tokens = max(1, min(drawn, decoding.max_tokens))
+        generation: Generation = {
+            "text": text,
+            "finish_reason": "stop",
+            "latency_ms": self.options.latency_ms,
+            "usage": {
+                "prompt_tokens": prompt_tokens,
+                "completion_tokens": completion_tokens,
+                "total_tokens": prompt_tokens + completion_tokens,
+            },
+            "seed_honoured": True,
+        }
+        if constraint is not None:
+            generation["constraint_backend"] = CONSTRAINT_BACKEND
+        return generation
+
+    def count_tokens(self, text: str) -> int:
+        """One token for four UTF-8 bytes, rounded up: a stand-in of plausible size."""
+        return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+
+    def identity(self) -> Mapping[str, str]:
+        """The provider's name and a hash of the true effects."""
+        settings = self.options.model_dump_json()
+        return {"engine": PROVIDER, "options_sha256": hashlib.sha256(settings.encode()).hexdigest()}
+
+    def _maybe_fail(self, digest: bytes, failure: float) -> None:
+        fatal, transient = self.options.fatal_error_rate, self.options.error_rate
+        if failure < fatal:
+            raise EngineError(f"model '{self.model_id}': simulated failure", status=400)
+        if failure < fatal + transient and digest not in self._failed_once:
+            self._failed_once.add(digest)
+            raise EngineError(f"model '{self.model_id}': simulated overload", status=503, retryable=True)
+
+    def _text(self, context: CallContext, digest: bytes, noise: float, right: float, abstain: float) -> str:
+        if abstain < self.options.abstain_rate:
+            return self.options.abstain_text.get(context.task_id) or _abstention(context)
+        logit = self._logits("right", context.task_id, context.operators, context.perturbation)
+        if self.options.item_difficulty_sd:
+            logit += self.options.item_difficulty_sd * item_deviate(context.task_id, context.item_id)
+        if self.options.seed_noise_sd:
+            logit += self.options.seed_noise_sd * _STANDARD_NORMAL.inv_cdf(noise)
+        if right < logistic(logit):
+            return context.gold()
+        return context.wrong(Random(digest))
+
+
+class _LogitTable:
+    """What a condition adds up to; not a method, so that the cache around it does not keep the adapter."""
+
+    def __init__(self, options: SimulatedOptions) -> None:
+        self._options = options
+
+    def __call__(self, what: str, task_id: str, operators: tuple[str, ...], perturbation: str) -> float:
+        """The logit of a right answer, or the probability of well-formed JSON."""
+        if what == "right":
+            return accuracy_logit(self._options, task_id, operators, perturbation)
+        return json_probability(self._options, operators)
+
+
+def accuracy_logit(
+    options: SimulatedOptions, task_id: str, operators: Iterable[str], perturbation: str = "none"
+) -> float:
+    """Logit of a right answer to an item of average difficulty."""
+    base = options.base_accuracy
+    if isinstance(base, dict):
+        base = base.get(task_id, base.get("default", 0.5))
+    effects = {**options.operator_effects, **options.task_effects.get(task_id, {})}
+    total = sum(effects.get(operator_name(operator), 0.0) for operator in operators)
+    return logit(base) + total - options.perturbation_penalties.get(perturbation, 0.0)
+
+
+def json_probability(
+    options: SimulatedOptions, operators: Iterable[str], *, constrained: bool = False
+) -> float:
+    """Chance of a well-formed JSON answer."""
+    if constrained:
+        return 1.0
+    total = sum(options.json_effects.get(operator_name(operator), 0.0) for operator in operators)
+    return logistic(logit(options.json_validity) + total)
+
+
+def true_accuracy(
+    options: SimulatedOptions,
+    task_id: str,
+    operators: Iterable[str],
+    *,
+    perturbation: str = "none",
+    json_answers: bool = True,
+    constrained: bool = False,
+) -> float:
+    """The share of perfect answers a condition has over all items and seeds.
+
+    The logit is normal with variance item_difficulty_sd² + seed_noise_sd²; its mean under the logistic curve
+    is a one-dimensional integral, taken by Gauss–Hermite quadrature. A malformed JSON answer and an
+    abstention are never perfect.
+    """
+    from numpy import exp, pi, sqrt
+    from numpy.polynomial.hermite import hermgauss
+
+    names = tuple(operators)
+    centre = accuracy_logit(options, task_id, names, perturbation)
+    spread = math.hypot(options.item_difficulty_sd, options.seed_noise_sd)
+    nodes, weights = hermgauss(QUADRATURE_POINTS)
+    right = float((weights / (1 + exp(-(centre + math.sqrt(2) * spread * nodes)))).sum() / sqrt(pi))
+    valid = json_probability(options, names, constrained=constrained) if json_answers else 1.0
+    return right * valid * (1 - options.abstain_rate)
+
+
+def true_effect(
+    options: SimulatedOptions,
+    task_id: str,
+    operators: Iterable[str],
+    baseline: Iterable[str] = (),
+    *,
+    perturbation: str = "none",
+    json_answers: bool = True,
+    constrained: bool = False,
+) -> float:
+    """True accuracy of a condition minus that of an unconstrained baseline under the same perturbation."""
+    with_operators = true_accuracy(
+        options,
+        task_id,
+        operators,
+        perturbation=perturbation,
+        json_answers=json_answers,
+        constrained=constrained,
+    )
+    without = true_accuracy(options, task_id, baseline, perturbation=perturbation, json_answers=json_answers)
+    return with_operators - without
+
+
+def operator_name(operator: str) -> str:
+    """The bare name of an operator that may carry arguments, as ``EXEMPLARS(k=2)`` or ``EXEMPLARS:2``."""
+    for position, character in enumerate(operator):
+        if not (character.isalnum() or character == "_"):
+            return operator[:position]
+    return operator
+
+
+@lru_cache(maxsize=200_000)
+def item_deviate(task_id: str, item_id: str) -> float:
+    """The item's standard normal deviate: how much easier than average it is, in standard deviations."""
+    return _STANDARD_NORMAL.inv_cdf(_uniforms(_digest("item", task_id, item_id))[0])
+
+
+def logit(probability: float) -> float:
+    """Log odds."""
+    return math.log(probability / (1 - probability))
+
+
+def logistic(value: float) -> float:
+    """Inverse of :func:`logit`, for any value."""
+    if value >= 0:
+        return 1 / (1 + math.exp(-value))
+    odds = math.exp(value)
+    return odds / (1 + odds)
+
+
+def _digest(*names: str) -> bytes:
+    return hashlib.blake2b("\x1f".join(names).encode("utf-8", "surrogatepass"), digest_size=48).digest()
+
+
+def _uniforms(digest: bytes) -> tuple[float, float, float, float, float, float]:
+    """Six independent numbers strictly between 0 and 1."""
+    words = [int.from_bytes(digest[start : start + 8], "little") for start in range(0, 48, 8)]
+    first, second, third, fourth, fifth, sixth = (
+        min(max(word * _UNIT, 2.0**-53), 1 - 2.0**-53) for word in words
+    )
+    return first, second, third, fourth, fifth, sixth
+
+
+def _malformed(text: str) -> str:
+    """A JSON answer spoilt beyond repair (no brace is left); other text as it is."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    return "The answer is: " + text.translate(_UNBRACED)
+
+
+def _abstention(context: CallContext) -> str:
+    return '{"abstained": true}' if context.gold().lstrip().startswith("{") else "I cannot tell."

@@ -1,0 +1,261 @@
+"""Answers kept by content: the same model, prompt, decoding, seed and constraint are generated once.
+
+One SQLite file, shared by runs and processes. The seed is part of the key, so replicates stay apart. A hit
+comes back with ``cache_hit`` set and with the usage of the original call, which efficiency statistics need;
+whoever bills must charge nothing for it (:class:`pcsuite.engines.budget.Budget` does so).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+from pcsuite.engines.adapters.base import Constraint, Decoding, Generation
+from pcsuite.errors import EngineError
+
+FILE_NAME = "responses.sqlite"
+FORMAT = 1
+DEFAULT_MAX_BYTES = 4 << 30
+FLUSH_EVERY = 64
+ROW_OVERHEAD_BYTES = 96
+"""What a row takes beside its value: key, time, indexes."""
+KEEP_SHARE = 0.9
+"""Share of the limit that eviction leaves, so that it does not run at every write."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS responses (
+    key TEXT PRIMARY KEY, value BLOB NOT NULL, bytes INTEGER NOT NULL, used REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS responses_by_use ON responses (used);
+CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What the cache holds and what it has done, over all processes."""
+
+    path: str
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+    puts: int
+    evicted: int
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Hits by lookups, ``None`` before the first lookup."""
+        lookups = self.hits + self.misses
+        return self.hits / lookups if lookups else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain mapping, the hit rate included."""
+        return {**asdict(self), "hit_rate": self.hit_rate}
+
+
+def response_key(
+    identity: Mapping[str, str],
+    model_id: str,
+    prompt: str,
+    decoding: Decoding,
+    seed: int,
+    constraint: Constraint | None = None,
+) -> str:
+    """The content address (sha256, hex) of an answer; ``identity`` is the adapter's."""
+    # The regime's name is not part of the key: the same numbers give the same text under any name.
+    content: Mapping[str, Any] = {
+        "identity": dict(identity),
+        "model_id": model_id,
+        "prompt": prompt,
+        "temperature": float(decoding.temperature),
+        "top_p": float(decoding.top_p),
+        "max_tokens": decoding.max_tokens,
+        "seed": seed,
+        "constraint": None if constraint is None else [constraint.kind, constraint.value],
+    }
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+class ResponseCache:
+    """The cache file. Safe for threads and processes; writes go out in batches and on ``close``."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = path
+        self.max_bytes = max_bytes
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._pending: dict[str, bytes] = {}
+        self._touched: dict[str, float] = {}
+        self._counts = {"hits": 0, "misses": 0, "puts": 0}
+        with self._translated():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare()
+            except BaseException:
+                self._database.close()
+                raise
+
+    def get(self, key: str) -> Generation | None:
+        """The stored answer, marked as a hit, or ``None``."""
+        with self._lock, self._translated():
+            value = self._pending.get(key)
+            if value is None:
+                row = self._database.execute("SELECT value FROM responses WHERE key = ?", (key,)).fetchone()
+                value = None if row is None else row[0]
+            if value is None:
+                self._counts["misses"] += 1
+                return None
+            self._counts["hits"] += 1
+            self._touched[key] = self._clock()
+            if len(self._touched) >= 16 * FLUSH_EVERY:
+                self.flush()
+        generation = cast(Generation, json.loads(value))
+        generation["cache_hit"] = True
+        return generation
+
+    def put(self, key: str, generation: Generation) -> None:
+        """Keep an answer; the first one stored under a key stays."""
+        stored = {name: value for name, value in generation.items() if name != "cache_hit"}
+        with self._lock, self._translated():
+            self._pending[key] = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            self._counts["puts"] += 1
+            if len(self._pending) >= FLUSH_EVERY:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending in one transaction, and evict the least recently used beyond the limit."""
+        with self._lock, self._translated():
+            if not self._pending and not self._touched and not any(self._counts.values()):
+                return
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                self._write_pending()
+                self._evict()
+                self._database.execute("COMMIT")
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._pending.clear()
+            self._touched.clear()
+            self._counts = dict.fromkeys(self._counts, 0)
+
+    def stats(self) -> CacheStats:
+        """Size and counters, pending ones included."""
+        with self._lock, self._translated():
+            self.flush()
+            entries = self._database.execute("SELECT COUNT(*) FROM responses").fetchone()[0]
+            counters = dict(self._database.execute("SELECT name, value FROM counters"))
+        return CacheStats(
+            path=str(self.path),
+            entries=entries,
+            bytes=counters["bytes"],
+            max_bytes=self.max_bytes,
+            hits=counters["hits"],
+            misses=counters["misses"],
+            puts=counters["puts"],
+            evicted=counters["evicted"],
+        )
+
+    def clear(self) -> int:
+        """Forget all answers and counters; returns how many answers there were."""
+        with self._lock, self._translated():
+            self.flush()
+            self._database.execute("BEGIN IMMEDIATE")
+            entries: int = self._database.execute("SELECT COUNT(*) FROM responses").fetchone()[0]
+            self._database.execute("DELETE FROM responses")
+            self._database.execute("UPDATE counters SET value = 0 WHERE name != 'format'")
+            self._database.execute("COMMIT")
+            self._database.execute("VACUUM")
+            return entries
+
+    def close(self) -> None:
+        """Write what is pending and close the file."""
+        with self._lock, self._translated():
+            try:
+                self.flush()
+            finally:
+                self._database.close()
+
+    def __enter__(self) -> ResponseCache:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _prepare(self) -> None:
+        database = self._database
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.executescript(_SCHEMA)
+        names = ("bytes", "hits", "misses", "puts", "evicted")
+        database.executemany("INSERT OR IGNORE INTO counters VALUES (?, 0)", [(name,) for name in names])
+        database.execute("INSERT OR IGNORE INTO counters VALUES ('format', ?)", (FORMAT,))
+        found = database.execute("SELECT value FROM counters WHERE name = 'format'").fetchone()[0]
+        if found != FORMAT:
+            raise EngineError(
+                f"{self.path}: response cache has format {found}, this version reads {FORMAT}",
+                hint="use another cache folder, or delete the file",
+            )
+
+    def _write_pending(self) -> None:
+        now = self._clock()
+        added = 0
+        for key, value in self._pending.items():
+            size = len(value) + ROW_OVERHEAD_BYTES
+            written = self._database.execute(
+                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?)", (key, value, size, now)
+            )
+            added += size if written.rowcount == 1 else 0
+        self._database.executemany(
+            "UPDATE responses SET used = ? WHERE key = ?",
+            [(used, key) for key, used in self._touched.items()],
+        )
+        for name, amount in (*self._counts.items(), ("bytes", added)):
+            self._add(name, amount)
+
+    def _evict(self) -> None:
+        total = self._database.execute("SELECT value FROM counters WHERE name = 'bytes'").fetchone()[0]
+        if total <= self.max_bytes:
+            return
+        goal = self.max_bytes * KEEP_SHARE
+        victims: list[tuple[str]] = []
+        freed = 0
+        for key, size in self._database.execute("SELECT key, bytes FROM responses ORDER BY used"):
+            if total - freed <= goal:
+                break
+            victims.append((key,))
+            freed += size
+        self._database.executemany("DELETE FROM responses WHERE key = ?", victims)
+        self._add("bytes", -freed)
+        self._add("evicted", len(victims))
+
+    def _add(self, name: str, amount: int) -> None:
+        if amount:
+            self._database.execute("UPDATE counters SET value = value + ? WHERE name = ?", (amount, name))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """SQLite's and the file system's errors as ours, naming the file."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise EngineError(
+                f"{self.path}: response cache failed: {error}", hint="free space there, or delete the file"
+            ) from error

@@ -1,0 +1,187 @@
+"""Generic extraction: the user's own JSON fields against the truth's fields, value by value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any, ClassVar, Literal, cast
+
+from pydantic import BaseModel, Field
+
+from pcsuite.config.base import Definition
+from pcsuite.data.items import Item
+from pcsuite.errors import DataError
+from pcsuite.evaluation.abstention import ABSTENTION, field_abstains, text_abstains
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue, Pooling
+from pcsuite.evaluation.numerals import number_of
+from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.scoring import (
+    conclude,
+    f1_score,
+    field_completeness,
+    is_present,
+    is_unanswerable,
+    squad_normalise,
+    word_limit_metrics,
+)
+
+FieldMatch = Literal["exact", "number", "text"]
+_SPECIAL = frozenset({"unanswerable"})
+
+
+class ExtractionOptions(Definition):
+    """Options of the ``extraction`` evaluator."""
+
+    fields: dict[str, FieldMatch] = Field(default_factory=dict)
+    """Fields that are scored and how they match (dotted names reach into objects): ``exact`` (same JSON
+    value), ``number`` (same number, however written), ``text`` (same words, whatever case, punctuation and
+    articles). By default every truth field; numbers match as numbers, texts as texts, all else exactly."""
+    abstain_field: str = "abstained"
+    """Field that says whether the model abstains."""
+    word_limits: dict[str, int] = Field(default_factory=dict)
+    """Most words a field may have; excess is logged, not punished."""
+
+
+class ExtractionEvaluator(Evaluator):
+    """Field F1. A field is right, wrong (both a false positive and a false negative), omitted or invented.
+
+    A null or blank truth value says that the input does not give the field: filling it is unsupported.
+    """
+
+    Options: ClassVar[type[BaseModel]] = ExtractionOptions
+    pooling: ClassVar[Pooling] = "micro_f1"
+
+    @property
+    def settings(self) -> ExtractionOptions:
+        """The options, typed."""
+        return cast(ExtractionOptions, self.options)
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer."""
+        text = clean_text(answer.text)
+        parsed = parse_object(text, self.schema)
+        truth = self._truth(item)
+        readable = parsed.json_valid and bool(parsed.fields or not any(map(is_present, truth.values())))
+        abstained = field_abstains(parsed.fields.get(self.settings.abstain_field)) or text_abstains(text)
+        given = dict(flatten(parsed.fields)) if readable and answer.finish_reason != "length" else {}
+        verdicts = {name: self._verdict(name, truth[name], given.get(name)) for name in truth}
+        tp = sum(verdict == "right" for verdict in verdicts.values())
+        wrong = sum(verdict == "wrong" for verdict in verdicts.values())
+        invented = sum(verdict == "invented" for verdict in verdicts.values())
+        omitted = sum(verdict == "omitted" for verdict in verdicts.values())
+        if abstained:
+            parsed.answer = ABSTENTION
+        elif readable:
+            canonical = {name: self._canonical(name, truth[name], given.get(name)) for name in sorted(truth)}
+            parsed.answer = json.dumps(canonical, ensure_ascii=False, sort_keys=True)
+        score = f1_score(tp, wrong + invented, wrong + omitted)
+        filled = tp + wrong + invented
+        extra: dict[str, MetricValue] = {
+            "tp": tp,
+            "fp": wrong + invented,
+            "fn": wrong + omitted,
+            "wrong": wrong,
+            "invented": invented,
+            "omitted": omitted,
+            "field_completeness": field_completeness(
+                given, [name for name in truth if is_present(truth[name])]
+            ),
+            **word_limit_metrics(parsed.fields, self.settings.word_limits),
+        }
+        return conclude(
+            parsed,
+            answer,
+            score=float(abstained) if is_unanswerable(item) else score,
+            exact_match=not (wrong or invented or omitted),
+            abstained=abstained,
+            unanswerable=is_unanswerable(item),
+            unsupported_rate=invented / filled if filled else 0.0,
+            extra=extra,
+        )
+
+    def gold_answer(self, item: Item) -> str:
+        """The truth's fields as one JSON object."""
+        if is_unanswerable(item):
+            return json.dumps({self.settings.abstain_field: True})
+        return self._write(_unflatten(self._truth(item)))
+
+    def wrong_answer(self, item: Item, rng: Random) -> str:
+        """The truth's fields with one value changed, or one invented where all are null."""
+        truth = self._truth(item)
+        filled = [name for name in truth if is_present(truth[name])]
+        name = rng.choice(filled or sorted(truth))
+        changed: Any = f"not {truth[name]}"
+        if isinstance(truth[name], bool):
+            changed = not truth[name]
+        elif isinstance(truth[name], (int, float)):
+            changed = truth[name] + rng.randint(1, 9)
+        return self._write(_unflatten({**truth, name: changed}))
+
+    def _write(self, fields: dict[str, Any]) -> str:
+        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+
+    def _truth(self, item: Item) -> dict[str, Any]:
+        truth = {name: value for name, value in flatten(item.truth) if name not in _SPECIAL}
+        if self.settings.fields:
+            truth = {name: truth.get(name) for name in self.settings.fields}
+        if not truth:
+            raise DataError(f"item '{item.item_id}': truth has no fields to score")
+        return truth
+
+    def _match_of(self, name: str, truth: object) -> FieldMatch:
+        if name in self.settings.fields:
+            return self.settings.fields[name]
+        if isinstance(truth, (int, float)) and not isinstance(truth, bool):
+            return "number"
+        return "text" if isinstance(truth, str) else "exact"
+
+    def _verdict(self, name: str, truth: object, given: object) -> str:
+        if not is_present(truth):
+            return "invented" if is_present(given) else "absent"
+        if not is_present(given):
+            return "omitted"
+        right = self._canonical(name, truth, given) == self._canonical(name, truth, truth)
+        return "right" if right else "wrong"
+
+    def _canonical(self, name: str, truth: object, given: object) -> str | None:
+        """One spelling of a value under the field's way of matching."""
+        if not is_present(given):
+            return None
+        match = self._match_of(name, truth)
+        if match == "number":
+            number = number_of(given)
+            return number if number is not None else f"?{_exact(given)}"
+        if match == "text" and isinstance(given, (str, int, float)):
+            return squad_normalise(str(given)) or _exact(given)
+        return _exact(given)
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested objects under dotted names; lists stay whole."""
+    for name, child in value.items():
+        if isinstance(child, dict) and child:
+            yield from flatten(child, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", child
+
+
+def _unflatten(fields: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in fields.items():
+        *parents, leaf = name.split(".")
+        target = nested
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        target[leaf] = value
+    return nested
+
+
+def _exact(value: Any) -> str:
+    """JSON in one spelling; a list of values matches in any order."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, list):
+        return "[" + ",".join(sorted(_exact(child) for child in value)) + "]"
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

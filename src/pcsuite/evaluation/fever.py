@@ -1,0 +1,254 @@
+"""Claim verification with evidence (FEVER, Thorne et al. 2018)."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, cast
+
+from pydantic import BaseModel
+
+from pcsuite.config.base import Definition
+from pcsuite.data.items import Item
+from pcsuite.errors import DataError
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue
+from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.scoring import conclude, field_completeness, fold, harmonic_mean, truth_of
+
+NOT_ENOUGH_INFO = "NOT_ENOUGH_INFO"
+LABELS = ("SUPPORTS", "REFUTES", NOT_ENOUGH_INFO)
+MOST_EVIDENCE = 5
+"""Only the first five cited sentences count towards a complete evidence set, as in the shared task."""
+
+_MOST_CITED = 1_000
+_SPELLINGS = {fold(label.replace("_", " ")): label for label in LABELS}
+_ESCAPES = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-colon-": ":", "_": " "}
+
+
+class FeverOptions(Definition):
+    """Options of the ``fever`` evaluator."""
+
+    label_field: str = "label"
+    """Field with the verdict."""
+    evidence_field: str = "evidence"
+    """Field with the list of cited sentences."""
+    known_pages: tuple[str, ...] | None = None
+    """Titles of all pages that exist; a citation of another page is unsupported."""
+    known_pages_file: str | None = None
+    """A text file with one such title a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a page, known by its id, its text, or both."""
+
+    page: str
+    id: int | None
+    text: str | None
+
+    def matches(self, other: Sentence) -> bool:
+        """Same page, and same text where both texts are known, else same id."""
+        if self.page != other.page:
+            return False
+        if self.text is not None and other.text is not None:
+            return self.text == other.text
+        return self.id is not None and self.id == other.id
+
+
+class FeverEvaluator(Evaluator):
+    """Label accuracy; evidence by page and by sentence; FEVER score; unsupported citations.
+
+    Evidence precision and recall are those of the shared task's scorer: precision is the share of citations
+    that belong to any evidence set (1 where nothing is cited), recall is 1 where the first five citations
+    cover one whole set. Both are ``None`` for claims that are not verifiable.
+    """
+
+    Options: ClassVar[type[BaseModel]] = FeverOptions
+
+    @property
+    def settings(self) -> FeverOptions:
+        """The options, typed."""
+        return cast(FeverOptions, self.options)
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer; ``NOT_ENOUGH_INFO`` counts as abstaining."""
+        parsed = parse_object(clean_text(answer.text), self.schema)
+        gold_label = canonical_label(truth_of(item, "label"))
+        label = canonical_label(parsed.fields.get(self.settings.label_field))
+        parsed.answer = label
+        if label is None and parsed.fields:
+            parsed.parse_errors.append(f"no verdict in field '{self.settings.label_field}'")
+        readable = label is not None and answer.finish_reason != "length"
+        listed = parsed.fields.get(self.settings.evidence_field) if readable else None
+        cited = _cited_sentences(listed, answer.retrieved)
+        gold_sets = _gold_sets(item)
+        verifiable = gold_label != NOT_ENOUGH_INFO
+        covered = not verifiable or _covers_a_set(cited[:MOST_EVIDENCE], gold_sets)
+        right = readable and label == gold_label
+        unsupported = self._unsupported(cited, answer)
+        fields = (self.settings.label_field, self.settings.evidence_field)
+        extra: dict[str, MetricValue] = {
+            "fever_score": float(right and covered),
+            "cited": len(cited),
+            "unsupported": unsupported,
+            "field_completeness": field_completeness(parsed.fields, fields),
+            **_evidence_metrics(cited, gold_sets, verifiable=verifiable, readable=readable),
+        }
+        rate = None if unsupported is None else unsupported / max(1, len(cited))
+        return conclude(
+            parsed,
+            answer,
+            score=float(right),
+            exact_match=right,
+            answered=label is not None,
+            abstained=label == NOT_ENOUGH_INFO,
+            unanswerable=not verifiable,
+            unsupported_rate=rate,
+            extra=extra,
+        )
+
+    def gold_answer(self, item: Item) -> str:
+        """The right label with the smallest evidence set."""
+        label = canonical_label(truth_of(item, "label")) or str(item.truth["label"])
+        complete = [
+            [row for row in rows if row.get("page")] for rows in item.truth.get("evidence_sets") or []
+        ]
+        chosen = min((rows for rows in complete if rows), key=len, default=[])
+        if label == NOT_ENOUGH_INFO:
+            chosen = []
+        return self._write(label, [{"page": row["page"], "sentence": row["sentence"]} for row in chosen])
+
+    def wrong_answer(self, item: Item, rng: Random) -> str:
+        """Another label, citing nothing."""
+        gold = canonical_label(truth_of(item, "label"))
+        return self._write(rng.choice([label for label in LABELS if label != gold]), [])
+
+    def _write(self, label: str, evidence: list[dict[str, Any]]) -> str:
+        fields = {self.settings.label_field: label, self.settings.evidence_field: evidence}
+        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+
+    @cached_property
+    def _known_pages(self) -> frozenset[str] | None:
+        settings = self.settings
+        titles = list(settings.known_pages or ())
+        if settings.known_pages_file is not None:
+            path = Path(settings.known_pages_file)
+            try:
+                titles += path.read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                raise DataError(f"known_pages_file {path} cannot be read: {error}") from error
+        elif settings.known_pages is None:
+            return None
+        return frozenset(normalise_page(title) for title in titles if title.strip())
+
+    def _unsupported(self, cited: Sequence[Sentence], answer: Answer) -> int | None:
+        """Citations never shown to the model, or of unknown pages; ``None`` where nothing can tell."""
+        if answer.retrieved is not None:
+            shown = [_sentence(page, number, text) for page, number, text in answer.retrieved]
+            by_page: dict[str, list[Sentence]] = {}
+            for sentence in shown:
+                by_page.setdefault(sentence.page, []).append(sentence)
+            return sum(
+                not any(citation.matches(sentence) for sentence in by_page.get(citation.page, ()))
+                for citation in cited
+            )
+        if self._known_pages is None:
+            return None
+        return sum(citation.page not in self._known_pages for citation in cited)
+
+
+def canonical_label(value: object) -> str | None:
+    """The label as FEVER spells it, with or without blanks; ``None`` for anything else."""
+    if not isinstance(value, str):
+        return None
+    return _SPELLINGS.get(fold(value.replace("_", " ").strip(" .\"'")))
+
+
+def normalise_page(title: str) -> str:
+    """One spelling of a page title: ``Soul_Food_-LRB-film-RRB-`` is ``soul food (film)``."""
+    name = unicodedata.normalize("NFC", title).casefold()
+    for escape, character in _ESCAPES.items():
+        name = name.replace(escape, character)
+    return " ".join(name.split())
+
+
+def _sentence(page: object, number: object, text: object) -> Sentence:
+    if isinstance(number, str) and number.strip().isdecimal() and len(number) < 10:
+        number = int(number)
+    elif isinstance(number, str):
+        text = number if text is None else text
+        number = None
+    elif isinstance(number, float) and number.is_integer():
+        number = int(number)
+    identifier = number if isinstance(number, int) and not isinstance(number, bool) else None
+    words = fold(text) if isinstance(text, str) and text.strip() else None
+    return Sentence(normalise_page(str(page)), identifier, words)
+
+
+def _cited_sentences(listed: object, retrieved: Sequence[tuple[str, int, str]] | None) -> list[Sentence]:
+    """The cited sentences in order, each once; a number is given the text retrieval showed under it."""
+    if not isinstance(listed, list):
+        return []
+    shown = {(normalise_page(page), number): text for page, number, text in retrieved or ()}
+    cited: dict[Sentence, None] = {}
+    for row in listed[:_MOST_CITED]:
+        if not isinstance(row, dict) or not isinstance(row.get("page"), str):
+            continue
+        sentence = _sentence(row["page"], row.get("sentence"), row.get("text"))
+        if sentence.id is not None and (sentence.page, sentence.id) in shown:
+            sentence = _sentence(row["page"], sentence.id, shown[sentence.page, sentence.id])
+        cited[sentence] = None
+    return list(cited)
+
+
+def _gold_sets(item: Item) -> list[list[Sentence]]:
+    sets: list[list[Sentence]] = []
+    rows: Sequence[Mapping[str, Any]]
+    for rows in item.truth.get("evidence_sets") or []:
+        sentences = [
+            _sentence(row["page"], row.get("sentence"), row.get("text")) for row in rows if row.get("page")
+        ]
+        if sentences:
+            sets.append(sentences)
+    return sets
+
+
+def _covers_a_set(cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Sentence]]) -> bool:
+    return any(
+        all(any(citation.matches(gold) for citation in cited) for gold in sentences)
+        for sentences in gold_sets
+    )
+
+
+def _evidence_metrics(
+    cited: Sequence[Sentence],
+    gold_sets: Sequence[Sequence[Sentence]],
+    *,
+    verifiable: bool,
+    readable: bool,
+) -> dict[str, MetricValue]:
+    names = [f"evidence_{part}_{level}" for level in ("page", "sentence") for part in ("p", "r", "f1")]
+    if not verifiable:
+        return dict.fromkeys(names)
+    if not readable:
+        return dict.fromkeys(names, 0.0)
+    gold = [sentence for sentences in gold_sets for sentence in sentences]
+    gold_pages = {sentence.page for sentence in gold}
+    cited_pages = list(dict.fromkeys(citation.page for citation in cited))
+    page_hits = sum(page in gold_pages for page in cited_pages)
+    first_pages = {citation.page for citation in cited[:MOST_EVIDENCE]}
+    page_recall = any({sentence.page for sentence in sentences} <= first_pages for sentences in gold_sets)
+    hits = sum(any(citation.matches(sentence) for sentence in gold) for citation in cited)
+    values: list[MetricValue] = []
+    for precision, recall in (
+        (page_hits / len(cited_pages) if cited_pages else 1.0, float(page_recall)),
+        (hits / len(cited) if cited else 1.0, float(_covers_a_set(cited[:MOST_EVIDENCE], gold_sets))),
+    ):
+        values += [precision, recall, harmonic_mean(precision, recall)]
+    return dict(zip(names, values, strict=True))

@@ -1,0 +1,69 @@
+"""Tasks whose answer is a number (GSM8K, SVAMP)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from pcsuite.data.items import Item
+from pcsuite.errors import DataError
+from pcsuite.evaluation.abstention import ABSTENTION, last_line, text_abstains
+from pcsuite.evaluation.numerals import final_number, marked_answer, number_of, number_text
+from pcsuite.evaluation.scoring import is_unanswerable, truth_of
+from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
+
+
+class NumberOptions(SingleAnswerOptions):
+    """Options of the ``number`` evaluator."""
+
+    answer_prefix: str = "#### "
+    """What stands before the number in a gold answer."""
+
+
+class NumberEvaluator(SingleAnswerEvaluator):
+    """Exact match of the final number after normalisation; ``####`` wins over the last number."""
+
+    Options: ClassVar[type[BaseModel]] = NumberOptions
+
+    def plain_value(self, text: str, item: Item) -> object:
+        """What is marked or said last where that abstains, else the marked number, else the last one."""
+        number, marked = final_number(text)
+        conclusion = marked_answer(text) or ("" if marked else last_line(text))
+        if text_abstains(conclusion) and (number_of(conclusion) is None or not marked):
+            return conclusion
+        return number
+
+    def canonical(self, value: object, item: Item) -> str | None:
+        """One spelling of the number."""
+        return number_of(value)
+
+    def is_correct(self, answer: str, item: Item) -> bool:
+        """Whether the number equals the item's."""
+        return answer == self.gold_value(item)
+
+    def gold_value(self, item: Item) -> str:
+        """The item's number, normalised."""
+        gold = number_of(truth_of(item, "answer"))
+        if gold is None:
+            raise DataError(
+                f"item '{item.item_id}': truth 'answer' is not a number: {item.truth['answer']!r}"
+            )
+        return gold
+
+    def wrong_value(self, item: Item, rng: Random) -> str:
+        """A number near the right one."""
+        if is_unanswerable(item):
+            return str(rng.randint(1, 99))
+        offset = rng.choice((-1, 1)) * rng.randint(1, 9)
+        return number_text(Fraction(self.gold_value(item)) + offset)
+
+    def _write(self, item: Item, value: str, confidence: float) -> str:
+        """A text answer shows the worked solution before the number, where the item has one."""
+        written = super()._write(item, value, confidence)
+        solution = item.truth.get("solution")
+        if self.schema is not None or not solution or value == ABSTENTION:
+            return written
+        return f"{str(solution).strip()}\n{written}"

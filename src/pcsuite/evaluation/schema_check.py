@@ -1,0 +1,118 @@
+"""JSON-schema validation with cached validators, and the smallest values a schema accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pcsuite.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+_MESSAGE_LENGTH = 200
+
+
+def schema_error(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """First violation of ``schema`` by ``value`` as one short line, or ``None`` if it is valid."""
+    validator = validator_of(schema)
+    try:
+        error = next(iter(validator.iter_errors(value)), None)
+    except RecursionError:
+        return "nested too deeply to validate"
+    if error is None:
+        return None
+    message = error.message
+    if len(message) > _MESSAGE_LENGTH:
+        message = message[: _MESSAGE_LENGTH // 2] + " … " + message[-_MESSAGE_LENGTH // 2 :]
+    return f"{error.json_path}: {message}"
+
+
+def validator_of(schema: Mapping[str, Any]) -> Validator:
+    """The validator of a schema, built once per schema content."""
+    return _validator(json.dumps(schema, sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def _validator(schema_text: str) -> Validator:
+    from jsonschema import exceptions, validators
+
+    schema = json.loads(schema_text)
+    base = validators.validator_for(schema, default=validators.Draft202012Validator)
+    try:
+        base.check_schema(schema)
+    except exceptions.SchemaError as error:
+        raise ConfigError(
+            f"the answer schema is not a valid JSON schema: {error.json_path}: {error.message}"
+        ) from error
+    # The stock check compares objects pairwise, which is quadratic in an answer's length.
+    extended: Any = validators.extend(base, {"uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
+    validator: Validator = extended(schema)
+    return validator
+
+
+def _unique_items(validator: Any, unique: object, instance: object, schema: object) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if not unique or not isinstance(instance, list):
+        return
+    seen: set[str] = set()
+    for element in instance:
+        key = json.dumps(_number_blind(element), sort_keys=True)
+        if key in seen:
+            yield ValidationError(f"{key[:80]} is repeated")
+            return
+        seen.add(key)
+
+
+def _number_blind(value: Any) -> Any:
+    """Write 1.0 as 1, because JSON schema holds them equal."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_number_blind(child) for child in value]
+    if isinstance(value, dict):
+        return {key: _number_blind(child) for key, child in value.items()}
+    return value
+
+
+def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Fit an answer's fields to a schema: drop those it forbids, cut texts, add those it requires."""
+    if schema is None:
+        return dict(fields)
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    closed = schema.get("additionalProperties") is False
+    fitted = {
+        name: _cut(value, properties.get(name, {}))
+        for name, value in fields.items()
+        if name in properties or not closed
+    }
+    for name in schema.get("required", []):
+        if name not in fitted:
+            fitted[name] = _smallest(properties.get(name, {}))
+    return fitted
+
+
+def _cut(value: Any, schema: Mapping[str, Any]) -> Any:
+    limit = schema.get("maxLength")
+    return value[:limit] if isinstance(value, str) and isinstance(limit, int) else value
+
+
+def _smallest(schema: Mapping[str, Any]) -> Any:
+    """A plain value of the property's type, for fields no truth speaks of."""
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type", "string")
+    if isinstance(kind, list):
+        kind = "null" if "null" in kind else kind[0]
+    if kind == "object":
+        return fill_required({}, schema)
+    if kind == "array":
+        return [_smallest(schema.get("items", {}))] * int(schema.get("minItems", 0))
+    if kind in ("number", "integer"):
+        return schema.get("minimum", 0)
+    return {"boolean": False, "null": None}.get(kind, "-" * max(1, int(schema.get("minLength", 1))))

@@ -1,0 +1,77 @@
+"""The interface of a program: given a prompt and a way to call the model, produce the final answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pcsuite.data.items import Item
+from pcsuite.engines.adapters.base import Constraint, Decoding, Usage
+from pcsuite.evaluation.base import Evaluator
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One finished call."""
+
+    text: str
+    finish_reason: str
+    latency_ms: float
+    usage: Usage
+    attempts: int = 1
+    cache_hit: bool = False
+    seed_honoured: bool = True
+    constraint_backend: str | None = None
+
+
+class Call(Protocol):
+    """Asks the model once, with retries, limits, budget and cache applied.
+
+    ``step`` names the call within the program; its seed is derived from the row's seed and the step, so
+    that no two calls of any two replicates share a stream. Step ``""`` uses the row's seed as it is.
+    """
+
+    async def __call__(
+        self, prompt: str, *, step: str = "", constraint: Constraint | None = None
+    ) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a program works on."""
+
+    task_id: str
+    item: Item
+    prompt: str
+    decoding: Decoding
+    constraint: Constraint | None
+    evaluator: Evaluator
+    max_steps: int
+    retrieve: Any = None
+    """Search function of the task's retriever, for programs that use tools."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a program returns: the final answer and what it took."""
+
+    text: str
+    finish_reason: str
+    replies: list[Reply] = field(default_factory=list)
+    react_steps: int = 0
+    tool_calls: int = 0
+    retrieved: Sequence[tuple[str, int, str]] | None = None
+    transcript: list[dict[str, Any]] | None = None
+
+
+class Program(ABC):
+    """Turns a job into an outcome."""
+
+    needs_retrieval: bool = False
+    """Whether the program needs the task's retriever."""
+
+    @abstractmethod
+    async def run(self, job: Job, call: Call) -> Outcome:
+        """Make the calls."""

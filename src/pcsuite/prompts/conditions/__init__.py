@@ -1,0 +1,1 @@
+"""Conditions: bundles of operators by name."""

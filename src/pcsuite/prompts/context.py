@@ -1,0 +1,134 @@
+"""What a prompt may say about a task and an item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pcsuite.config.load import canonical_json
+from pcsuite.config.tasks import TaskKind, TaskSpec
+from pcsuite.errors import PromptError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A solved item from the training split."""
+
+    input_text: str
+    output_text: str
+    item_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """The variables templates see. Only ``task_id``, ``task_kind`` and ``input_text`` are always needed."""
+
+    task_id: str
+    task_kind: TaskKind
+    input_text: str
+    task_title: str = ""
+    task_goal: str = ""
+    instruction: str = ""
+    role: str = ""
+    rules: tuple[str, ...] = ()
+    abstain: str = 'Say "INSUFFICIENT_INFO" in place of the answer.'
+    decompose: tuple[str, ...] = ()
+    schema_text: str = ""
+    final_answer_format: str = ""
+    exemplars: tuple[Exemplar, ...] = ()
+    verifier_checklist: tuple[str, ...] = ()
+    input_label: str = "Input"
+    answer_regex: str = ""
+    grammar: str = ""
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> PromptContext:
+        """Build a context from plain values; exemplars may be mappings or pairs."""
+        names = {entry.name for entry in fields(cls)}
+        for key in values:
+            if key not in names:
+                raise PromptError(f"ctx has an unknown key '{key}'", hint=did_you_mean(key, names))
+        for key in ("task_id", "task_kind", "input_text"):
+            if key not in values:
+                raise PromptError(f"ctx needs '{key}'")
+        if values["task_kind"] not in ("structured", "reasoning"):
+            raise PromptError(
+                f"ctx['task_kind'] is '{values['task_kind']}'", hint="use structured or reasoning"
+            )
+        known = {key: _tupled(value) for key, value in values.items() if value is not None}
+        known["exemplars"] = tuple(_exemplar(entry) for entry in values.get("exemplars") or ())
+        title = known.get("task_title") or str(values["task_id"]).replace("_", " ")
+        known.setdefault("instruction", f"{title}: answer for the input below.")
+        known.setdefault("role", f"a careful specialist in {title}")
+        schema = known.get("schema_text")
+        if isinstance(schema, Mapping):
+            known["schema_text"] = schema_text(schema)
+        return cls(**known)
+
+    def variables(self) -> dict[str, Any]:
+        """Plain mapping for templates."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrompting:
+    """A task's part of the context, made once; :meth:`context` adds the item."""
+
+    task_id: str
+    task: TaskSpec
+    schema: Mapping[str, Any] | None
+    grammar: str | None
+    exemplars: tuple[Exemplar, ...] = ()
+    _fixed: dict[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        task = self.task
+        fixed = {
+            "task_id": self.task_id,
+            "task_kind": task.kind,
+            "task_title": task.title,
+            "task_goal": task.goal,
+            "instruction": task.instruction,
+            "role": task.role,
+            "rules": task.rules,
+            "abstain": task.abstain,
+            "decompose": task.decompose,
+            "schema_text": schema_text(self.schema) if self.schema else "",
+            "final_answer_format": task.final_answer_format or "",
+            "exemplars": self.exemplars,
+            "verifier_checklist": task.verifier_checklist,
+            "input_label": task.input_label,
+            "answer_regex": task.answer_regex or "",
+            "grammar": self.grammar or "",
+        }
+        object.__setattr__(self, "_fixed", fixed)
+
+    def context(self, input_text: str) -> PromptContext:
+        """The context of one item."""
+        return PromptContext(input_text=input_text, **self._fixed)
+
+
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """The schema as a prompt shows it and a constraint enforces it: compact, keys in their order."""
+    import json
+
+    shown = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "title")}
+    return json.dumps(shown, ensure_ascii=False, separators=(", ", ": "))
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _exemplar(entry: Any) -> Exemplar:
+    if isinstance(entry, Exemplar):
+        return entry
+    if isinstance(entry, Mapping):
+        output = entry.get("output_text", entry.get("output"))
+        if output is None or "input_text" not in entry:
+            raise PromptError("an exemplar needs 'input_text' and 'output_text'")
+        text = output if isinstance(output, str) else canonical_json(output)
+        return Exemplar(str(entry["input_text"]), text)
+    first, second = entry
+    return Exemplar(str(first), str(second))

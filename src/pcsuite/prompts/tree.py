@@ -1,0 +1,74 @@
+"""The prompt as a tree of blocks: composed from operators, open to perturbation, then assembled to text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pcsuite.config.tasks import TaskKind
+from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.environment import render_file
+from pcsuite.prompts.operators import Bundle
+from pcsuite.prompts.operators.operator import Slot
+
+BASE_TEMPLATE: dict[TaskKind, str] = {"structured": "json_base.j2", "reasoning": "reasoning_base.j2"}
+FILLER_LINE = "This line is filler; it says nothing about the task."
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of prompt text that one operator put there."""
+
+    operator: str
+    slot: Slot
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTree:
+    """A prompt before it is text."""
+
+    template: str
+    instruction: str
+    input_label: str
+    input_text: str
+    blocks: tuple[Block, ...] = ()
+    filler: int = 0
+
+    def texts(self, slot: Slot) -> list[str]:
+        """Texts of the blocks in one slot, in order."""
+        return [block.text for block in self.blocks if block.slot == slot]
+
+    def padded(self, lines: int) -> PromptTree:
+        """The same prompt with content-free filler lines."""
+        return replace(self, filler=lines)
+
+    def assemble(self, templates_dir: Path | None = None) -> str:
+        """The text a model gets."""
+        variables = {
+            "filler": ["\n".join([FILLER_LINE] * self.filler)] if self.filler else [],
+            "prefix": self.texts("prefix"),
+            "instruction": self.instruction,
+            "blocks": self.texts("block"),
+            "fewshot": self.texts("fewshot"),
+            "input_label": self.input_label,
+            "input_text": self.input_text,
+            "post": self.texts("post"),
+        }
+        return render_file(self.template, variables, templates_dir)
+
+
+def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
+    """Render each operator of a bundle into its block."""
+    blocks = []
+    for operator in bundle:
+        text = operator.render(ctx)
+        if text:
+            blocks.append(Block(operator.name, operator.slot, text))
+    return PromptTree(
+        template=BASE_TEMPLATE[ctx.task_kind],
+        instruction=ctx.instruction,
+        input_label=ctx.input_label,
+        input_text=ctx.input_text,
+        blocks=tuple(blocks),
+    )

@@ -1,0 +1,149 @@
+"""One model of a run: its adapter behind limits, retries, budget and cache."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from random import Random
+
+from pcsuite.config.models import ModelSpec
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
+from pcsuite.engines.budget import Budget, prompt_token_bound
+from pcsuite.engines.canary import mask_bites
+from pcsuite.engines.limits import AdaptiveLimiter
+from pcsuite.engines.response_cache import ResponseCache, response_key
+from pcsuite.engines.retry import RetryPolicy, call_with_retries
+from pcsuite.errors import EngineError
+from pcsuite.programs.base import Reply
+
+
+class FailedCallError(EngineError):
+    """A call that failed for good, with the number of attempts it took."""
+
+    def __init__(self, cause: EngineError, attempts: int) -> None:
+        super().__init__(cause.message, hint=cause.hint, status=cause.status)
+        self.attempts = attempts
+
+
+def derived_seed(seed: int, step: str) -> int:
+    """The seed of a named step of a row: the row's own for ``""``, else a hash of both (31 bits)."""
+    if not step:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"{seed}|{step}".encode()).digest()[:4], "big") >> 1
+
+
+class ModelClient:
+    """Asks one model, never above the run's concurrency or budget."""
+
+    def __init__(
+        self,
+        model_id: str,
+        spec: ModelSpec,
+        adapter: ModelAdapter,
+        *,
+        gate: asyncio.Semaphore,
+        max_inflight: int,
+        budget: Budget,
+        cache: ResponseCache | None,
+        policy: RetryPolicy,
+    ) -> None:
+        self.model_id = model_id
+        self.spec = spec
+        self.adapter = adapter
+        self.concurrency = min(max_inflight, adapter.max_concurrency or max_inflight)
+        self.identity = dict(adapter.identity())
+        self._limiter = AdaptiveLimiter(self.concurrency)
+        self._gate = gate
+        self._budget = budget
+        self._cache = cache if adapter.cacheable else None
+        self._policy = policy
+        self._rng = Random(model_id)
+
+    async def ask(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None = None,
+        context: CallContext | None = None,
+        prompt_tokens: int | None = None,
+    ) -> Reply:
+        """One answer, from the cache where the same question was asked before.
+
+        ``prompt_tokens`` is the prompt's length by the model's tokenizer, where it was counted.
+        """
+        key = ""
+        if self._cache is not None:
+            key = response_key(self.identity, self.model_id, prompt, decoding, seed, constraint)
+            stored = self._cache.get(key)
+            if stored is not None:
+                return _reply(stored, attempts=0, cache_hit=True)
+
+        bound = prompt_token_bound(prompt, prompt_tokens)
+        attempted = await call_with_retries(
+            lambda: self._attempt(prompt, decoding, seed, constraint, context, bound), self._policy, self._rng
+        )
+        if attempted.error is not None:
+            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
+        generation = attempted.unwrap()
+        if self._cache is not None:
+            self._cache.put(key, generation)
+        return _reply(generation, attempts=attempted.attempts, cache_hit=False)
+
+    async def _attempt(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None,
+        context: CallContext | None,
+        prompt_bound: int,
+    ) -> Generation:
+        """One try: its worst case is set aside first, and replaced by what it used."""
+        reservation = await self._budget.reserve(
+            prompt_bound, decoding.max_tokens, self.spec.price_in, self.spec.price_out
+        )
+
+        async def through_gate() -> Generation:
+            async with self._gate:
+                return await self.adapter.agenerate(prompt, decoding, seed, constraint, context)
+
+        try:
+            generation = await self._limiter.call(through_gate)
+        except BaseException as error:
+            self._budget.settle_failure(reservation, error)
+            raise
+        self._budget.settle(reservation, generation)
+        return generation
+
+    async def enforces(self, kind: ConstraintKind) -> bool:
+        """Whether a constraint of that kind really restricts this model's decoding."""
+
+        async def once() -> bool:
+            async with self._gate:
+                return await mask_bites(self.adapter, kind)
+
+        attempted = await call_with_retries(once, self._policy, self._rng)
+        if attempted.error is not None:
+            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
+        return attempted.unwrap()
+
+
+def _reply(generation: Generation, *, attempts: int, cache_hit: bool) -> Reply:
+    return Reply(
+        text=generation["text"],
+        finish_reason=generation["finish_reason"],
+        latency_ms=generation["latency_ms"],
+        usage=generation["usage"],
+        attempts=attempts,
+        cache_hit=cache_hit,
+        seed_honoured=generation.get("seed_honoured", False),
+        constraint_backend=generation.get("constraint_backend"),
+    )

@@ -1,0 +1,65 @@
+"""What a run is made of, written beside its log: sources of items, what is not applicable, definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pcsuite import __version__
+from pcsuite.logging.writer import RunPaths
+from pcsuite.runners.plan import Plan
+
+
+def manifest_path(paths: RunPaths) -> Path:
+    """``<run>.manifest.json`` beside the log."""
+    return paths.log.with_suffix(".manifest.json")
+
+
+def write_manifest(plan: Plan, paths: RunPaths) -> None:
+    """Write the manifest whole or not at all."""
+    suite = plan.suite
+    content: dict[str, Any] = {
+        "run": suite.profile.run.name,
+        "profile": suite.path.stem,
+        "config_hash": suite.config_hash,
+        "pcsuite_version": __version__,
+        "length_control": suite.profile.length_control,
+        "tasks": {
+            task.id: {
+                "title": task.spec.title,
+                "kind": task.spec.kind,
+                "primary_metric": task.spec.primary_metric,
+                "pooling": task.evaluator.pooling,
+                "items": len(task.items),
+                "source": task.source.describe(),
+                "max_tokens": task.spec.max_tokens,
+                "length_band": list(task.band),
+            }
+            for task in plan.tasks.values()
+        },
+        "models": {
+            model_id: suite.models[model_id].model_dump(
+                mode="json", include={"provider", "family", "size", "params_b", "price_in", "price_out"}
+            )
+            for model_id in suite.profile.selection.models
+        },
+        "conditions": {
+            cell.condition.id: {"title": cell.condition.title, "operators": list(cell.operators)}
+            for cell in plan.cells
+        },
+        "regimes": {
+            name: suite.regimes[name].model_dump(mode="json")
+            for name in suite.profile.selection.decoding_regimes
+        },
+        "planned_rows": plan.calls,
+        "not_applicable": [
+            {"task": e.task_id, "model": e.model_id, "condition": e.condition_id, "reason": e.reason}
+            for e in plan.not_applicable
+        ],
+    }
+    path = manifest_path(paths)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    temporary.replace(path)

@@ -1,0 +1,251 @@
+"""The plan: every cell of the grid, what is not applicable and why, and the units of work it makes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pcsuite.config.load import Suite, digest
+from pcsuite.config.tasks import TaskSpec
+from pcsuite.data.items import Item
+from pcsuite.data.loading import ItemSource, load_items
+from pcsuite.data.sampling import exemplars as choose_exemplars
+from pcsuite.data.sampling import sample_items
+from pcsuite.engines.adapters.base import ConstraintKind, Decoding
+from pcsuite.engines.build import check_model
+from pcsuite.errors import DataError
+from pcsuite.evaluation.base import Evaluator
+from pcsuite.logging.row import PerturbationRef
+from pcsuite.programs import PROGRAMS
+from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
+from pcsuite.prompts.context import Exemplar, TaskPrompting
+from pcsuite.prompts.length import BANDS
+from pcsuite.runners.components import build_evaluator
+
+CLEAN = PerturbationRef()
+MAX_EXEMPLARS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """A task with its items and everything needed to prompt and score them."""
+
+    id: str
+    spec: TaskSpec
+    items: Sequence[Item]
+    source: ItemSource
+    prompting: TaskPrompting
+    evaluator: Evaluator
+    band: tuple[int, int]
+    item_digests: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination of task, model, condition and decoding regime."""
+
+    task: TaskPlan
+    model_id: str
+    condition: ConditionBundle
+    operators: tuple[str, ...]
+    decoding: Decoding
+    seeds: tuple[int, ...]
+    perturbations: tuple[PerturbationRef, ...]
+    fingerprint: str
+    """Hash of all that defines the cell; part of every run id in it."""
+
+    @property
+    def calls(self) -> int:
+        """Rows this cell makes."""
+        return len(self.task.items) * len(self.seeds) * len(self.perturbations)
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """A cell that has no meaning or cannot be enforced, and why."""
+
+    task_id: str
+    model_id: str
+    condition_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One row to be: a value that is built, hashed, run and logged."""
+
+    cell: Cell
+    item: Item
+    seed: int
+    perturbation: PerturbationRef
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The grid of a profile."""
+
+    suite: Suite
+    tasks: Mapping[str, TaskPlan]
+    cells: tuple[Cell, ...]
+    not_applicable: tuple[NotApplicable, ...]
+
+    @property
+    def calls(self) -> int:
+        """Rows of the whole plan."""
+        return sum(cell.calls for cell in self.cells)
+
+    def units(self, model_id: str) -> Iterator[Unit]:
+        """A model's rows, item by item, so that conditions stay paired however early a run ends."""
+        for task in self.tasks.values():
+            cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
+            for item in task.items if cells else ():
+                for cell in cells:
+                    yield from _units_of(cell, item)
+
+
+def _units_of(cell: Cell, item: Item) -> Iterator[Unit]:
+    for perturbation in cell.perturbations:
+        for seed in cell.seeds:
+            yield Unit(cell, item, seed, perturbation, run_id(cell, item, seed, perturbation))
+
+
+def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> str:
+    """sha256 of the fingerprint of a row: its cell, its item (with content), seed and perturbation."""
+    parts = (cell.fingerprint, item.item_id, cell.task.item_digests[item.item_id], str(seed), perturbation.id)
+    return hashlib.sha256("|".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def build_plan(
+    suite: Suite,
+    perturbations: Sequence[PerturbationRef] = (CLEAN,),
+) -> Plan:
+    """Lay out the grid; nothing is started or called."""
+    selection = suite.profile.selection
+    conditions = expand_conditions(selection.conditions, suite.conditions, suite.operators)
+    tasks = {task_id: plan_task(suite, task_id) for task_id in selection.tasks}
+    cells: list[Cell] = []
+    skipped: list[NotApplicable] = []
+    for model_id in selection.models:
+        adapter, options = check_model(model_id, suite.models[model_id])
+        enforceable = adapter.enforceable(options)
+        for task in tasks.values():
+            for condition in conditions:
+                reason = why_not_applicable(suite, task, enforceable, condition)
+                if reason is not None:
+                    skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
+                    continue
+                for regime in selection.decoding_regimes:
+                    cells.append(_cell(suite, task, model_id, condition, regime, tuple(perturbations)))
+    return Plan(suite, tasks, tuple(cells), tuple(skipped))
+
+
+def plan_task(suite: Suite, task_id: str) -> TaskPlan:
+    """Load a task's items and exemplars."""
+    spec = suite.tasks[task_id]
+    repro = suite.profile.repro
+    cache_dir = Path(suite.profile.run.cache_dir)
+    loaded = load_items(spec.dataset, spec.split, cache_dir)
+    items = sample_items(
+        loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
+    )
+    evaluator = build_evaluator(suite, task_id)
+    prompting = TaskPrompting(
+        task_id,
+        spec,
+        suite.schema(task_id),
+        suite.grammar(task_id),
+        _exemplars(suite, spec, evaluator, cache_dir, scored=items),
+    )
+    digests = {item.item_id: digest([item.input_text, item.truth])[:16] for item in items}
+    return TaskPlan(
+        task_id,
+        spec,
+        items,
+        loaded.source,
+        prompting,
+        evaluator,
+        spec.length_band or BANDS[spec.kind],
+        digests,
+    )
+
+
+def _exemplars(
+    suite: Suite, spec: TaskSpec, evaluator: Evaluator, cache_dir: Path, *, scored: Sequence[Item]
+) -> tuple[Exemplar, ...]:
+    """Fixed exemplars from the training split, never one whose input is scored."""
+    try:
+        train = load_items(spec.dataset, spec.train_split, cache_dir).items
+    except DataError:
+        return ()
+    seen = {item.input_text for item in scored}
+    usable = [item for item in train if item.input_text not in seen]
+    wanted = min(MAX_EXEMPLARS, len(usable))
+    chosen = choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed)
+    return tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in chosen)
+
+
+def why_not_applicable(
+    suite: Suite, task: TaskPlan, enforceable: frozenset[ConstraintKind], condition: ConditionBundle
+) -> str | None:
+    """Why a condition cannot run on a task and model, or ``None`` if it can."""
+    ctx = task.prompting.context("")
+    bundle = condition.bundle(ctx)
+    if bundle is None:
+        return f"the task defines no {' or '.join(condition.constraint_kinds())} to enforce"
+    for operator in bundle.of_type("constraint"):
+        if operator.spec.kind not in enforceable:
+            return f"the model cannot enforce a {operator.spec.kind} constraint while decoding"
+    for operator in bundle.of_type("program"):
+        name = operator.spec.engine or operator.name
+        if PROGRAMS.get(name).needs_retrieval:
+            if not task.spec.retrieval:
+                return "the task has no corpus to search"
+            if task.id not in suite.profile.integrations.retrieval.enabled_for_tasks:
+                return "retrieval is not enabled for the task (integrations.retrieval.enabled_for_tasks)"
+    for operator in bundle.of_type("fewshot"):
+        if (operator.spec.k or 0) > len(ctx.exemplars):
+            return f"the training split offers {len(ctx.exemplars)} exemplars, {operator.spec.k} are needed"
+    return None
+
+
+def _cell(
+    suite: Suite,
+    task: TaskPlan,
+    model_id: str,
+    condition: ConditionBundle,
+    regime: str,
+    perturbations: tuple[PerturbationRef, ...],
+) -> Cell:
+    spec = suite.regimes[regime]
+    decoding = Decoding(regime, spec.temperature, spec.top_p, task.spec.max_tokens)
+    bundle = condition.bundle(task.prompting.context(""))
+    assert bundle is not None, "cells are made of applicable conditions only"
+    defining: dict[str, Any] = {
+        "task": task.spec.model_dump(
+            mode="json", exclude={"evaluator", "evaluator_options", "primary_metric"}
+        ),
+        "schema": task.prompting.schema,
+        "grammar": task.prompting.grammar,
+        "exemplars": [[entry.input_text, entry.output_text] for entry in task.prompting.exemplars],
+        "model": suite.models[model_id],
+        "model_id": model_id,
+        "condition": [condition.id, [[operator.name, operator.spec] for operator in bundle]],
+        "decoding": decoding.as_dict(),
+        "length": [suite.profile.length_control, task.band],
+    }
+    if bundle.of_type("program"):
+        defining["retrieval"] = suite.profile.integrations.retrieval
+    return Cell(
+        task=task,
+        model_id=model_id,
+        condition=condition,
+        operators=bundle.names,
+        decoding=decoding,
+        seeds=suite.seeds(regime, task.id),
+        perturbations=perturbations,
+        fingerprint=digest(defining),
+    )

@@ -1,0 +1,132 @@
+"""Live progress of a run: a bar on a terminal, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TextIO
+
+_PLAIN_EVERY_S = 10.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run has done so far."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    cache_hits: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class Progress:
+    """Shows a tally; ``quiet`` shows nothing."""
+
+    def __init__(self, total: int, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self.tally = Tally(total)
+        self._stream = stream or sys.stderr
+        self._started = time.monotonic()
+        self._shown = self._started
+        self._bar: Any = None
+        self._task: Any = None
+        self._quiet = quiet
+
+    def __enter__(self) -> Progress:
+        self._started = self._shown = time.monotonic()
+        if not self._quiet and self._stream.isatty():
+            self._bar = _rich_bar(self._stream)
+            self._bar.start()
+            self._task = self._bar.add_task("running", total=self.tally.total, facts="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
+            self._bar.stop()
+        elif not self._quiet and self.tally.done:
+            self._plain()
+
+    def advance(self, *, tokens: int, cost_usd: float, failed: bool, cache_hit: bool) -> None:
+        """Count one finished row and refresh the display now and then."""
+        tally = self.tally
+        tally.done += 1
+        tally.failed += failed
+        tally.cache_hits += cache_hit
+        tally.tokens += tokens
+        tally.cost_usd += cost_usd
+        now = time.monotonic()
+        if self._bar is not None:
+            if now - self._shown > 0.2:
+                self._bar.update(self._task, completed=tally.done, facts=self.facts())
+                self._shown = now
+        elif not self._quiet and now - self._shown > _PLAIN_EVERY_S:
+            self._plain()
+            self._shown = now
+
+    def facts(self) -> str:
+        """Rate, tokens, cost and failures in words."""
+        tally = self.tally
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        parts = [f"{tally.done / seconds:.1f} rows/s", f"{_short(tally.tokens)} tokens"]
+        if tally.cost_usd:
+            parts.append(f"${tally.cost_usd:.4f}")
+        if tally.cache_hits:
+            parts.append(f"{tally.cache_hits} cached")
+        if tally.failed:
+            parts.append(f"{tally.failed} failed")
+        return ", ".join(parts)
+
+    def eta_seconds(self) -> float | None:
+        """Seconds left at the pace so far."""
+        tally = self.tally
+        if not tally.done:
+            return None
+        return (time.monotonic() - self._started) / tally.done * (tally.total - tally.done)
+
+    def _plain(self) -> None:
+        tally = self.tally
+        eta = self.eta_seconds()
+        left = f", about {_clock(eta)} left" if eta else ""
+        print(f"{tally.done}/{tally.total} rows, {self.facts()}{left}", file=self._stream, flush=True)
+
+
+def _rich_bar(stream: TextIO) -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bar
+
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+        console=Console(file=stream),
+    )
+
+
+def _short(number: int) -> str:
+    for limit, suffix in ((1_000_000, "M"), (1_000, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{suffix}"
+    return str(number)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"

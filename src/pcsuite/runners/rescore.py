@@ -1,0 +1,100 @@
+"""Scoring stored answers again after a scorer changed, with no model call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pcsuite import __version__
+from pcsuite.config.load import Suite
+from pcsuite.data.items import Item
+from pcsuite.data.loading import load_items
+from pcsuite.evaluation.base import Answer, Evaluator
+from pcsuite.logging.reader import newest_rows
+from pcsuite.logging.row import RunRow
+from pcsuite.logging.writer import RunLog, RunPaths
+from pcsuite.runners.components import build_evaluator
+from pcsuite.runners.rows import parsed_record, utc_now
+
+_KEPT_METRICS = ("token_cost", "cost_usd")
+
+
+@dataclass(slots=True)
+class Rescored:
+    """What a rescoring did."""
+
+    rows: int = 0
+    changed: int = 0
+    skipped: int = 0
+
+
+def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
+    """Evaluate the newest row of every run id again; append those whose parse or metrics changed."""
+    paths = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name)
+    outcome = Rescored()
+    rows = newest_rows(paths.log)
+    tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None] = {}
+    if dry_run:
+        for row in rows:
+            _again(suite, row, tasks, outcome)
+        return outcome
+    with RunLog(paths) as log:
+        for row in rows:
+            fresh = _again(suite, row, tasks, outcome)
+            if fresh is not None:
+                log.append(fresh)
+    return outcome
+
+
+def _again(
+    suite: Suite, row: RunRow, tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None], outcome: Rescored
+) -> RunRow | None:
+    outcome.rows += 1
+    if row.task.id not in tasks:
+        tasks[row.task.id] = _task(suite, row.task.id, row.task.split)
+    task = tasks[row.task.id]
+    item = task[1].get(row.task.item_id) if task is not None else None
+    if row.generation is None or row.kind != "main" or task is None or item is None:
+        outcome.skipped += 1
+        return None
+    answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row))
+    evaluation = task[0].evaluate(item, answer)
+    kept = {name: row.metrics[name] for name in _KEPT_METRICS if name in row.metrics}
+    fresh = msgspec.structs.replace(
+        row,
+        parsed=parsed_record(evaluation),
+        metrics=evaluation.metrics | kept,
+        timestamp_utc=utc_now(),
+        pcsuite_version=__version__,
+    )
+    if _scores(fresh) == _scores(row):
+        return None
+    outcome.changed += 1
+    return fresh
+
+
+def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
+    """The passages a closed loop was shown, from the transcript."""
+    transcript = row.generation.transcript if row.generation is not None else None
+    if transcript is None:
+        return None
+    passages: list[tuple[str, int, str]] = []
+    for step in transcript:
+        for page, sentence, text in step.get("passages", ()):
+            passages.append((str(page), int(sentence), str(text)))
+    return passages
+
+
+def _scores(row: RunRow) -> Any:
+    """Parse and metrics as the log would hold them, for comparison."""
+    return msgspec.json.decode(msgspec.json.encode([row.parsed, row.metrics]))
+
+
+def _task(suite: Suite, task_id: str, split: str) -> tuple[Evaluator, dict[str, Item]] | None:
+    if task_id not in suite.tasks:
+        return None
+    loaded = load_items(suite.tasks[task_id].dataset, split, Path(suite.profile.run.cache_dir))
+    return build_evaluator(suite, task_id), {item.item_id: item for item in loaded.items}

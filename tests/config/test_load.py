@@ -1,0 +1,151 @@
+"""Profiles: what loads, and what each mistake is told."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pcsuite.config.load import bundled_configs, canonical_json, load_suite
+from pcsuite.errors import ConfigError
+
+CONFIGS = bundled_configs()
+
+
+def write_profile(folder: Path, **changes):
+    data = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text(encoding="utf-8"))
+    data["suite"] = {}
+    for dotted, value in changes.items():
+        node = data
+        *parents, last = dotted.split("__")
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def message(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_suite(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["quickstart", "profile_A", "profile_B"])
+def test_bundled_profiles_load(name):
+    assert load_suite(name).profile.run.name == name
+
+
+def test_profile_a_is_as_documented():
+    suite = load_suite("profile_A")
+    assert suite.item_limit("gsm8k") == 500
+    assert [len(suite.seeds("d1_sampled", task)) for task in ("gsm8k", "truthfulqa_gen", "agnews_json")] == [
+        10,
+        10,
+        3,
+    ]
+    assert suite.seeds("d0_greedy", "gsm8k") == (0,)
+    assert suite.profile.length_control == "pad"
+    assert suite.profile.limits.stop_on_error_rate == 0.02
+    assert suite.regimes["d1_sampled"].temperature == 0.7
+    assert suite.regimes["d1_sampled"].top_p == 0.95
+    limits = {task: suite.tasks[task].max_tokens for task in suite.profile.selection.tasks}
+    assert limits == {
+        "conll03_ner_json": 220,
+        "agnews_json": 120,
+        "gsm8k": 320,
+        "csqa_json": 140,
+        "truthfulqa_gen": 180,
+        "fever_json": 260,
+    }
+
+
+def test_profile_b_takes_every_item_and_ten_replicates():
+    suite = load_suite("profile_B")
+    assert suite.item_limit("gsm8k") is None
+    assert suite.item_limit("fever_json") == 5000
+    assert {len(suite.seeds("d1_sampled", task)) for task in suite.profile.selection.tasks} == {10}
+
+
+def test_seed_ranges_expand(tmp_path):
+    path = write_profile(tmp_path, repro__seeds={"d0_greedy": [0], "d1_sampled": ["1..3", 7]})
+    assert load_suite(path).profile.repro.seeds["d1_sampled"] == (1, 2, 3, 7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"repro__seedz": {}}, "repro.seedz: unknown key (did you mean 'seeds'?)"),
+        ({"limits__max_cost_us": 3}, "limits.max_cost_us: unknown key (did you mean 'max_cost_usd'?)"),
+        ({"selection__tasks": ["agnews_jsn"]}, "unknown task 'agnews_jsn' (did you mean 'agnews_json'?)"),
+        (
+            {"selection__models": ["smollm2-135"]},
+            "unknown model 'smollm2-135' (did you mean 'smollm2-135m'?)",
+        ),
+        ({"selection__conditions": ["c4"]}, "unknown condition 'c4' (did you mean 'C4'?)"),
+        ({"selection__decoding_regimes": ["d0"]}, "unknown regime 'd0'"),
+        ({"repro__seeds_per_task": {"gsm8": 2}}, "unknown task 'gsm8' (did you mean 'gsm8k'?)"),
+        ({"repro__max_inflight": "many"}, "repro.max_inflight: Input should be a valid integer"),
+        ({"run__name": "a/b"}, "run.name: use letters, digits"),
+        ({"version": "2.0"}, "profile format '2.0' is not '1.0'"),
+    ],
+)
+def test_mistakes_name_file_line_key_and_remedy(tmp_path, changes, expected):
+    text = message(write_profile(tmp_path, **changes))
+    assert expected in text
+    assert text.startswith(f"{tmp_path / 'mine.yaml'}:")
+    assert text.split(":")[1].isdigit()
+
+
+def test_several_mistakes_are_a_line_each(tmp_path):
+    text = message(write_profile(tmp_path, repro__seedz={}, limits__maximum=1))
+    assert len(text.splitlines()) == 2
+
+
+def test_missing_reference_lists_the_places_tried(tmp_path):
+    text = message(write_profile(tmp_path, suite__tasks_ref="nowhere.yaml"))
+    assert str(tmp_path / "nowhere.yaml") in text
+    assert str(tmp_path.parent / "nowhere.yaml") in text
+
+
+def test_references_resolve_beside_the_profile_then_in_its_parent(tmp_path):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    for name in ("tasks_v1.yaml",):
+        (tmp_path / name).write_text((CONFIGS / name).read_text(encoding="utf-8"), encoding="utf-8")
+    path = write_profile(inner, suite__tasks_ref="tasks_v1.yaml")
+    assert load_suite(path).sources["tasks_ref"].path == (tmp_path / "tasks_v1.yaml").resolve()
+
+
+def test_duplicate_key_and_broken_yaml_are_one_line(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text('version: "1.0"\nversion: "1.0"\n', encoding="utf-8")
+    assert message(path) == f"{path}:2: not valid YAML: key 'version' is given twice"
+    path.write_text("run: [unclosed\n", encoding="utf-8")
+    assert message(path).startswith(f"{path}:")
+    path.write_text("just text\n", encoding="utf-8")
+    assert "expected a mapping" in message(path)
+
+
+def test_unknown_operator_in_a_condition(tmp_path):
+    conditions = tmp_path / "mine_conditions.yaml"
+    conditions.write_text('version: "1.0"\nconditions:\n  X: [ROEL]\n', encoding="utf-8")
+    path = write_profile(tmp_path, suite__conditions_ref="mine_conditions.yaml", selection__conditions=["X"])
+    assert "unknown operator 'ROEL' (did you mean 'ROLE'?)" in message(path)
+
+
+def test_config_hash_ignores_formatting_and_sees_content(tmp_path):
+    first = load_suite(write_profile(tmp_path)).config_hash
+    path = tmp_path / "mine.yaml"
+    path.write_text("# a comment\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert load_suite(path).config_hash == first
+    assert load_suite(path, {"repro.global_seed": 1}).config_hash != first
+
+
+def test_unknown_bundled_profile():
+    with pytest.raises(ConfigError, match="did you mean 'quickstart'"):
+        load_suite("quickstrat")
+
+
+def test_canonical_json_is_order_free():
+    assert canonical_json({"b": 1, "a": [1.5, None]}) == '{"a":[1.5,null],"b":1}'

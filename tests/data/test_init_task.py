@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from pcsuite.config.load import Suite, load_suite
+from pcsuite.data.init_task import InitResult, TaskRequest, init_task
+from pcsuite.data.items import Item
+from pcsuite.data.loading import read_items
+from pcsuite.data.task_recipes import RECIPES, Columns
+from pcsuite.errors import DataError
+from pcsuite.evaluation import EVALUATORS
+from pcsuite.evaluation.base import Answer
+
+TICKETS = "id,text,queue\n" + "".join(
+    f'T{n},"Ticket {n}, about {topic}",{topic}\n'
+    for n, topic in enumerate(["billing", "login", "billing", "refund", "login"] * 4)
+)
+TABLES: dict[str, tuple[str, str, Columns]] = {
+    "classification": ("tickets.csv", TICKETS, Columns(("text",), "queue")),
+    "number": (
+        "sums.csv",
+        "q,n\n" + "".join(f'What is {n} plus {n * 1000}?,"{n * 1001:,}"\n' for n in range(1, 13)),
+        Columns(("q",), "n"),
+    ),
+    "choice": (
+        "quiz.tsv",
+        "q\ta\tb\tc\tright\n" + "".join(f"Which is {n}?\tx{n}\ty{n}\tz{n}\ty{n}\n" for n in range(12)),
+        Columns(("q",), "right", choices=("a", "b", "c")),
+    ),
+    "short_answer": (
+        "facts.jsonl",
+        "".join(json.dumps({"q": f"Who is {n}?", "a": [f"Mr {n}", f"M. {n}"]}) + "\n" for n in range(12)),
+        Columns(("q",), "a"),
+    ),
+    "extraction": (
+        "bills.csv",
+        "body,total,currency,code\n" + "".join(f"Bill {n} of {n}.5 EUR,{n}.5,EUR,00{n}\n" for n in range(12)),
+        Columns(("body",), fields=("total", "currency", "code")),
+    ),
+}
+
+
+def make(tmp_path: Path, kind: str, **changes: Any) -> InitResult:
+    name, text, columns = TABLES[kind]
+    table = tmp_path / name
+    table.write_text(changes.pop("text", text), encoding="utf-8")
+    settings = {"out_dir": tmp_path / "out", "cache_dir": tmp_path / "cache", "columns": columns, **changes}
+    return init_task(TaskRequest(name="mine", data=table, kind=kind, **settings))
+
+
+def all_items(result: InitResult) -> list[Item]:
+    return sorted((i for path, _ in result.items.values() for i in read_items(path)), key=lambda i: i.item_id)
+
+
+@pytest.mark.parametrize("kind", list(RECIPES))
+def test_the_task_is_runnable_and_its_own_truths_score_1(tmp_path, kind):
+    result = make(tmp_path, kind)
+    suite: Suite = load_suite(result.profile_file)
+    task = suite.tasks["mine"]
+    evaluator_class = EVALUATORS.get(task.evaluator)
+    options = evaluator_class.Options.model_validate(task.evaluator_options)
+    evaluator = evaluator_class(options, suite.schema("mine"))
+    for item in all_items(result):
+        gold = evaluator.evaluate(item, Answer(evaluator.gold_answer(item)))
+        assert gold.metrics["task_score"] == 1.0
+        assert gold.parsed.schema_valid in (True, None)
+        wrong = evaluator.evaluate(item, Answer(evaluator.wrong_answer(item, Random(1))))
+        assert wrong.metrics["task_score"] != 1.0
+
+
+@pytest.mark.parametrize("kind", list(RECIPES))
+def test_splits_are_disjoint_complete_and_repeatable(tmp_path, kind):
+    result = make(tmp_path, kind)
+    rows = 20 if kind == "classification" else 12
+    sizes = {split: count for split, (_, count) in result.items.items()}
+    assert sizes == ({"train": 4, "dev": 4, "test": 12} if rows == 20 else {"train": 4, "dev": 2, "test": 6})
+    assert len({item.item_id for item in all_items(result)}) == rows
+    first = {path: path.read_bytes() for path, _ in result.items.values()}
+    make(tmp_path, kind, overwrite=True)
+    assert {path: path.read_bytes() for path in first} == first
+
+
+def test_classification_task_file_and_schema(tmp_path):
+    result = make(tmp_path, "classification", id_column="id", title="Queues")
+    task = load_suite(result.profile_file).tasks["mine"]
+    assert task.title == "Queues"
+    assert task.kind == "structured"
+    assert (task.dataset, task.split, task.dev_split, task.train_split) == ("mine", "test", "dev", "train")
+    assert "billing, login, refund" in task.instruction
+    schema = json.loads(result.schema_file.read_text(encoding="utf-8"))
+    assert schema["properties"]["label"]["enum"] == ["billing", "login", "refund", "INSUFFICIENT_INFO"]
+    [item] = [item for item in all_items(result) if item.item_id == "T3"]
+    assert item == Item("T3", "Ticket 3, about refund", {"label": "refund"})
+
+
+def test_several_input_columns_are_named(tmp_path):
+    result = make(tmp_path, "classification", columns=Columns(("id", "text"), "queue"))
+    assert all_items(result)[0].input_text == "id: T0\ntext: Ticket 0, about billing"
+
+
+def test_number_task_is_reasoning_without_schema(tmp_path):
+    result = make(tmp_path, "number")
+    assert result.schema_file is None
+    task = load_suite(result.profile_file).tasks["mine"]
+    assert task.kind == "reasoning"
+    assert task.answer_regex is not None
+    assert all_items(result)[11].truth == {"answer": "12012"}
+
+
+def test_choice_answers_may_be_texts_or_letters(tmp_path):
+    first = all_items(make(tmp_path, "choice"))[0]
+    assert first.input_text == "Which is 0?\nA. x0\nB. y0\nC. z0"
+    assert first.truth == {"choice": "B", "choices": {"A": "x0", "B": "y0", "C": "z0"}}
+    listed = "q\toptions\tright\n" + "".join(f"Q{n}\tone | two\tb\n" for n in range(9))
+    columns = Columns(("q",), "right", choices=("options",))
+    item = all_items(make(tmp_path, "choice", text=listed, columns=columns, overwrite=True))[0]
+    assert item.truth == {"choice": "B", "choices": {"A": "one", "B": "two"}}
+
+
+def test_extraction_types_come_from_the_table(tmp_path):
+    result = make(tmp_path, "extraction")
+    schema = json.loads(result.schema_file.read_text(encoding="utf-8"))
+    assert schema["properties"] == {
+        "total": {"type": ["number", "null"]},
+        "currency": {"type": ["string", "null"], "maxLength": 200},
+        "code": {"type": ["string", "null"], "maxLength": 200},
+    }
+    assert all_items(result)[3].truth == {"total": 3.5, "currency": "EUR", "code": "003"}
+
+
+def test_extraction_reads_json_records_and_checks_a_given_schema(tmp_path):
+    rows = [{"t": f"text {n}", "record": {"n": n, "tags": ["a"]}} for n in range(9)]
+    table = tmp_path / "x.json"
+    table.write_text(json.dumps(rows), encoding="utf-8")
+    schema = tmp_path / "s.json"
+    schema.write_text('{"type": "object", "properties": {"n": {"maximum": 7}}}', encoding="utf-8")
+    request = TaskRequest(
+        name="mine",
+        data=table,
+        kind="extraction",
+        columns=Columns(("t",), "record"),
+        schema_file=schema,
+        out_dir=tmp_path / "out",
+        cache_dir=tmp_path / "cache",
+    )
+    with pytest.raises(DataError, match="item 'mine-000009' does not fit the schema: 8 is greater"):
+        init_task(request)
+    assert not (tmp_path / "out").exists()
+    schema.write_text('{"type": "object", "properties": {"n": {"maximum": 8}}}', encoding="utf-8")
+    result = init_task(request)
+    assert json.loads(result.schema_file.read_text(encoding="utf-8"))["properties"]["n"] == {"maximum": 8}
+    assert all_items(result)[8].truth == {"n": 8, "tags": ["a"]}
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    make(tmp_path, "classification")
+    with pytest.raises(DataError, match=r"mine_task\.yaml.* exist already \(--overwrite"):
+        make(tmp_path, "classification")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (
+            "classification",
+            {"columns": Columns(("txt",), "queue")},
+            "no column 'txt' (--input) (did you mean 'text'?)",
+        ),
+        ("classification", {"columns": Columns(("text",))}, "needs an answer column (--answer COLUMN)"),
+        (
+            "classification",
+            {"columns": Columns(("text",), "queue", labels=("billing", "logins", "refund"))},
+            "tickets.csv line 3: label 'login' is not one of the labels (did you mean 'logins'?)",
+        ),
+        ("classification", {"text": TICKETS.replace(",refund", ",")}, "line 5: column 'queue' is empty"),
+        ("classification", {"text": TICKETS + "T9,x\n"}, "line 22: expected 3 columns, found 2"),
+        ("classification", {"text": "a,a\n1,2\n"}, "line 1: column names must be there and differ"),
+        ("classification", {"text": "id,text,queue\n1,t,q\n"}, "has 1 rows: too few to part"),
+        ("classification", {"id_column": "queue"}, "line 4: id 'billing' was already used"),
+        (
+            "classification",
+            {"text": TICKETS.replace("login", "billing").replace("refund", "billing")},
+            "two labels",
+        ),
+        ("classification", {"train_share": 0.6, "dev_share": 0.5}, "leave no test items"),
+        ("number", {"text": "q,n\n" + "x,1e99999999\n" * 9}, "line 2: column 'n' holds no number"),
+        ("number", {"columns": Columns(("q",), "q")}, "line 2: column 'q' holds no number"),
+        ("choice", {"columns": Columns(("q",), "q", choices=("a", "b"))}, "is neither a letter A to B nor"),
+        ("choice", {"columns": Columns(("q",), "right")}, "needs its options (--choices"),
+        ("extraction", {"columns": Columns(("body",), "code")}, "line 2: column 'code' is not valid JSON"),
+        ("extraction", {"columns": Columns(("body",), "total")}, "column 'total' should hold a JSON object"),
+    ],
+)
+def test_wrong_tables_are_explained(tmp_path, kind, changes, message):
+    with pytest.raises(DataError) as caught:
+        make(tmp_path, kind, **changes)
+    assert message in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_and_kinds_are_checked(tmp_path):
+    request = TaskRequest("My Task", tmp_path / "x.csv", "number", Columns(("q",), "n"))
+    with pytest.raises(DataError, match="'My Task' cannot name a task"):
+        init_task(request)
+    with pytest.raises(DataError, match="did you mean 'classification'"):
+        init_task(TaskRequest("mine", tmp_path / "x.csv", "clasification", Columns(("q",), "n")))
+    with pytest.raises(DataError, match="does not exist"):
+        init_task(TaskRequest("mine", tmp_path / "x.csv", "number", Columns(("q",), "n")))

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcsuite.data.items import Item
+from pcsuite.data.jsonl import dump_line, parse_object
+from pcsuite.data.loading import ItemSource, load_items, read_items
+from pcsuite.errors import DataError
+
+LINE = '{"item_id": "a", "input_text": "one", "truth": {"label": "x"}}'
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """A cache folder and a samples folder."""
+    (tmp_path / "cache" / "datasets").mkdir(parents=True)
+    (tmp_path / "samples").mkdir()
+    return tmp_path / "cache", tmp_path / "samples"
+
+
+def test_the_cache_comes_before_the_sample(folders):
+    cache, samples = folders
+    (samples / "news_test.jsonl").write_text(LINE.replace("one", "bundled"), encoding="utf-8")
+    items, source = load_items("news", "test", cache, samples=samples)
+    assert source == ItemSource("sample", samples / "news_test.jsonl")
+    assert source.describe() == "bundled sample"
+    assert items == [Item("a", "bundled", {"label": "x"})]
+    (cache / "datasets" / "news_test.jsonl").write_text(LINE, encoding="utf-8")
+    items, source = load_items("news", "test", cache, samples=samples)
+    assert source == ItemSource("cache", cache / "datasets" / "news_test.jsonl")
+    assert source.describe() == "exported dataset"
+    assert items[0].input_text == "one"
+
+
+def test_missing_items_name_the_places_and_the_nearest_set(folders):
+    cache, samples = folders
+    (samples / "news_test.jsonl").write_text(LINE, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load_items("newz", "test", cache, samples=samples)
+    message = str(caught.value)
+    assert str(cache / "datasets" / "newz_test.jsonl") in message
+    assert "did you mean 'news_test'?" in message
+    assert "pcsuite export-datasets" in message
+
+
+def test_byte_order_mark_crlf_blank_lines_and_odd_separators(tmp_path):
+    path = tmp_path / "x.jsonl"
+    second = LINE.replace('"a"', '"b"').replace("one", "t\u2028wo\x85")
+    path.write_bytes(("\ufeff" + LINE + "\r\n\r\n" + second).encode())
+    assert [(item.item_id, item.input_text) for item in read_items(path)] == [
+        ("a", "one"),
+        ("b", "t\u2028wo\x85"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ('{"item_id": "b", "inp', "line 2: not valid JSON (Unterminated string"),
+        ("[1]", "line 2: expected a JSON object, found list"),
+        ('{"item_id": "b", "truth": {}}', "line 2: key 'input_text' is missing (the row has item_id, truth)"),
+        ('{"item_id": 5, "input_text": "", "truth": {}}', "line 2: 'item_id' should be a string, found int"),
+        ('{"item_id": "", "input_text": "", "truth": {}}', "line 2: 'item_id' is empty"),
+        (
+            '{"item_id": "b", "input_text": "", "truth": "x"}',
+            "line 2: 'truth' should be an object, found str",
+        ),
+        (LINE, "line 2: item_id 'a' was already used (line 1)"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, second, message):
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{LINE}\n{second}\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        read_items(path)
+    assert f"{path} {message}" in str(caught.value)
+
+
+def test_an_empty_file_is_an_error(tmp_path):
+    (tmp_path / "x.jsonl").write_text("\n", encoding="utf-8")
+    with pytest.raises(DataError, match="has no items"):
+        read_items(tmp_path / "x.jsonl")
+
+
+@given(st.text())
+def test_any_text_is_an_object_or_a_data_error(text):
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        expected = None
+    if isinstance(expected, dict):
+        assert parse_object(text, "x line 1").values == expected
+    else:
+        with pytest.raises(DataError, match=r"^x line 1: "):
+            parse_object(text, "x line 1")
+
+
+def test_deep_nesting_is_a_data_error():
+    with pytest.raises(DataError):
+        parse_object('{"a":' * 200_000, "x line 1")
+
+
+@given(st.dictionaries(st.text(), st.text(alphabet=st.characters())))
+def test_written_lines_read_back(value):
+    line = dump_line(value)
+    assert line.encode("utf-8").count(b"\n") == 1
+    assert json.loads(line) == value
+
+
+def test_lone_surrogates_are_escaped():
+    assert dump_line({"a": "\ud800"}) == '{"a": "\\ud800"}\n'

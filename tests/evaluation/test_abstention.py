@@ -1,0 +1,35 @@
+"""Recognising abstention."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcsuite.evaluation.abstention import field_abstains, last_line, text_abstains, value_abstains
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INSUFFICIENT_INFO", "insufficient information", "I don't know.", "I have no comment.", "Unknown", "N/A",
+     "It cannot be determined from the text.", "There is not enough information.", "I'm not sure", "abstain"],
+)  # fmt: skip
+def test_abstentions(text: str) -> None:
+    assert text_abstains(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["World", "", "The unknown soldier is buried there.", "42", "Nobody knows his name",
+     "x " * 200 + "I don't know", "comment"],
+)  # fmt: skip
+def test_answers(text: str) -> None:
+    assert not text_abstains(text)
+
+
+def test_fields_and_values() -> None:
+    assert field_abstains(True)
+    assert field_abstains(" True ")
+    assert not field_abstains(False)
+    assert not field_abstains(1)
+    assert value_abstains("unknown")
+    assert not value_abstains(None)
+    assert last_line("a\nb\n\n") == "b"

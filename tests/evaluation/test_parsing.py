@@ -1,0 +1,115 @@
+"""Reading JSON out of answers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pcsuite.evaluation.parsing import MAX_DEPTH, clean_text, parse_object, read_json
+
+
+def test_whole_text_is_strict() -> None:
+    reading = read_json(' \n{"label": "World", "n": 3}\n')
+    assert (reading.mode, reading.value, reading.errors) == ("strict", {"label": "World", "n": 3}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('Sure! {"label": "World"} Hope it helps.', {"label": "World"}),
+        ('```json\n{"label": "World"}\n```', {"label": "World"}),
+        ('It\'s "quoted" {not json} then {"a": {"b": 1}}', {"a": {"b": 1}}),
+        ('first {"a": 1} second {"a": 2}', {"a": 1}),
+        ('{"text": "a } brace and a \\" quote"} tail', {"text": 'a } brace and a " quote'}),
+        ('an open { brace, then {"a": 1}', {"a": 1}),
+        ('broken {"a: 1\n and {"b": 2}', {"b": 2}),
+        ('outer {x: {"inner": true}}', {"inner": True}),
+        ('{"a": NaN} or {"a": 0}', {"a": 0}),
+    ],
+)
+def test_first_balanced_object_is_embedded(text: str, value: object) -> None:
+    reading = read_json(text)
+    assert (reading.mode, reading.value) == ("embedded", value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "World", '{"a": 1', '{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', "{'a': 1}", '{"a"}', "}{"],
+)
+def test_what_is_not_json_is_not_read(text: str) -> None:
+    reading = read_json(text)
+    assert reading.mode == "none"
+    assert reading.value is None
+    assert len(reading.errors) == 1
+
+
+def test_last_value_of_a_repeated_key_counts_and_is_noted() -> None:
+    reading = read_json('{"label": "World", "label": "Sports"}')
+    assert reading.value == {"label": "Sports"}
+    assert reading.errors == ["repeated key 'label'"]
+
+
+def test_integers_beyond_64_bits_become_floats() -> None:
+    assert read_json('{"n": 123456789012345678}').value == {"n": 123456789012345678}
+    value = read_json('{"n": 1' + "0" * 30 + "}").value
+    assert value == {"n": 1e30}
+    assert isinstance(value["n"], float)
+
+
+def test_lone_surrogates_are_replaced_and_pairs_kept() -> None:
+    assert read_json('{"a": "x\\ud800y", "\\udfff": 1}').value == {"a": "x�y", "�": 1}
+    assert read_json('{"a": "\\ud83d\\ude00"}').value == {"a": "😀"}
+    assert clean_text("x\ud800y") == "x�y"
+    assert clean_text("né 😀") == "né 😀"
+
+
+def test_nesting_is_bounded() -> None:
+    allowed = "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)
+    assert read_json('{"a": ' + allowed + "}").mode == "strict"
+    assert read_json('{"a": [' + allowed + "]}").mode == "none"
+    assert "nested deeper" in read_json('{"a": [' + allowed + "]}").errors[0]
+    assert read_json("[" * 100_000 + "]" * 100_000).mode == "none"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" * 1_000_000,
+        '{"a":' * 200_000,
+        '{"a":' * 200_000 + "x" + "}" * 200_000,
+        '{"' * 500_000,
+        "{}x" * 333_000 + "{",
+        '{"a": "' + "b" * 1_000_000 + '"',
+        "[{" * 500_000,
+        "\\" * 1_000_000,
+        '{"a": 1' + "0" * 1_000_000 + "}",
+    ],
+    ids=range(9),
+)
+def test_a_megabyte_is_read_in_bounded_time(text: str) -> None:
+    started = time.process_time()
+    read_json(text)
+    assert time.process_time() - started < 5.0
+
+
+def test_schema_verdict_is_logged() -> None:
+    schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
+    good = parse_object('{"a": 1}', schema)
+    assert (good.json_valid, good.schema_valid, good.json_mode, good.fields) == (
+        True,
+        True,
+        "strict",
+        {"a": 1},
+    )
+    bad = parse_object('say {"a": "x"}', schema)
+    assert (bad.json_valid, bad.schema_valid, bad.json_mode) == (True, False, "embedded")
+    assert bad.parse_errors == ["schema: $.a: 'x' is not of type 'integer'"]
+    none = parse_object("nothing", schema)
+    assert (none.json_valid, none.schema_valid, none.json_mode, none.fields) == (False, False, "none", {})
+
+
+def test_an_array_is_valid_json_but_no_answer() -> None:
+    parsed = parse_object('[{"a": 1}]', None)
+    assert (parsed.json_valid, parsed.schema_valid, parsed.fields) == (True, None, {})
+    assert parsed.parse_errors == ["expected a JSON object, got list"]

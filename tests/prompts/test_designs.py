@@ -1,0 +1,99 @@
+"""Designs: how one entry of a conditions file becomes several conditions."""
+
+import pytest
+
+from pcsuite.config.definitions import ConditionsFile, OperatorsFile
+from pcsuite.config.load import bundled_configs
+from pcsuite.config.yaml_source import YamlSource
+from pcsuite.errors import ConfigError
+from pcsuite.prompts.conditions.designs import expand_conditions
+from pcsuite.prompts.operators import Bundle, Operator
+
+OPERATORS = YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
+
+
+def expand(definition, names=("mine",)):
+    conditions = ConditionsFile.model_validate(
+        {"version": "1.0", "conditions": {"mine": definition}}
+    ).conditions
+    return {
+        bundle.id: [step[0].name for step in bundle.steps]
+        for bundle in expand_conditions(names, conditions, OPERATORS)
+    }
+
+
+def test_plain_list():
+    assert expand(["ROLE", "SCHEMA", "VERIFIER"]) == {"mine": ["ROLE", "SCHEMA", "VERIFIER"]}
+
+
+def test_ladder():
+    assert expand({"design": "ladder", "operators": ["ROLE", "GOAL"]}) == {
+        "mine:none": [],
+        "mine:ROLE": ["ROLE"],
+        "mine:ROLE+GOAL": ["ROLE", "GOAL"],
+    }
+
+
+def test_leave_one_out():
+    assert expand({"design": "leave_one_out", "operators": ["ROLE", "GOAL", "SCHEMA"]}) == {
+        "mine:all": ["ROLE", "GOAL", "SCHEMA"],
+        "mine:-ROLE": ["GOAL", "SCHEMA"],
+        "mine:-GOAL": ["ROLE", "SCHEMA"],
+        "mine:-SCHEMA": ["ROLE", "GOAL"],
+    }
+
+
+def test_add_one_in():
+    assert expand({"design": "add_one_in", "operators": ["ROLE", "GOAL"]}) == {
+        "mine:none": [],
+        "mine:+ROLE": ["ROLE"],
+        "mine:+GOAL": ["GOAL"],
+    }
+
+
+def test_factorial_has_every_subset_once():
+    members = expand({"design": "factorial", "operators": ["ROLE", "GOAL", "SCHEMA"]})
+    assert len(members) == 8
+    assert members["mine:ROLE+SCHEMA"] == ["ROLE", "SCHEMA"]
+    assert members["mine:none"] == []
+
+
+def test_factorial_of_too_many_is_refused():
+    names = [
+        "ROLE",
+        "GOAL",
+        "CONSTRAINTS",
+        "ABSTAIN",
+        "SCHEMA",
+        "DECOMPOSE",
+        "REASONING_MODE",
+        "VERIFIER",
+        "EXEMPLARS",
+    ]
+    with pytest.raises(ConfigError, match="512 members"):
+        expand({"design": "factorial", "operators": names})
+
+
+def test_inheritance_cycles_are_named():
+    conditions = ConditionsFile.model_validate(
+        {"version": "1.0", "conditions": {"A": {"extends": "B"}, "B": {"extends": "A"}}}
+    ).conditions
+    with pytest.raises(ConfigError, match="A -> B -> A"):
+        expand_conditions(["A"], conditions, OPERATORS)
+
+
+def test_alias_and_options():
+    conditions = ConditionsFile.model_validate(
+        {"version": "1.0", "conditions": {"mine": ["JSON_CONSTRAIN", {"EXEMPLARS": {"k": 4}}]}}
+    ).conditions
+    (bundle,) = expand_conditions(["mine"], conditions, OPERATORS)
+    assert bundle.steps[0][0].name == "TYPE_CONSTRAIN"
+    assert bundle.steps[1][0].spec.k == 4
+
+
+def test_operators_compose_and_print():
+    role, goal = (Operator(name, OPERATORS[name]) for name in ("ROLE", "GOAL"))
+    assert (role + goal).names == ("ROLE", "GOAL")
+    assert role + goal == Bundle((role,)) + Bundle((goal,))
+    assert (role + goal + role).names == ("GOAL", "ROLE")
+    assert str(role + goal) == "Bundle\n├── ROLE [prefix_block]\n└── GOAL [block]"

@@ -1,0 +1,165 @@
+"""An OpenAI-compatible server on loopback that misbehaves on request.
+
+``LoopbackServer(["429:0.2", "500", "cut"])`` answers the first three calls with those faults and all later
+ones well. It runs in a thread with an event loop of its own and keeps what it saw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from email.utils import formatdate
+from typing import Any
+
+from aiohttp import web
+
+KEY = "sk-loopback-0123456789abcdef"
+PROMPT_TOKENS = 11
+COMPLETION_TOKENS = 7
+
+
+def completion(text: str, *, finish_reason: str | None = "stop", usage: bool = True) -> dict[str, Any]:
+    """A chat completion as servers send it."""
+    body: dict[str, Any] = {
+        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}]
+    }
+    if usage:
+        body["usage"] = {
+            "prompt_tokens": PROMPT_TOKENS,
+            "completion_tokens": COMPLETION_TOKENS,
+            "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS,
+        }
+    return body
+
+
+class LoopbackServer:
+    """The server; use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        faults: Iterable[str] = (),
+        *,
+        delay_s: float = 0.0,
+        answer: Callable[[dict[str, Any]], str] | None = None,
+    ) -> None:
+        self.faults = deque(faults)
+        self.delay_s = delay_s
+        self.answer = answer or (lambda body: "fine")
+        self.bodies: list[dict[str, Any]] = []
+        self.tokenized: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.arrivals: list[float] = []
+        self.in_flight = 0
+        self.peak_in_flight = 0
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._port = 0
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def __enter__(self) -> LoopbackServer:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._loop is not None
+        assert self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._handle)
+        app.router.add_post("/api/chat", self._handle)
+        app.router.add_post("/tokenize", self._tokenize)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self._port = runner.addresses[0][1]
+        self._ready.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        try:
+            body = await request.json()
+            self.bodies.append(body)
+            self.paths.append(request.path)
+            self.headers.append(dict(request.headers))
+            self.arrivals.append(time.monotonic())
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            return await self._respond(request, body)
+        finally:
+            self.in_flight -= 1
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        """Words, as vLLM counts (``prompt``) and as llama.cpp's server lists (``content``)."""
+        body = await request.json()
+        self.tokenized.append(body)
+        if "prompt" in body:
+            return web.json_response({"count": len(body["prompt"].split())})
+        return web.json_response({"tokens": list(range(len(body["content"].split())))})
+
+    async def _respond(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        fault, _, value = (self.faults.popleft() if self.faults else "ok").partition(":")
+        if fault == "ok" and request.path == "/api/chat":
+            message = {"role": "assistant", "content": self.answer(body)}
+            counts = {"prompt_eval_count": PROMPT_TOKENS, "eval_count": COMPLETION_TOKENS}
+            return web.json_response({"message": message, "done_reason": "stop", **counts})
+        if fault in ("ok", "length", "filtered", "no_usage", "no_finish"):
+            finish = {"length": "length", "filtered": "content_filter", "no_finish": None}.get(fault, "stop")
+            return web.json_response(
+                completion(self.answer(body), finish_reason=finish, usage=fault != "no_usage")
+            )
+        if fault == "hang":
+            await asyncio.sleep(float(value or 30))
+            return web.json_response(completion("too late"))
+        if fault == "cut":
+            return web.Response(text='{"choices": [{"message": {"content": "half', content_type="text/json")
+        if fault == "broken_body":
+            response = web.StreamResponse(headers={"Content-Length": "500"})
+            await response.prepare(request)
+            await response.write(b'{"choices"')
+            assert request.transport is not None
+            request.transport.close()
+            return response
+        if fault == "drop":
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if fault == "no_choices":
+            return web.json_response({"usage": {}})
+        if fault == "list":
+            return web.json_response(["not", "an", "object"])
+        if fault == "error_200":
+            return web.json_response({"error": {"code": int(value or 503), "message": "upstream is busy"}})
+        if fault == "quota":
+            error = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
+            return web.json_response({"error": error}, status=429)
+        if fault == "redirect":
+            return web.Response(status=307, headers={"Location": "http://127.0.0.1:9/elsewhere"})
+        if fault == "echo_key":
+            given = request.headers.get("Authorization", "")
+            error = {"message": f"Incorrect API key provided: {given}; header was {given.split()[-1]}"}
+            return web.json_response({"error": error}, status=401)
+        headers = {}
+        if value == "date":
+            headers["Retry-After"] = formatdate(time.time() + 2, usegmt=True)
+        elif value:
+            headers["Retry-After"] = value
+        return web.json_response({"error": {"message": f"fault {fault}"}}, status=int(fault), headers=headers)
