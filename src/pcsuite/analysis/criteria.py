@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.analysis.hypotheses import Finding, Verdict, average_effect
+from pcsuite.analysis.findings import Finding, Verdict, average_effect, levels, twins
 from pcsuite.analysis.item_scores import SCORE, ItemScores
-from pcsuite.analysis.mixed_tables import MixedResults
 from pcsuite.analysis.table import Table
 
 DOMAINS, SCALES = 3, 3
@@ -17,9 +16,7 @@ BASIS_SHARE = 0.8
 Record = Mapping[str, Any]
 
 
-def criteria(
-    tables: Mapping[str, Table], scores: ItemScores, mixed: MixedResults, findings: Sequence[Finding]
-) -> list[Finding]:
+def criteria(tables: Mapping[str, Table], scores: ItemScores, findings: Sequence[Finding]) -> list[Finding]:
     """The four criteria, in the order a reviewer asks for them."""
     by_id = {finding.id: finding for finding in findings}
     return [
@@ -36,7 +33,9 @@ def replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     sizes = {model.size for model in scores.models.values()}
     if len(scores.tasks) < DOMAINS or len(sizes) < SCALES:
         words = f"the run has {len(scores.tasks)} tasks and {len(sizes)} sizes."
-        return Finding("P1", statement, "not tested", words, tasks=len(scores.tasks), models=len(scores.models))
+        return Finding(
+            "P1", statement, "not tested", words, tasks=len(scores.tasks), models=len(scores.models)
+        )
     found: dict[tuple[str, int], tuple[set[str], set[str]]] = {}
     for row in tables["effects"].records():
         if row["metric"] == SCORE and row["p_bh"] is not None and row["p_bh"] < 0.05:
@@ -44,12 +43,12 @@ def replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
             tasks, seen = found.setdefault((row["condition"], sign), (set(), set()))
             tasks.add(row["task"])
             seen.add(scores.models[row["model"]].size)
-    whole = {
-        key: pair for key, pair in found.items() if len(pair[0]) >= DOMAINS and len(pair[1]) >= SCALES
-    }
+    whole = {key: pair for key, pair in found.items() if len(pair[0]) >= DOMAINS and len(pair[1]) >= SCALES}
     best = max(found.items(), key=lambda entry: (len(entry[1][0]), len(entry[1][1])), default=None)
     if best is None:
-        return Finding("P1", statement, "contradicted", "no condition's effect on the score holds after correction.")
+        return Finding(
+            "P1", statement, "contradicted", "no condition's effect on the score holds after correction."
+        )
     (condition, sign), (tasks, seen) = best
     words = (
         f"{condition} {'raises' if sign > 0 else 'lowers'} the score, after correction, on {len(tasks)} tasks and"
@@ -64,14 +63,16 @@ def constraint_tradeoff(tables: Mapping[str, Table], steadies: Finding) -> Findi
     statement = "P2: constraints reduce entropy, and the price in score and tokens is known."
     rows = [row for row in tables["efficiency"].records() if row["unconstrained"]]
     if not rows or steadies.verdict == "not tested":
-        return Finding("P2", statement, "not tested", "no constrained condition with replicates beside its free twin.")
-    levels = {
+        return Finding(
+            "P2", statement, "not tested", "no constrained condition with replicates beside its free twin."
+        )
+    by_cell = {
         (row["task"], row["model"], row["decoding"], row["condition"]): row
         for row in tables["efficiency"].records()
     }
     gaps = []
     for row in rows:
-        twin = levels.get((row["task"], row["model"], row["decoding"], row["unconstrained"]))
+        twin = by_cell.get((row["task"], row["model"], row["decoding"], row["unconstrained"]))
         if twin is not None and row["score"] is not None and twin["score"] is not None:
             gaps.append(row["score"] - twin["score"])
     overhead = [row["token_overhead_share"] for row in rows if row["token_overhead_share"] is not None]
@@ -89,9 +90,7 @@ def loop_tradeoff(tables: Mapping[str, Table], scores: ItemScores, grounds: Find
     statement = "P3: the closed loop beats the open loop on unsupported content without losing score."
     if grounds.verdict == "not tested":
         return Finding("P3", statement, "not tested", grounds.evidence)
-    from pcsuite.analysis.hypotheses import _levels, _twins
-
-    gain = average_effect(_twins(_levels(tables, SCORE, scores), scores, "REACT_LOOP"))
+    gain = average_effect(twins(levels(SCORE, scores), scores, "REACT_LOOP"))
     if gain is None:
         return Finding("P3", statement, "inconclusive", f"{grounds.evidence} The score could not be paired.")
     lost = gain.verdict(expected="positive") == "contradicted"
@@ -117,7 +116,9 @@ def small_basis(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
         shares.append(smallest / total if total else 1.0)
         counts.append(smallest)
     if not shares:
-        return Finding("P4", statement, "not tested", "no group of conditions has a gain that holds after correction.")
+        return Finding(
+            "P4", statement, "not tested", "no group of conditions has a gain that holds after correction."
+        )
     mean = float(np.mean(shares))
     verdict: Verdict = "supported" if mean <= 0.5 else "contradicted" if mean > 0.8 else "inconclusive"
     words = (
