@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -38,6 +38,11 @@ class Retriever(ABC):
     @abstractmethod
     def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
         """What determines the passages it would find, known without building anything; part of run ids."""
+
+    @classmethod
+    def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
+        """Names of all pages that can be cited, or ``None`` where they cannot be listed."""
+        return None
 
     @abstractmethod
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:

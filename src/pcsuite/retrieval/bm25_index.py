@@ -149,6 +149,18 @@ def _sentences(source: Path) -> Iterator[tuple[str, int, str]]:
                 yield page, number, text
 
 
+def indexed_pages(folder: Path) -> Iterator[str]:
+    """Names of the pages in an index, each once."""
+    read_meta(folder)
+    before: str | None = None
+    with (folder / PASSAGES).open("rb") as stream:
+        for line in stream:
+            page: str = json.loads(line)[0]
+            if page != before:
+                yield page
+            before = page
+
+
 class Bm25Index:
     """An index opened for searching; its arrays and texts stay on disk."""
 

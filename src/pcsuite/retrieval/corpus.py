@@ -18,8 +18,10 @@ _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": "
 _ESCAPE = re.compile("|".join(re.escape(escape) for escape in _ESCAPES))
 
 FUNCTION_WORDS = frozenset(
-    "a an and are as at be been by did do does for from had has have he her his in is it its not of on or "
-    "s she that the their them they this to was were which who will with".split()
+    _WORD.findall(
+        "a an and are as at be been by did do does for from had has have he her his in is it its not of on or "
+        "s she that the their them they this to was were which who will with"
+    )
 )
 """Words a query is searched without, unless it has no other ("The Who"). Pages keep them."""
 

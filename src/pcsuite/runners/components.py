@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +13,7 @@ from pcsuite.engines.build import build_adapter, check_model
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation.base import Evaluator
+from pcsuite.retrieval import RETRIEVERS
 
 
 def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
@@ -32,7 +34,15 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
         else:
             message = first["msg"]
         raise ConfigError(source.problem(keys, message)) from error
-    return kind(options, suite.schema(task_id))
+    evaluator = kind(options, suite.schema(task_id))
+    if task.retrieval:
+        settings = suite.profile.integrations.retrieval
+        titles = RETRIEVERS.get(settings.backend).page_titles(
+            settings, task.dataset, Path(suite.profile.run.cache_dir)
+        )
+        if titles is not None:
+            evaluator.know_pages(titles)
+    return evaluator
 
 
 def build_model(suite: Suite, model_id: str) -> ModelAdapter:
