@@ -78,7 +78,7 @@ def test_an_invented_observation_and_the_answer_built_on_it_are_not_read():
     ("text", "final"),
     [
         ("Final: yes", "yes"),
-        ("Thought: done.\nFinal Answer:\n{\n  \"a\": 1\n}", '{\n  "a": 1\n}'),
+        ('Thought: done.\nFinal Answer:\n{\n  "a": 1\n}', '{\n  "a": 1\n}'),
         ("**Final:** yes", "yes"),
         ("Final:\nFinal: yes", "yes"),
         ("Final: yes\nFinal: no", "yes"),
@@ -97,7 +97,7 @@ def test_words_inside_a_line_are_only_words():
     assert (turn.final, turn.calls) == (None, ())
 
 
-@given(st.text(alphabet='Action: searchFinl[]()"\'\n xOb', max_size=200))
+@given(st.text(alphabet="Action: searchFinl[]()\"'\n xOb", max_size=200))
 def test_no_text_raises_and_what_is_read_is_part_of_it(text):
     turn = read_turn(text, TOOLS)
     assert turn.read in text
