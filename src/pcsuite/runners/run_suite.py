@@ -15,6 +15,7 @@ from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
+from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Call, Job, Program, Reply
@@ -28,6 +29,7 @@ from pcsuite.runners.progress import Progress, Tally
 from pcsuite.runners.retrieval import TaskRetrievers
 from pcsuite.runners.rows import PreparedPrompt, RowBuilder, answer_of, prepare
 
+METRIC_CACHE = "metric_cache.sqlite"
 _MIN_CALLS_JUDGED = 50
 _PROMPTS_KEPT = 512
 
@@ -54,6 +56,7 @@ def run_suite(
 async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: bool) -> RunSummary:
     run = suite.profile.run
     started = time.monotonic()
+    configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     plan = build_plan(suite)
     adapters = {model_id: build_model(suite, model_id) for model_id in suite.profile.selection.models}
     try:
@@ -68,6 +71,7 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: boo
     finally:
         for adapter in adapters.values():
             await adapter.aclose()
+        close_shared_caches()
 
 
 class SuiteRunner:
