@@ -35,6 +35,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("compare", "compare two runs item by item, and fail on a regression", "pcsuite.commands.compare"),
     Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
     Command(
+        "verifier-pass",
+        "ask the same model whether stored answers contradict themselves",
+        "pcsuite.commands.verifier_pass",
+    ),
+    Command(
         "prompt", "show the exact prompt of a condition, or what two differ in", "pcsuite.commands.prompt"
     ),
     Command("config", "check a profile, emit JSON schemas for editors", "pcsuite.commands.config"),
@@ -42,6 +47,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("cache", "show or clear the response cache", "pcsuite.commands.cache"),
     Command(
         "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
+    ),
+    Command(
+        "index", "build and try the search index that loops with retrieval use", "pcsuite.commands.index"
     ),
     Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
     Command(
