@@ -14,8 +14,8 @@ import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from pcsuite.verifier.compare import compare_records  # noqa: E402
-from pcsuite.verifier.mapping import load_mapping  # noqa: E402
+from pcsuite.verifier.compare import compare_records
+from pcsuite.verifier.mapping import load_mapping
 
 WINDOW_FIELDS = 9
 
@@ -25,7 +25,9 @@ def building(windows: int, rng: random.Random, alike: bool = False) -> dict:
     return {
         "project": {"address": "1 Nowhere", "city": "X", "climate_zone": 3, "stories": 1, "bedrooms": 3},
         "envelope": {"conditioned_floor_area": 1500.0, "window_area": 200.0, "exterior_wall_area": 1400.0},
-        "zones": [{"name": f"Zone {n}", "floor_area": 700.0, "volume": 6300.0, "status": "New"} for n in range(3)],
+        "zones": [
+            {"name": f"Zone {n}", "floor_area": 700.0, "volume": 6300.0, "status": "New"} for n in range(3)
+        ],
         "walls": [{"name": f"W{n}", "area": 300.0, "tilt": 90.0, "orientation": 90.0 * n} for n in range(3)],
         "windows": [
             {

@@ -46,8 +46,14 @@ def test_verify_elsewhere_under_another_mapping(evals, tmp_path):
         "--mapping", "schemas/field_mapping_classes.yaml", "--instructions-version", "p7",
     )  # fmt: skip
     assert code == 0
-    document = json.loads((out / "results" / "iteration-001" / "eval-results.json").read_text(encoding="utf-8"))
-    assert (document["eval_id"], document["instructions_version"], document["metrics"]["f1"]) == ("mine", "p7", 1.0)
+    document = json.loads(
+        (out / "results" / "iteration-001" / "eval-results.json").read_text(encoding="utf-8")
+    )
+    assert (document["eval_id"], document["instructions_version"], document["metrics"]["f1"]) == (
+        "mine",
+        "p7",
+        1.0,
+    )
     assert not (folder / "results").exists()
 
 
@@ -195,7 +201,15 @@ def test_history_and_diff(evals, capsys):
     output = capsys.readouterr().out
     assert "broken: 12" in output
     assert "fixed: 0" in output
-    assert run("verify-diff", results / "iteration-002" / "eval-results.json", results / "iteration-003", "--json") == 0
+    assert (
+        run(
+            "verify-diff",
+            results / "iteration-002" / "eval-results.json",
+            results / "iteration-003",
+            "--json",
+        )
+        == 0
+    )
     assert len(json.loads(capsys.readouterr().out)["fixed"]) == 12
     _refused(evals, capsys, "verify-diff", results, results / "iteration-002")
     _refused(evals, capsys, "verify-history", evals / "two-gables")

@@ -12,7 +12,10 @@ def brute_force(gains):
     rows, columns = gains.shape
     if rows > columns:
         return brute_force(gains.T)
-    return max((sum(gains[r, c] for r, c in enumerate(chosen)) for chosen in permutations(range(columns), rows)), default=0)
+    return max(
+        (sum(gains[r, c] for r, c in enumerate(chosen)) for chosen in permutations(range(columns), rows)),
+        default=0,
+    )
 
 
 @st.composite

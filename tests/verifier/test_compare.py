@@ -19,7 +19,8 @@ SAMPLES = Path(pcsuite.data.__file__).parent / "samples" / "buildingspec"
 MAPPING = load_mapping()
 CLASSES = load_mapping(bundled_mapping("field_mapping_classes.yaml"))
 TRUTHS = {
-    folder.name: read_truth(folder / "ground_truth.csv", MAPPING).record for folder in sorted(SAMPLES.iterdir())
+    folder.name: read_truth(folder / "ground_truth.csv", MAPPING).record
+    for folder in sorted(SAMPLES.iterdir())
 }
 RULES = dict(MAPPING.patterns())
 every_eval = pytest.mark.parametrize("name", sorted(TRUTHS))
@@ -113,9 +114,10 @@ def test_reversing_any_list_changes_nothing(name):
             after = compare_records(truth, reversed_list, MAPPING)
             assert after.counts == before.counts
             assert {d.field_path for d in after.discrepancies} == {d.field_path for d in before.discrepancies}
-            assert compare_records(reversed_list, truth, MAPPING).counts.errors_by_type() == compare_records(
-                record, truth, MAPPING
-            ).counts.errors_by_type()
+            assert (
+                compare_records(reversed_list, truth, MAPPING).counts.errors_by_type()
+                == compare_records(record, truth, MAPPING).counts.errors_by_type()
+            )
 
 
 @every_eval
@@ -134,7 +136,11 @@ def test_an_extra_item_costs_exactly_its_own_fields(name):
     compared = compared_record(truth, MAPPING)
     for path in lists(compared):
         template = at(compared, path)[0]
-        extra = {**template, "name": "Quite Another Thing"} if isinstance(template, dict) else "Quite: Another Thing"
+        extra = (
+            {**template, "name": "Quite Another Thing"}
+            if isinstance(template, dict)
+            else "Quite: Another Thing"
+        )
         for position in (0, len(at(compared, path))):
             longer = list(at(compared, path))
             longer.insert(position, extra)
@@ -144,7 +150,11 @@ def test_an_extra_item_costs_exactly_its_own_fields(name):
 @every_eval
 def test_an_empty_extraction_scores_nothing(name):
     truth = TRUTHS[name]
-    for empty in ({}, {key: None for key in truth}, {key: [] for key in truth if isinstance(truth[key], list)}):
+    for empty in (
+        {},
+        dict.fromkeys(truth),
+        {key: [] for key in truth if isinstance(truth[key], list)},
+    ):
         comparison = compare_records(truth, empty, MAPPING)
         assert comparison.counts.f1 == 0
         assert comparison.counts.errors_by_type() == {
@@ -177,14 +187,22 @@ def test_numbers_follow_their_tolerance_class(place, thousandths, mapping):
 def test_full_turns_do_not_matter_for_angles_and_only_for_them():
     for truth, path, pattern, value in NUMBERS:
         found = errors(truth, changed(truth, path, value + 360))
-        angle = pattern.rpartition(".")[2] in ("orientation", "azimuth", "tilt", "roof_tilt", "front_orientation")
+        angle = pattern.rpartition(".")[2] in (
+            "orientation",
+            "azimuth",
+            "tilt",
+            "roof_tilt",
+            "front_orientation",
+        )
         if angle:
             assert found == {}, pattern
         elif abs(value) < 70000:  # 360 is more than half a percent
             assert found == {"wrong_value": 1}, pattern
 
 
-@pytest.mark.parametrize("mistyped", [str, lambda v: f"{v} sq ft", lambda v: [v], lambda v: {"value": v}, bool])
+@pytest.mark.parametrize(
+    "mistyped", [str, lambda v: f"{v} sq ft", lambda v: [v], lambda v: {"value": v}, bool]
+)
 def test_a_number_of_the_wrong_type(mistyped):
     for truth, path, pattern, value in NUMBERS:
         assert errors(truth, changed(truth, path, mistyped(value))) == {"format_error": 1}, pattern
@@ -198,7 +216,9 @@ def test_a_text_of_the_wrong_type(mistyped):
 
 def test_texts_compare_without_case_and_blanks_but_stay_text():
     for truth, path, pattern, value in TEXTS:
-        assert errors(truth, changed(truth, path, f"  {value.swapcase()}  ".replace(" ", "  "))) == {}, pattern
+        assert errors(truth, changed(truth, path, f"  {value.swapcase()}  ".replace(" ", "  "))) == {}, (
+            pattern
+        )
         assert errors(truth, changed(truth, path, value + " no longer")) == {"wrong_value": 1}, pattern
 
 
@@ -221,8 +241,16 @@ def test_any_single_value_missing_or_null_is_one_omission():
 def test_nulls_and_metadata_and_excluded_fields_are_no_hallucinations(name):
     truth = TRUTHS[name]
     record = compared_record(truth, MAPPING)
-    record |= {"extraction_status": "partial", "conflicts": [{"field": "x"}], "skylights": record.get("skylights")}
-    record["project"] |= {"orientation_confidence": 0.9, "orientation_verification": "plans", "run_title": "Invented"}
+    record |= {
+        "extraction_status": "partial",
+        "conflicts": [{"field": "x"}],
+        "skylights": record.get("skylights"),
+    }
+    record["project"] |= {
+        "orientation_confidence": 0.9,
+        "orientation_verification": "plans",
+        "run_title": "Invented",
+    }
     record["envelope"]["pv_credit_available"] = "nonsense"
     record["something_else"] = None
     record["windows"][0] |= {"height": 99.0, "colour": None}
@@ -237,7 +265,9 @@ def test_values_the_truth_does_not_give_are_hallucinations(name):
     for pattern, rule in MAPPING.patterns():
         if pattern.startswith(("hvac_systems[].heating.", "project.")) and rule.extractable:
             record = compared_record(truth, MAPPING)
-            holder = record["project"] if pattern.startswith("project") else record["hvac_systems"][0]["heating"]
+            holder = (
+                record["project"] if pattern.startswith("project") else record["hvac_systems"][0]["heating"]
+            )
             if pattern.rpartition(".")[2] not in holder:
                 holder[pattern.rpartition(".")[2]] = 5000
                 assert errors(truth, record) == {"hallucination": 1}
@@ -325,9 +355,17 @@ def test_notes_say_how_far_off():
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda children: st.lists(children, max_size=4)
-    | st.dictionaries(st.sampled_from(["name", "area", "project", "city", "windows", "x"]), children, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda children: (
+        st.lists(children, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["name", "area", "project", "city", "windows", "x"]), children, max_size=4
+        )
+    ),
     max_leaves=20,
 )
 

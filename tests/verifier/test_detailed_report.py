@@ -1,5 +1,7 @@
 """The six kinds of row, both dialects, and what goes wrong in exports."""
 
+# ruff: noqa: E501
+
 import pytest
 
 from pcsuite.errors import DataError
@@ -63,7 +65,15 @@ def test_headers_without_rows_and_headers_that_come_again():
     truth = read(f'{header}\n{header}\n{header},,"S1","Roof A",New,90.0,8.0,0.450,0.25,\n')
     assert truth.record == {
         "skylights": [
-            {"name": "S1", "roof": "Roof A", "status": "New", "azimuth": 90, "area": 8, "u_factor": 0.45, "shgc": 0.25}
+            {
+                "name": "S1",
+                "roof": "Roof A",
+                "status": "New",
+                "azimuth": 90,
+                "area": 8,
+                "u_factor": 0.45,
+                "shgc": 0.25,
+            }
         ]
     }
 
@@ -188,7 +198,9 @@ def test_crawl_space_rows_lack_the_status_column():
     lacking = read(header + ',,"Crawl",1080.0,134.0,2160.0,\n').record["crawlspaces"]
     assert lacking == [{"name": "Crawl", "floor_area": 1080.0, "perimeter": 134.0, "volume": 2160.0}]
     full = read(header + ',,"Crawl",New,1080.0,134.0,2160.0,\n').record["crawlspaces"]
-    assert full == [{"name": "Crawl", "status": "New", "floor_area": 1080.0, "perimeter": 134.0, "volume": 2160.0}]
+    assert full == [
+        {"name": "Crawl", "status": "New", "floor_area": 1080.0, "perimeter": 134.0, "volume": 2160.0}
+    ]
 
 
 def test_tables_outside_the_mapping_are_passed_over_and_named():

@@ -44,7 +44,9 @@ def test_wrong_is_well_formed_and_not_perfect(evaluator, item):
 
 
 def test_metrics_worked_out_by_hand(evaluator):
-    item = Item("x", "doc", {"record": {"project": {"city": "A", "bedrooms": 2, "stories": 1, "climate_zone": 3}}})
+    item = Item(
+        "x", "doc", {"record": {"project": {"city": "A", "bedrooms": 2, "stories": 1, "climate_zone": 3}}}
+    )
     answer = {"project": {"city": "A", "bedrooms": "2", "stories": 2, "fuel_type": "Gas"}}
     metrics = evaluator.evaluate(item, Answer(f"Here it is:\n```json\n{json.dumps(answer)}\n```")).metrics
     # right 1, mistyped 1, wrong 1, omitted 1, invented 1: TP 1, FP 3, FN 3
@@ -55,7 +57,9 @@ def test_metrics_worked_out_by_hand(evaluator):
     assert metrics["unsupported_rate"] == pytest.approx(1 / 4)
 
 
-@pytest.mark.parametrize("text", ["", "no record here", "[]", "{", '{"project": NaN}', "{}", "null", "[" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "no record here", "[]", "{", '{"project": NaN}', "{}", "null", "[" * 5000]
+)
 def test_no_record_scores_zero(evaluator, text):
     evaluation = evaluator.evaluate(ITEMS[0], Answer(text, "length"))
     assert evaluation.metrics["task_score"] == 0.0

@@ -18,8 +18,12 @@ def paths(changes):
 
 
 def test_fixed_broken_changed():
-    before = document(("a", 1, 2, "wrong_value"), ("b", 1, None, "omission"), ("c", 1, "1", "format_error"), f1=0.4)
-    after = document(("b", 1, 5, "wrong_value"), ("c", 1, "1", "format_error"), ("d", None, 3, "hallucination"), f1=0.6)
+    before = document(
+        ("a", 1, 2, "wrong_value"), ("b", 1, None, "omission"), ("c", 1, "1", "format_error"), f1=0.4
+    )
+    after = document(
+        ("b", 1, 5, "wrong_value"), ("c", 1, "1", "format_error"), ("d", None, 3, "hallucination"), f1=0.6
+    )
     difference = compare_results(before, after)
     assert paths(difference.fixed) == ["a"]
     assert paths(difference.broken) == ["d"]

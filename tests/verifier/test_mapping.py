@@ -34,7 +34,9 @@ def test_the_default_mapping_uses_one_class_for_all():
 
 
 def test_what_documents_do_not_contain_is_excluded():
-    excluded = {pattern.rpartition(".")[2] for pattern, rule in load_mapping().patterns() if not rule.extractable}
+    excluded = {
+        pattern.rpartition(".")[2] for pattern, rule in load_mapping().patterns() if not rule.extractable
+    }
     assert excluded == {
         "run_id", "run_title", "run_number", "run_scope", "standards_version", "all_orientations",
         "infiltration_ach50", "infiltration_cfm50", "pv_credit_available", "pv_generation_max_credit",
@@ -63,9 +65,17 @@ def test_angles_are_those_in_degrees():
 
 def test_the_second_mapping_follows_from_the_first(tmp_path):
     root = Path(__file__).resolve().parents[2]
-    code = "from scripts.make_field_mapping_classes import with_classes; import sys; sys.stdout.write(with_classes(sys.stdin.read()))"
+    code = (
+        "from scripts.make_field_mapping_classes import with_classes; import sys;"
+        "sys.stdout.write(with_classes(sys.stdin.read()))"
+    )
     made = subprocess.run(
-        [sys.executable, "-c", code], input=DEFAULT.read_text(), capture_output=True, text=True, cwd=root, check=True
+        [sys.executable, "-c", code],
+        input=DEFAULT.read_text(),
+        capture_output=True,
+        text=True,
+        cwd=root,
+        check=True,
     )
     assert made.stdout == CLASSES.read_text()
 
@@ -112,7 +122,8 @@ def test_bundled_names_are_found_from_anywhere():
 def test_paths_of_a_free_mapping_must_fit_together(tmp_path):
     path = tmp_path / "m.yaml"
     path.write_text(
-        "tolerances: {default: {}}\nfields: [{path: a, type: text}, {path: a.b, type: text}]\n", encoding="utf-8"
+        "tolerances: {default: {}}\nfields: [{path: a, type: text}, {path: a.b, type: text}]\n",
+        encoding="utf-8",
     )
     with pytest.raises(ConfigError, match="does not fit"):
         compile_mapping(load_mapping(path))

@@ -4,7 +4,10 @@ from hypothesis import strategies as st
 
 from pcsuite.verifier.paths import get_path, item_path, parse_path, pattern_of, set_path
 
-RECORD = {"project": {"city": "X"}, "windows": [{"name": "101", "u_factor": 0.3}, {"name": "No", "u_factor": 0.2}]}
+RECORD = {
+    "project": {"city": "X"},
+    "windows": [{"name": "101", "u_factor": 0.3}, {"name": "No", "u_factor": 0.2}],
+}
 
 
 def test_list_steps_by_index_and_by_name():
@@ -32,7 +35,7 @@ def test_nameless_items_go_by_index():
 
 @pytest.mark.parametrize("path", ["", ".a", "a.", "a[", "a[x]", "a[0]b", "[0]"])
 def test_malformed_paths(path):
-    with pytest.raises(ValueError, match="expected|empty"):
+    with pytest.raises(ValueError, match=r"expected|empty"):
         parse_path(path)
 
 

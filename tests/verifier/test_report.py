@@ -17,8 +17,12 @@ def page(extraction, eval_id="house", history=()):
     mapping = load_mapping()
     rules = Rules.of(parse_truth(TRUTH, mapping), mapping)
     number = len(history) + 1
-    document = results_document(score_bytes(extraction, rules, "x", strict=False), rules, eval_id, number, "prompt-3")
-    entries = [{"iteration": n, "f1": f1, "rules_hash": rules.rules_hash} for n, f1 in enumerate(history, start=1)]
+    document = results_document(
+        score_bytes(extraction, rules, "x", strict=False), rules, eval_id, number, "prompt-3"
+    )
+    entries = [
+        {"iteration": n, "f1": f1, "rules_hash": rules.rules_hash} for n, f1 in enumerate(history, start=1)
+    ]
     entries.append({"iteration": number, "f1": document["metrics"]["f1"], "rules_hash": rules.rules_hash})
     return render_report(document, summarise(eval_id, entries, rules.rules_hash))
 
@@ -68,9 +72,16 @@ def test_one_file_that_asks_nobody():
 
 
 def test_what_the_page_says():
-    html = page(b'{"project": {"city": "Elsewhere", "climate_zone": "7", "fuel_type": "Gas"}}', history=(0.1, 0.0))
+    html = page(
+        b'{"project": {"city": "Elsewhere", "climate_zone": "7", "fuel_type": "Gas"}}', history=(0.1, 0.0)
+    )
     rows = [attributes for tag, attributes in parsed(html) if tag == "tr" and "data-kind" in attributes]
-    assert sorted(row["data-kind"] for row in rows) == ["format_error", "hallucination", "omission", "wrong_value"]
+    assert sorted(row["data-kind"] for row in rows) == [
+        "format_error",
+        "hallucination",
+        "omission",
+        "wrong_value",
+    ]
     assert "iteration 3" in html
     assert "prompt-3" in html
     assert "UTC" in html
@@ -101,4 +112,6 @@ def test_points_lie_inside_the_plot(scores):
     assert all(plot.left <= point.x <= plot.right and 0 <= point.y <= plot.bottom for point in plot.points)
     assert len([point for point in plot.points if point.labelled]) <= 13
     heights = [point.y for point in plot.points]
-    assert sorted(range(len(scores)), key=lambda n: -heights[n]) == sorted(range(len(scores)), key=lambda n: scores[n])
+    assert sorted(range(len(scores)), key=lambda n: -heights[n]) == sorted(
+        range(len(scores)), key=lambda n: scores[n]
+    )

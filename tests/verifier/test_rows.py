@@ -15,7 +15,12 @@ def test_cells_are_trimmed_and_padding_is_dropped():
 def test_encodings_give_the_same_text():
     text = ",City,Vallée,\n"
     wanted = [("", "City", "Vallée")]
-    for data in (text.encode("utf-8"), text.encode("utf-8-sig"), text.encode("latin-1"), text.encode("cp1252")):
+    for data in (
+        text.encode("utf-8"),
+        text.encode("utf-8-sig"),
+        text.encode("latin-1"),
+        text.encode("cp1252"),
+    ):
         assert cells(data) == wanted
 
 

@@ -11,7 +11,10 @@ from pcsuite.verifier.schema import buildingspec_schema, extraction_schema
 
 @pytest.mark.parametrize(
     ("name", "make"),
-    [("buildingspec.schema.json", buildingspec_schema), ("buildingspec_extraction.schema.json", extraction_schema)],
+    [
+        ("buildingspec.schema.json", buildingspec_schema),
+        ("buildingspec_extraction.schema.json", extraction_schema),
+    ],
 )
 def test_the_shipped_schema_is_the_one_of_the_model(name, make):
     assert json.loads(bundled_mapping(name).read_text(encoding="utf-8")) == make()

@@ -8,7 +8,11 @@ def test_metrics_worked_out_by_hand():
     counts = Counts(matches=6, omission=3, hallucination=1, format_error=2, wrong_value=1)
     metrics = counts.as_dict()
     assert (metrics["true_positives"], metrics["false_positives"], metrics["false_negatives"]) == (6, 4, 6)
-    assert (metrics["total_fields_gt"], metrics["total_fields_extracted"], metrics["correct_fields"]) == (12, 10, 6)
+    assert (metrics["total_fields_gt"], metrics["total_fields_extracted"], metrics["correct_fields"]) == (
+        12,
+        10,
+        6,
+    )
     assert metrics["precision"] == pytest.approx(0.6)
     assert metrics["recall"] == pytest.approx(0.5)
     assert metrics["f1"] == pytest.approx(12 / 22)

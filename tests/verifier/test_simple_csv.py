@@ -51,8 +51,14 @@ def test_both_forms_have_the_same_hash(mapping):
 def test_lists_by_index_and_by_name(mapping):
     data = b"field,value\nlines[0].name,Tea\nlines[0].quantity,3\nlines[name=Cup].quantity,1\ntags,a; b\n"
     record = parse_truth(data, mapping).record
-    assert record == {"lines": [{"name": "Tea", "quantity": 3}, {"name": "Cup", "quantity": 1}], "tags": ["a", "b"]}
-    extracted = {"lines": [{"name": "Cup", "quantity": 1}, {"name": "Tea", "quantity": 4}], "tags": ["b", "a"]}
+    assert record == {
+        "lines": [{"name": "Tea", "quantity": 3}, {"name": "Cup", "quantity": 1}],
+        "tags": ["a", "b"],
+    }
+    extracted = {
+        "lines": [{"name": "Cup", "quantity": 1}, {"name": "Tea", "quantity": 4}],
+        "tags": ["b", "a"],
+    }
     counts = compare_records(record, extracted, mapping).counts
     assert (counts.matches, counts.wrong_value) == (5, 1)
 

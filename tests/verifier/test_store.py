@@ -20,7 +20,10 @@ from pcsuite.verifier.store import read_results, rebuild_aggregate, save_iterati
 from pcsuite.verifier.truth import parse_truth
 
 TRUTH = b"field,value\nClimate Zone,7\nCity,Somewhere\nBedrooms,3\nConditioned Floor Area,1000\n"
-RIGHT = {"project": {"climate_zone": 7, "city": "Somewhere", "bedrooms": 3}, "envelope": {"conditioned_floor_area": 1000}}
+RIGHT = {
+    "project": {"climate_zone": 7, "city": "Somewhere", "bedrooms": 3},
+    "envelope": {"conditioned_floor_area": 1000},
+}
 
 
 def rules_of(truth=TRUTH, **changes):
@@ -33,7 +36,9 @@ def rules_of(truth=TRUTH, **changes):
 def save(folder, record, rules=None, eval_id="house"):
     rules = rules or rules_of()
     data = record if isinstance(record, bytes) else json.dumps(record).encode()
-    return save_iteration(folder, score_bytes(data, rules, "x", strict=False), rules, eval_id, render_report, "v1")
+    return save_iteration(
+        folder, score_bytes(data, rules, "x", strict=False), rules, eval_id, render_report, "v1"
+    )
 
 
 def aggregate_of(folder):
@@ -51,7 +56,12 @@ def test_each_save_is_the_next_iteration(tmp_path):
             "extracted.json",
         }
     aggregate = aggregate_of(tmp_path)
-    assert [entry["trend"] for entry in aggregate["iterations"]] == ["first", "improved", "unchanged", "regressed"]
+    assert [entry["trend"] for entry in aggregate["iterations"]] == [
+        "first",
+        "improved",
+        "unchanged",
+        "regressed",
+    ]
     # of 4 fields 1 right, 2 omitted, 1 wrong: TP 1, FP 1, FN 3, F1 = 2/6
     assert aggregate["iterations"][0]["f1"] == pytest.approx(1 / 3)
     assert aggregate["iterations"][0]["error_counts"] == {
@@ -80,7 +90,9 @@ def test_results_document(tmp_path):
 def test_other_rules_score_earlier_iterations_again(tmp_path):
     record = {"project": RIGHT["project"], "envelope": {"conditioned_floor_area": 1030}}
     save(tmp_path, record)
-    loose = load_mapping().tolerances | {"default": load_mapping().tolerances["default"].model_copy(update={"relative": 0.05})}
+    loose = load_mapping().tolerances | {
+        "default": load_mapping().tolerances["default"].model_copy(update={"relative": 0.05})
+    }
     save(tmp_path, record, rules_of(tolerances=loose))
     first, second = aggregate_of(tmp_path)["iterations"]
     assert first["rescored"]["recorded_f1"] == pytest.approx(0.75)
@@ -214,7 +226,7 @@ def test_a_save_cut_off_at_any_step(tmp_path, monkeypatch, step):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("os.rename" if step == "rename" else f"pcsuite.verifier.store.{step}", cut)
+        patch.setattr("pathlib.Path.rename" if step == "rename" else f"pcsuite.verifier.store.{step}", cut)
         with pytest.raises(KeyboardInterrupt):
             save(tmp_path, RIGHT)
     assert aggregate_of(tmp_path) == before
@@ -225,13 +237,19 @@ def test_a_save_cut_off_at_any_step(tmp_path, monkeypatch, step):
 
 
 def test_a_lock_that_is_held_is_waited_for_and_then_refused(tmp_path):
-    with folder_lock(tmp_path):
-        with pytest.raises(RunLockedError, match="another process"), folder_lock(tmp_path, timeout=0.1):
-            pass
+    refused = pytest.raises(RunLockedError, match="another process")
+    with folder_lock(tmp_path), refused, folder_lock(tmp_path, timeout=0.1):
+        pass
     with folder_lock(tmp_path, timeout=0.1):
         pass
 
 
 def test_trends_ignore_rounding():
-    entries = [{"iteration": n, "f1": f1, "rules_hash": "r"} for n, f1 in ((1, 0.5), (2, 0.5 + 1e-15), (3, 0.6))]
-    assert [e["trend"] for e in summarise("x", entries, "r")["iterations"]] == ["first", "unchanged", "improved"]
+    entries = [
+        {"iteration": n, "f1": f1, "rules_hash": "r"} for n, f1 in ((1, 0.5), (2, 0.5 + 1e-15), (3, 0.6))
+    ]
+    assert [e["trend"] for e in summarise("x", entries, "r")["iterations"]] == [
+        "first",
+        "unchanged",
+        "improved",
+    ]

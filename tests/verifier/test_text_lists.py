@@ -16,7 +16,12 @@ def test_order_does_not_matter():
 
 
 def test_a_text_misread_is_a_wrong_value_and_another_text_is_not():
-    found = list(pair_texts(["Inside Finish: Gypsum Board", "Roofing: Tile"], ["Inside Finish: Plaster Board", "Vapor Retarder"]))
+    found = list(
+        pair_texts(
+            ["Inside Finish: Gypsum Board", "Roofing: Tile"],
+            ["Inside Finish: Plaster Board", "Vapor Retarder"],
+        )
+    )
     assert ("wrong_value", 0, "Inside Finish: Gypsum Board", "Inside Finish: Plaster Board") in found
     assert ("omission", 1, "Roofing: Tile", None) in found
     assert ("hallucination", 1, None, "Vapor Retarder") in found
@@ -28,7 +33,10 @@ def test_values_that_are_no_text():
     assert verdicts(["a"], ["a", 7, None]) == {"match": 1, "hallucination": 1}
 
 
-@given(st.lists(st.sampled_from(["a b", "a c", "b c", "x"])), st.lists(st.sampled_from(["a b", "A  B", "c d", "x"])))
+@given(
+    st.lists(st.sampled_from(["a b", "a c", "b c", "x"])),
+    st.lists(st.sampled_from(["a b", "A  B", "c d", "x"])),
+)
 def test_every_text_is_counted_once(truth, given_values):
     counts = verdicts(truth, given_values)
     shared = counts["match"] + counts["wrong_value"] + counts["format_error"]

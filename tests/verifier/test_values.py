@@ -60,13 +60,16 @@ def test_a_degree_across_north():
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("1200.0", 1200.0), (".30", 0.3), ("1,200", 1200.0), ("-99996.000", -99996.0), ("5.", 5.0)]
+    ("text", "value"),
+    [("1200.0", 1200.0), (".30", 0.3), ("1,200", 1200.0), ("-99996.000", -99996.0), ("5.", 5.0)],
 )
 def test_numbers_as_exports_write_them(text, value):
     assert parse_number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", ".", "-", "nan", "inf", "1e999", "12 ft", "1,20", "0x10", "١٢", "1_000", "e5"])
+@pytest.mark.parametrize(
+    "text", ["", ".", "-", "nan", "inf", "1e999", "12 ft", "1,20", "0x10", "١٢", "1_000", "e5"]
+)
 def test_what_is_no_number(text):
     with pytest.raises(ValueError, match="number"):
         parse_number(text)
@@ -84,8 +87,18 @@ def test_types_come_from_the_declaration():
 
 @pytest.mark.parametrize(
     ("value", "meaning"),
-    [(True, True), (False, False), ("TRUE", True), ("false ", False), (1, True), (0, False), (1.0, True)]
-    + [(2, None), ("yes", None), ("", None), ([], None), (None, None)],
+    [
+        *[
+            (True, True),
+            (False, False),
+            ("TRUE", True),
+            ("false ", False),
+            (1, True),
+            (0, False),
+            (1.0, True),
+        ],
+        *[(2, None), ("yes", None), ("", None), ([], None), (None, None)],
+    ],
 )
 def test_extracted_booleans(value, meaning):
     assert as_boolean(value) is meaning

@@ -105,7 +105,7 @@ def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:
     keyed: dict[tuple[str, bool, int], Document] = {}
     for entry in document["discrepancies"]:
         place = (entry["field_path"], entry["error_type"] == "hallucination")
-        keyed[(*place, seen[place])] = entry
+        keyed[place[0], place[1], seen[place]] = entry
         seen[place] += 1
     return keyed
 
@@ -115,5 +115,7 @@ def _warnings(before: Document, after: Document) -> list[str]:
     for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths")):
         left, right = before.get(key), after.get(key)
         if left != right:
-            warnings.append(f"different {what}: {str(left)[:16]} and {str(right)[:16]}; differences may come from that")
+            warnings.append(
+                f"different {what}: {str(left)[:16]} and {str(right)[:16]}; differences may come from that"
+            )
     return warnings
