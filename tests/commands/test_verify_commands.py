@@ -154,6 +154,12 @@ def test_verify_all(evals, capsys):
     assert [len(list((evals / name / "results").glob("iteration-*"))) for name in IDS] == [1, 1, 1]
 
 
+def test_the_samples_can_be_copied_to_a_new_folder(tmp_path, evals, capsys):
+    assert run("verify-all", tmp_path / "new", "--copy-samples", "--fail-under", "0.9") == 0
+    assert "over 12 evals" in capsys.readouterr().out
+    _refused(evals, capsys, "verify-all", evals, "--copy-samples")
+
+
 def test_no_regress_compares_with_the_best_so_far(evals, capsys):
     run("verify-all", evals, "--extracted", "extracted_perfect.json")
     assert run("verify-all", evals, "--no-regress") == 1

@@ -28,7 +28,7 @@ def page(extraction, eval_id="house", history=()):
 
 
 class Tags(HTMLParser):
-    VOID = frozenset({"meta", "br", "input", "link", "img"})
+    VOID = frozenset({"meta", "br", "wbr", "input", "link", "img"})
 
     def __init__(self):
         super().__init__()
@@ -59,6 +59,13 @@ def test_hostile_values_stay_text():
     assert "<script>alert" not in html
     assert "<script>evil" not in html
     assert "<img" not in html
+    assert [tag for tag, _ in parsed(html)].count("script") == 1
+
+
+def test_hostile_keys_stay_text():
+    html = page(b'{"<script>alert(1)</script>": {"a<b>_.&c": 1}}')
+    assert "<script>alert" not in html
+    assert "&lt;b&gt;" in html
     assert [tag for tag, _ in parsed(html)].count("script") == 1
 
 
