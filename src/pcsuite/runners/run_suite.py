@@ -12,7 +12,6 @@ from pathlib import Path
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter
 from pcsuite.engines.budget import Budget
-from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
@@ -145,7 +144,7 @@ class SuiteRunner:
                     continue
                 kind: ConstraintKind = condition.constraint.kind
                 if kind not in kinds:
-                    kinds[kind] = await mask_bites(client.adapter, kind)
+                    kinds[kind] = await client.enforces(kind)
                 if not kinds[kind]:
                     kept.remove(cell)
                     reason = f"the model's {kind} constraint did not bite: a forced answer was not produced"
@@ -191,7 +190,9 @@ class SuiteRunner:
     async def _process(self, client: ModelClient, unit: Unit, progress: Progress) -> None:
         prepared = self._prepare(client, unit)
         try:
-            outcome = await self._program(prepared).run(self._job(unit, prepared), _caller(client, unit))
+            outcome = await self._program(prepared).run(
+                self._job(unit, prepared), _caller(client, unit, prepared)
+            )
         except EngineError as error:
             self._log.append(
                 self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text
@@ -259,9 +260,10 @@ class SuiteRunner:
             )
 
 
-def _caller(client: ModelClient, unit: Unit) -> Call:
+def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     """The function a program calls: the unit's decoding and seed, with the step mixed in."""
     evaluator, item, cell = unit.cell.task.evaluator, unit.item, unit.cell
+    measured = prepared.measured
     context = CallContext(
         task_id=cell.task.id,
         item_id=item.item_id,
@@ -273,6 +275,8 @@ def _caller(client: ModelClient, unit: Unit) -> Call:
     )
 
     async def call(prompt: str, *, step: str = "", constraint: Constraint | None = None) -> Reply:
-        return await client.ask(prompt, cell.decoding, derived_seed(unit.seed, step), constraint, context)
+        tokens = measured.tokens if measured.exact and prompt is measured.text else None
+        seed = derived_seed(unit.seed, step)
+        return await client.ask(prompt, cell.decoding, seed, constraint, context, tokens)
 
     return call
