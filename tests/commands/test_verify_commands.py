@@ -228,7 +228,9 @@ def test_history_marks_scores_under_other_rules(evals, capsys):
     run("verify", *files, "--mapping", "field_mapping_classes.yaml")
     capsys.readouterr()
     run("verify-history", folder)
-    assert "scored again" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "scored again" in output
+    assert "no field moved" in output
     results = folder / "results"
     run("verify-diff", results / "iteration-001", results / "iteration-002")
     assert "different rules" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """The six kinds of row, both dialects, and what goes wrong in exports."""
 
-# ruff: noqa: E501
-
 import pytest
 
 from pcsuite.errors import DataError

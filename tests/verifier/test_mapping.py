@@ -8,7 +8,6 @@ import yaml
 from pcsuite.errors import ConfigError
 from pcsuite.verifier.mapping import bundled_mapping, load_mapping, record_paths
 from pcsuite.verifier.model import BuildingSpec
-from pcsuite.verifier.tree import compile_mapping
 
 DEFAULT, CLASSES = bundled_mapping(), bundled_mapping("field_mapping_classes.yaml")
 
@@ -110,9 +109,10 @@ def test_wrong_mappings_are_one_line(tmp_path, change, words):
     assert "mapping.yaml" in str(caught.value)
 
 
-def test_a_missing_mapping(tmp_path):
+@pytest.mark.parametrize("name", ["nothing.yaml", "field_mapping.yaml"])
+def test_a_missing_mapping_is_never_replaced_by_another(tmp_path, name):
     with pytest.raises(ConfigError, match="no such mapping file"):
-        load_mapping(tmp_path / "nothing.yaml")
+        load_mapping(tmp_path / name)
 
 
 def test_bundled_names_are_found_from_anywhere():
@@ -125,5 +125,5 @@ def test_paths_of_a_free_mapping_must_fit_together(tmp_path):
         "tolerances: {default: {}}\nfields: [{path: a, type: text}, {path: a.b, type: text}]\n",
         encoding="utf-8",
     )
-    with pytest.raises(ConfigError, match="does not fit"):
-        compile_mapping(load_mapping(path))
+    with pytest.raises(ConfigError, match=r"m\.yaml: 'a\.b' does not fit"):
+        load_mapping(path)
