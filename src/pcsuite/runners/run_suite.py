@@ -203,9 +203,7 @@ class SuiteRunner:
         prepared = self._prepare(client, unit)
         try:
             program = self._program(prepared)
-            outcome = await program.run(
-                self._job(unit, prepared, program), _caller(client, unit, prepared)
-            )
+            outcome = await program.run(self._job(unit, prepared, program), _caller(client, unit, prepared))
         except EngineError as error:
             self._log.append(
                 self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text
