@@ -14,8 +14,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.loopback import COMPLETION_TOKENS, PROMPT_TOKENS, LoopbackServer
-from support.profiles import loopback_profile
 
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.engines.retry import RetryPolicy
@@ -25,6 +23,8 @@ from pcsuite.runners.client import derived_seed
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
+from support.loop_profiles import loopback_profile
+from support.loopback import COMPLETION_TOKENS, PROMPT_TOKENS, LoopbackServer
 
 FIRST_SHOWN = re.compile(r'^1\. (\{"page".*?\})', re.MULTILINE)
 

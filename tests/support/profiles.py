@@ -1,40 +1,53 @@
-"""Profiles for runs against a loopback server."""
-
-from __future__ import annotations
+"""Small profiles for tests."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+SIMULATED = {
+    "provider": "simulated",
+    "family": "simulated",
+    "size": "7B",
+    "params_b": 7,
+    "base_accuracy": 0.5,
+    "operator_effects": {"SCHEMA": 0.8},
+}
 
-def loopback_profile(
-    folder: Path, base_url: str, *, options: dict[str, Any] | None = None, **sections: Any
+
+def write_profile(
+    folder: Path,
+    models: dict[str, dict[str, Any]] | None = None,
+    *,
+    tasks: tuple[str, ...] = ("agnews_json",),
+    conditions: tuple[str, ...] = ("C0", "C3", "C6"),
+    regimes: tuple[str, ...] = ("d0_greedy", "d1_sampled"),
+    items: int = 6,
+    **sections: Any,
 ) -> Path:
-    """Write a profile whose only model is ``scripted``, behind ``base_url``; returns its path.
-
-    ``options`` are further keys of the model, ``sections`` change sections of the profile.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    model = {"provider": "openai", "family": "scripted", "size": "1B", "params_b": 1, "base_url": base_url}
-    model |= options or {}
-    (folder / "models.yaml").write_text(yaml.safe_dump({"version": "1.0", "models": {"scripted": model}}))
-    profile = {
+    """A profile and its models file in ``folder``; ``sections`` are merged over the defaults."""
+    chosen = models or {"sim": SIMULATED}
+    (folder / "models.yaml").write_text(
+        yaml.safe_dump({"version": "1.0", "models": chosen}, sort_keys=False), encoding="utf-8"
+    )
+    profile: dict[str, Any] = {
         "version": "1.0",
-        "run": {"name": "loop", "output_dir": str(folder / "out"), "cache_dir": str(folder / "cache")},
-        "repro": {"max_inflight": 1},
+        "run": {"name": "t", "output_dir": str(folder / "outputs"), "cache_dir": str(folder / "cache")},
+        "repro": {"seeds": {"d0_greedy": [0], "d1_sampled": [1, 2]}, "seeds_per_task": {"default": 2}},
         "suite": {"models_ref": "models.yaml"},
         "selection": {
-            "tasks": ["fever_json"],
-            "models": ["scripted"],
-            "conditions": ["C7"],
-            "decoding_regimes": ["d0_greedy"],
+            "tasks": list(tasks),
+            "models": list(chosen),
+            "conditions": list(conditions),
+            "decoding_regimes": list(regimes),
         },
-        "limits": {"max_items_per_task": 6},
-        "integrations": {"retrieval": {"enabled_for_tasks": ["fever_json"]}},
+        "limits": {"max_items_per_task": items},
     }
     for name, values in sections.items():
-        profile[name] = {**profile.get(name, {}), **values}
+        if isinstance(values, dict):
+            profile[name] = profile.get(name, {}) | values
+        else:
+            profile[name] = values
     path = folder / "profile.yaml"
-    path.write_text(yaml.safe_dump(profile))
+    path.write_text(yaml.safe_dump(profile, sort_keys=False), encoding="utf-8")
     return path

@@ -9,9 +9,18 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
 from pcsuite.errors import ConstraintUnavailableError
 
+CANARY_TASK = "canary"
+"""Task id of the canary's call: simulated models neither abstain nor fail on it."""
 ABSURD = "zqx7 violet marmot"
 QUESTION = "What is two plus two? Reply with the number only."
 _DECODING = Decoding("canary", temperature=0.0, top_p=1.0, max_tokens=48)
@@ -59,9 +68,25 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, generate: Gene
     ``generate`` replaces the adapter's own way, to test another backend on the same model.
     """
     canary = canary_for(kind)
-    ask = generate if generate is not None else adapter.agenerate
     try:
-        answer = await ask(QUESTION, _DECODING, 0, canary.constraint)
+        if generate is not None:
+            answer = await generate(QUESTION, _DECODING, 0, canary.constraint)
+        else:
+            context = _simulation_context(canary)
+            answer = await adapter.agenerate(QUESTION, _DECODING, 0, canary.constraint, context)
     except ConstraintUnavailableError:
         return False
     return canary.bites(answer["text"])
+
+
+def _simulation_context(canary: Canary) -> CallContext:
+    """What a simulated model answers from; real models ignore it."""
+    return CallContext(
+        task_id=CANARY_TASK,
+        item_id="canary",
+        condition_id="canary",
+        operators=(),
+        perturbation="none",
+        gold=lambda: canary.expected,
+        wrong=lambda _: canary.expected,
+    )

@@ -12,7 +12,6 @@ from pathlib import Path
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter
 from pcsuite.engines.budget import Budget
-from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
@@ -148,7 +147,7 @@ class SuiteRunner:
                     continue
                 kind: ConstraintKind = condition.constraint.kind
                 if kind not in kinds:
-                    kinds[kind] = await mask_bites(client.adapter, kind)
+                    kinds[kind] = await client.enforces(kind)
                 if not kinds[kind]:
                     kept.remove(cell)
                     reason = f"the model's {kind} constraint did not bite: a forced answer was not produced"
@@ -200,7 +199,7 @@ class SuiteRunner:
         prepared = self._prepare(client, unit)
         try:
             program = self._program(prepared)
-            outcome = await program.run(self._job(unit, prepared, program), _caller(client, unit))
+            outcome = await program.run(self._job(unit, prepared, program), _caller(client, unit, prepared))
         except EngineError as error:
             self._log.append(
                 self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text
@@ -269,9 +268,10 @@ class SuiteRunner:
             )
 
 
-def _caller(client: ModelClient, unit: Unit) -> Call:
+def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     """The function a program calls: the unit's decoding and seed, with the step mixed in."""
     evaluator, item, cell = unit.cell.task.evaluator, unit.item, unit.cell
+    measured = prepared.measured
     context = CallContext(
         task_id=cell.task.id,
         item_id=item.item_id,
@@ -288,6 +288,8 @@ def _caller(client: ModelClient, unit: Unit) -> Call:
         decoding = cell.decoding
         if max_tokens is not None and max_tokens < decoding.max_tokens:
             decoding = replace(decoding, max_tokens=max_tokens)
-        return await client.ask(prompt, decoding, derived_seed(unit.seed, step), constraint, context)
+        tokens = measured.tokens if measured.exact and prompt is measured.text else None
+        seed = derived_seed(unit.seed, step)
+        return await client.ask(prompt, decoding, seed, constraint, context, tokens)
 
     return call

@@ -17,12 +17,15 @@ import time
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic import BaseModel, Field, field_validator
 
 from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._openai_tokens import TokenEndpoint, TokenizeDialect
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
     Structured,
@@ -46,6 +49,8 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError,
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
+TOKEN_COUNTS_KEPT = 20_000
+
 
 class OpenAIOptions(Definition):
     """Keys of a model whose provider is ``openai``."""
@@ -68,6 +73,9 @@ class OpenAIOptions(Definition):
     """System message; by default none is sent."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as they are."""
+    tokenize: TokenizeDialect = "none"
+    """The server's endpoint for counting tokens (vLLM and llama.cpp's server have one). Without it prompts
+    cannot be counted before they are sent."""
     timeout_s: float = Field(default=120.0, gt=0)
     """Longest wait for a whole answer."""
     connect_timeout_s: float = Field(default=10.0, gt=0)
@@ -109,6 +117,14 @@ class OpenAIAdapter(ModelAdapter):
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
         self._redact = Redactor([key] if key else [])
+        endpoint = TokenEndpoint(
+            self.options.tokenize,
+            self.options.base_url,
+            self._remote_model,
+            self._headers,
+            self.options.connect_timeout_s,
+        )
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(endpoint)
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
         self._sessions = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -136,6 +152,15 @@ class OpenAIAdapter(ModelAdapter):
     ) -> Generation:
         """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
         return await self._ask(self._session(), prompt, decoding, seed, constraint)
+
+    def count_tokens(self, text: str) -> int | None:
+        """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
+        if self.options.tokenize == "none":
+            return None
+        try:
+            return self._count(text)
+        except EngineError as error:
+            raise self._clean(error) from None
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""
@@ -176,7 +201,7 @@ class OpenAIAdapter(ModelAdapter):
             timeout=aiohttp.ClientTimeout(
                 total=self.options.timeout_s, sock_connect=self.options.connect_timeout_s
             ),
-            trust_env=True,
+            proxy=environment_proxy(self.options.base_url),
         )
         return session
 
@@ -233,8 +258,9 @@ class OpenAIAdapter(ModelAdapter):
         aiohttp = require("aiohttp", "openai")
         root = self.options.base_url
         url = (root.removesuffix("/v1") if wire.path == "/api/chat" else root) + wire.path
+        body = json.dumps(wire.body).encode()
         try:
-            async with session.post(url, data=json.dumps(wire.body), allow_redirects=False) as response:
+            async with session.post(url, data=body, allow_redirects=False) as response:
                 content = await response.read()
                 status, headers = response.status, response.headers
         except asyncio.TimeoutError:
@@ -277,3 +303,11 @@ def _read_key(model_id: str, variable: str | None) -> str | None:
             f"model '{model_id}': environment variable {variable} is not set", hint=f"export {variable}=…"
         )
     return key
+
+
+def environment_proxy(url: str) -> str | None:
+    """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)

@@ -1,0 +1,64 @@
+"""From logs to the finished report: tables, figures, page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pcsuite.analysis.analysis import Analysis, analyse
+from pcsuite.analysis.tables import RunTables
+from pcsuite.errors import AnalysisError
+from pcsuite.report.drawing import Figure
+from pcsuite.report.html import render_page
+from pcsuite.report.page import build_page
+from pcsuite.report.plots import entropy_figures, ladder_figures
+from pcsuite.report.samples import sample_rows
+
+
+@dataclass(slots=True)
+class ReportFiles:
+    """What a report consists of."""
+
+    index: Path
+    tables: list[Path] = field(default_factory=list)
+    plots: list[Path] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def build_report(
+    logs: Sequence[Path],
+    output_dir: Path,
+    *,
+    title: str | None = None,
+    plots: bool = True,
+) -> ReportFiles:
+    """Write tables, plots and the page for some logs under ``output_dir``."""
+    with RunTables(logs, output_dir / "tables") as tables:
+        analysis = analyse(tables)
+        written = [tables.folder / "runs.parquet", tables.write_csv(), *analysis.write(tables.folder)]
+        figures = draw_figures(analysis, output_dir / "plots") if plots else []
+        samples = sample_rows(tables, logs)
+    page = build_page(analysis, figures, samples, title=title or f"Report on {logs[0].stem}")
+    index = output_dir / "reports" / "index.html"
+    write_text(index, render_page(page))
+    drawn = [figure.png for figure in figures if figure.png is not None]
+    return ReportFiles(index, written, drawn)
+
+
+def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
+    """Every figure that the tables allow."""
+    return [
+        *ladder_figures(analysis.tables["summary_by_condition"], folder),
+        *entropy_figures(analysis.tables["entropy_by_condition"], folder),
+    ]
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file, lone surrogates made readable."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
+    return path
