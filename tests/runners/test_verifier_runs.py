@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.loopback import LoopbackServer
-from support.profiles import loopback_profile
 
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
@@ -16,6 +14,8 @@ from pcsuite.logging.reader import iter_rows, newest_rows
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
+from support.loop_profiles import loopback_profile
+from support.loopback import LoopbackServer
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT_ENOUGH_INFO")
 

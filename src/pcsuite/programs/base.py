@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import Constraint, Decoding, Usage
+from pcsuite.engines.adapters.base import Constraint, Decoding, Tool, Usage
 from pcsuite.evaluation.base import Evaluator, MetricValue
 from pcsuite.retrieval.base import Passage
 
@@ -33,6 +33,7 @@ class Call(Protocol):
     ``step`` names the call within the program; its seed is derived from the row's seed and the step, so
     that no two calls of any two replicates share a stream. Step ``""`` uses the row's seed as it is.
     ``max_tokens`` lowers the completion limit of this call, for programs that share one between calls.
+    ``tools`` are what the prompt offers, for adapters that can offer them natively too.
     """
 
     async def __call__(
@@ -42,6 +43,7 @@ class Call(Protocol):
         step: str = "",
         constraint: Constraint | None = None,
         max_tokens: int | None = None,
+        tools: tuple[Tool, ...] = (),
     ) -> Reply: ...
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite.config.load import Suite
-from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter, Tool
 from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
@@ -287,12 +287,19 @@ def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     )
 
     async def call(
-        prompt: str, *, step: str = "", constraint: Constraint | None = None, max_tokens: int | None = None
+        prompt: str,
+        *,
+        step: str = "",
+        constraint: Constraint | None = None,
+        max_tokens: int | None = None,
+        tools: tuple[Tool, ...] = (),
     ) -> Reply:
         tokens = measured.tokens if measured.exact and prompt is measured.text else None
         decoding = cell.decoding
         if max_tokens is not None and max_tokens < decoding.max_tokens:
             decoding = replace(decoding, max_tokens=max_tokens)
-        return await client.ask(prompt, decoding, derived_seed(unit.seed, step), constraint, context, tokens)
+        seed = derived_seed(unit.seed, step)
+        purpose = replace(context, tools=tools) if tools else context
+        return await client.ask(prompt, decoding, seed, constraint, purpose, tokens)
 
     return call
