@@ -48,7 +48,9 @@ COMMANDS: tuple[Command, ...] = (
         "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
     ),
     Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
-    Command("verify", "check an extracted record against its truth, field by field", "pcsuite.commands.verify"),
+    Command(
+        "verify", "check an extracted record against its truth, field by field", "pcsuite.commands.verify"
+    ),
     Command("verify-all", "check every eval of a folder, with gates for CI", "pcsuite.commands.verify_all"),
     Command(
         "verify-history", "show how an eval's scores went over iterations", "pcsuite.commands.verify_history"

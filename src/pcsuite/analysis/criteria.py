@@ -36,7 +36,9 @@ def replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     sizes = {model.size for model in scores.models.values()}
     if len(scores.tasks) < DOMAINS or len(sizes) < SCALES:
         words = f"the run has {len(scores.tasks)} tasks and {len(sizes)} sizes."
-        return Finding("P1", statement, "not tested", words, tasks=len(scores.tasks), models=len(scores.models))
+        return Finding(
+            "P1", statement, "not tested", words, tasks=len(scores.tasks), models=len(scores.models)
+        )
     found: dict[tuple[str, int], tuple[set[str], set[str]]] = {}
     for row in tables["effects"].records():
         if row["metric"] == SCORE and row["p_bh"] is not None and row["p_bh"] < 0.05:
@@ -44,12 +46,12 @@ def replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
             tasks, seen = found.setdefault((row["condition"], sign), (set(), set()))
             tasks.add(row["task"])
             seen.add(scores.models[row["model"]].size)
-    whole = {
-        key: pair for key, pair in found.items() if len(pair[0]) >= DOMAINS and len(pair[1]) >= SCALES
-    }
+    whole = {key: pair for key, pair in found.items() if len(pair[0]) >= DOMAINS and len(pair[1]) >= SCALES}
     best = max(found.items(), key=lambda entry: (len(entry[1][0]), len(entry[1][1])), default=None)
     if best is None:
-        return Finding("P1", statement, "contradicted", "no condition's effect on the score holds after correction.")
+        return Finding(
+            "P1", statement, "contradicted", "no condition's effect on the score holds after correction."
+        )
     (condition, sign), (tasks, seen) = best
     words = (
         f"{condition} {'raises' if sign > 0 else 'lowers'} the score, after correction, on {len(tasks)} tasks and"
@@ -64,7 +66,9 @@ def constraint_tradeoff(tables: Mapping[str, Table], steadies: Finding) -> Findi
     statement = "P2: constraints reduce entropy, and the price in score and tokens is known."
     rows = [row for row in tables["efficiency"].records() if row["unconstrained"]]
     if not rows or steadies.verdict == "not tested":
-        return Finding("P2", statement, "not tested", "no constrained condition with replicates beside its free twin.")
+        return Finding(
+            "P2", statement, "not tested", "no constrained condition with replicates beside its free twin."
+        )
     levels = {
         (row["task"], row["model"], row["decoding"], row["condition"]): row
         for row in tables["efficiency"].records()
@@ -117,7 +121,9 @@ def small_basis(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
         shares.append(smallest / total if total else 1.0)
         counts.append(smallest)
     if not shares:
-        return Finding("P4", statement, "not tested", "no group of conditions has a gain that holds after correction.")
+        return Finding(
+            "P4", statement, "not tested", "no group of conditions has a gain that holds after correction."
+        )
     mean = float(np.mean(shares))
     verdict: Verdict = "supported" if mean <= 0.5 else "contradicted" if mean > 0.8 else "inconclusive"
     words = (

@@ -119,9 +119,13 @@ def structure_informs(tables: Mapping[str, Table], scores: ItemScores) -> Findin
     pairs = _against_bare(rows, scores, lambda operators: "SCHEMA" in operators and _is_open_loop(operators))
     averaged = average_effect(pairs)
     if averaged is None:
-        why = "no mutual information of a condition with SCHEMA and of its control: it needs the items' truths"
+        why = (
+            "no mutual information of a condition with SCHEMA and of its control: it needs the items' truths"
+        )
         return Finding("H1", statement, "not tested", f"{why} (report with --config) and a closed label set.")
-    return _finding("H1", statement, averaged, "positive", f"I(prediction; truth) in nats: {averaged.words()}.")
+    return _finding(
+        "H1", statement, averaged, "positive", f"I(prediction; truth) in nats: {averaged.words()}."
+    )
 
 
 def restriction_steadies(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
@@ -131,9 +135,13 @@ def restriction_steadies(tables: Mapping[str, Table], scores: ItemScores) -> Fin
     pairs = _against_unconstrained(entropy, scores, "disagreement")
     averaged = average_effect(pairs)
     if averaged is None:
-        return Finding("H2", statement, "not tested", "no constrained condition with replicates beside its free twin.")
+        return Finding(
+            "H2", statement, "not tested", "no constrained condition with replicates beside its free twin."
+        )
     retry = [key for key in scores.cell_keys() if "RETRY_ON_FAIL" in scores.operators_in(key)]
-    against = _retry_words(tables, scores) if retry else "The run has no retry arm to compare with at equal tokens."
+    against = (
+        _retry_words(tables, scores) if retry else "The run has no retry arm to compare with at equal tokens."
+    )
     words = f"disagreement of replicates, constrained less free: {averaged.words()}. {against}"
     return _finding("H2", statement, averaged, "negative", words)
 
@@ -191,7 +199,9 @@ def _finding(
 
 
 def _is_open_loop(operators: Sequence[str]) -> bool:
-    return not any(name.endswith("_CONSTRAIN") or name in ("REACT_LOOP", "RETRY_ON_FAIL") for name in operators)
+    return not any(
+        name.endswith("_CONSTRAIN") or name in ("REACT_LOOP", "RETRY_ON_FAIL") for name in operators
+    )
 
 
 def _operators(scores: ItemScores, row: Record) -> tuple[str, ...]:
@@ -291,4 +301,6 @@ def _retry_words(tables: Mapping[str, Table], scores: ItemScores) -> str:
                     f" {second['condition']} {second['score']:.2f} at {second['total_tokens']:.0f}"
                     f" ({first['task']}, {first['model']})"
                 )
-    return "Against retry: " + "; ".join(parts[:4]) + "." if parts else "The retry arm shares no cell with it."
+    return (
+        "Against retry: " + "; ".join(parts[:4]) + "." if parts else "The retry arm shares no cell with it."
+    )

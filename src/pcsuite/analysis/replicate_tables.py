@@ -125,7 +125,9 @@ def variance_table(tables: RunTables, scores: ItemScores) -> Table:
             found = _decompose(data, (int(kinds), int(seeds)), named_rng("variance", *key))
         except AnalysisError as error:
             nothing = (None,) * (len(VARIANCE_COLUMNS) - 8)
-            table.rows.append((*key, len(set(data["item"])), kinds, seeds, *nothing, f"not computed: {error.message}"))
+            table.rows.append(
+                (*key, len(set(data["item"])), kinds, seeds, *nothing, f"not computed: {error.message}")
+            )
             continue
         table.rows += _component_rows(key, found, int(kinds), int(seeds))
     return table

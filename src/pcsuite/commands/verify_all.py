@@ -18,14 +18,28 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR")
-    parser.add_argument("--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)")
-    parser.add_argument("--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)")
-    parser.add_argument("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
-    parser.add_argument("--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions")
-    parser.add_argument("--instructions-version", metavar="V", help="version of the extraction prompt, kept beside")
-    parser.add_argument("--fail-under", type=float, metavar="F1", help="exit with status 1 below this macro-F1")
     parser.add_argument(
-        "--no-regress", action="store_true", help="exit with status 1 if an eval is below its best iteration so far"
+        "--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)"
+    )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)"
+    )
+    parser.add_argument(
+        "--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)"
+    )
+    parser.add_argument(
+        "--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions"
+    )
+    parser.add_argument(
+        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
+    )
+    parser.add_argument(
+        "--fail-under", type=float, metavar="F1", help="exit with status 1 below this macro-F1"
+    )
+    parser.add_argument(
+        "--no-regress",
+        action="store_true",
+        help="exit with status 1 if an eval is below its best iteration so far",
     )
     parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")

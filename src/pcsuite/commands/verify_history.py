@@ -20,9 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
     parser.add_argument(
-        "--mapping", type=Path, help="score all iterations under this mapping (default: the newest iteration's rules)"
+        "--mapping",
+        type=Path,
+        help="score all iterations under this mapping (default: the newest iteration's rules)",
     )
-    parser.add_argument("--all-fields", action="store_true", help="show every field, not only those that moved")
+    parser.add_argument(
+        "--all-fields", action="store_true", help="show every field, not only those that moved"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.epilog = "example:\n  pcsuite verify-history evals/cottage"
 

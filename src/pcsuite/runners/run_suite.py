@@ -190,7 +190,9 @@ class SuiteRunner:
     async def _process(self, client: ModelClient, unit: Unit, progress: Progress) -> None:
         prepared = self._prepare(client, unit)
         try:
-            outcome = await self._program(prepared).run(self._job(unit, prepared), _caller(client, unit))
+            outcome = await self._program(prepared).run(
+                self._job(unit, prepared), _caller(client, unit, prepared)
+            )
         except EngineError as error:
             self._log.append(
                 self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text
@@ -258,9 +260,10 @@ class SuiteRunner:
             )
 
 
-def _caller(client: ModelClient, unit: Unit) -> Call:
+def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     """The function a program calls: the unit's decoding and seed, with the step mixed in."""
     evaluator, item, cell = unit.cell.task.evaluator, unit.item, unit.cell
+    measured = prepared.measured
     context = CallContext(
         task_id=cell.task.id,
         item_id=item.item_id,
@@ -272,6 +275,8 @@ def _caller(client: ModelClient, unit: Unit) -> Call:
     )
 
     async def call(prompt: str, *, step: str = "", constraint: Constraint | None = None) -> Reply:
-        return await client.ask(prompt, cell.decoding, derived_seed(unit.seed, step), constraint, context)
+        tokens = measured.tokens if measured.exact and prompt is measured.text else None
+        seed = derived_seed(unit.seed, step)
+        return await client.ask(prompt, cell.decoding, seed, constraint, context, tokens)
 
     return call

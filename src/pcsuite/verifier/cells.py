@@ -96,7 +96,9 @@ class CellReader:
         which fewer cells contradict their declared type is taken.
         """
         lacking = {label_key(label) for label in may_lack}
-        reduced = tuple(c for c in columns if not {label_key(c.label), label_key(split_unit(c.label)[0])} & lacking)
+        reduced = tuple(
+            c for c in columns if not {label_key(c.label), label_key(split_unit(c.label)[0])} & lacking
+        )
         if not lacking or len(reduced) == len(columns):
             return columns
         cells = row.cells[start:]

@@ -37,7 +37,9 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     """The evals of a folder by name; unknown names are errors."""
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
-    found = {path.parent.name: Eval(path.parent.name, path.parent) for path in sorted(root.glob(f"*/{TRUTH}"))}
+    found = {
+        path.parent.name: Eval(path.parent.name, path.parent) for path in sorted(root.glob(f"*/{TRUTH}"))
+    }
     if not found:
         raise DataError(f"{root}: no evals", hint=f"an eval is a folder with {TRUTH} and {EXTRACTED}")
     for name in (*only, *exclude):

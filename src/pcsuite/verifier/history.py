@@ -115,5 +115,7 @@ def _warnings(before: Document, after: Document) -> list[str]:
     for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths")):
         left, right = before.get(key), after.get(key)
         if left != right:
-            warnings.append(f"different {what}: {str(left)[:16]} and {str(right)[:16]}; differences may come from that")
+            warnings.append(
+                f"different {what}: {str(left)[:16]} and {str(right)[:16]}; differences may come from that"
+            )
     return warnings

@@ -202,7 +202,9 @@ def _check(mapping: FieldMapping, source: YamlSource) -> None:
             _check_pattern(source.path, pattern, rule.type, known)
     for path in mapping.metadata:
         if known is not None and path not in known and path not in _containers(known):
-            raise ConfigError(f"{source.path}: unknown metadata path '{path}'", hint=did_you_mean(path, known))
+            raise ConfigError(
+                f"{source.path}: unknown metadata path '{path}'", hint=did_you_mean(path, known)
+            )
     for table in mapping.tables:
         if table.columns[0].path != "name" and mapping.record == "buildingspec":
             raise ConfigError(f"{source.path}: the first column of '{table.path}' must be its name")

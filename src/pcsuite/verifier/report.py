@@ -67,9 +67,7 @@ def render_report(document: dict[str, Any], aggregate: dict[str, Any]) -> str:
         error_names=ERROR_NAMES,
         error_meanings=ERROR_MEANINGS,
         plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
-        latest=next(
-            (e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None
-        ),
+        latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
     )
 
 
