@@ -6,20 +6,23 @@ A prompt of two parts (C0) has one other order only, and all variants are it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import permutations
 
 from pcsuite.data.sampling import rank_of
 from pcsuite.perturbations.base import Kind, Site
 from pcsuite.prompts.tree import PromptTree
 
-_SHUFFLES = 64
-"""Candidates a shuffle is chosen from; few parts have fewer orders."""
+_FEW = 4
+"""So many parts have few enough orders to look at all of them."""
+_DRAWS = 64
 
 
 def reorder(tree: PromptTree, site: Site, number: int) -> PromptTree:
     """Variant 1 puts the input first, 2 reverses all parts, 3 shuffles them."""
-    count = len(tree.parts())
-    return tree.reordered(_orders(count, input_place(tree), site)[number - 1])
+    names = (site.salt, "reorder", site.ctx.task_id, *site.bundle.names)
+    return tree.reordered(_orders(len(tree.parts()), input_place(tree), names)[number - 1])
 
 
 def input_place(tree: PromptTree) -> int:
@@ -27,24 +30,24 @@ def input_place(tree: PromptTree) -> int:
     return len(tree.texts("prefix")) + 1 + len(tree.texts("block")) + len(tree.texts("fewshot"))
 
 
-def _orders(count: int, place: int, site: Site) -> tuple[tuple[int, ...], ...]:
+@lru_cache(maxsize=1024)
+def _orders(count: int, place: int, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     natural = tuple(range(count))
     input_first = (place, *(part for part in natural if part != place))
     reverse = natural[::-1]
     taken = {natural, input_first, reverse}
-    left = [order for order in _candidates(count, site) if order not in taken]
-    return input_first, reverse, left[0] if left else reverse
+    shuffled = next((order for order in _shuffles(count, names) if order not in taken), reverse)
+    return input_first, reverse, shuffled
 
 
-def _candidates(count: int, site: Site) -> list[tuple[int, ...]]:
-    """Orders by hash: all of them for few parts, else a sample that is as good as shuffled."""
-    names = (site.salt, "reorder", site.ctx.task_id, *site.bundle.names)
-    if count <= 4:
-        return sorted(permutations(range(count)), key=lambda order: rank_of(*names, *order))
-    return [
-        tuple(sorted(range(count), key=lambda part, draw=draw: rank_of(*names, draw, part)))  # type: ignore[misc]
-        for draw in range(_SHUFFLES)
-    ]
+def _shuffles(count: int, names: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
+    """Orders by hash: all of them for few parts, else draw after draw."""
+    if count <= _FEW:
+        yield from sorted(permutations(range(count)), key=lambda order: rank_of(*names, *order))
+        return
+    for draw in range(_DRAWS):
+        ranks = [rank_of(*names, draw, part) for part in range(count)]
+        yield tuple(sorted(range(count), key=ranks.__getitem__))
 
 
 REORDER = Kind("reorder", "puts the blocks in another order", 3, reorder)
