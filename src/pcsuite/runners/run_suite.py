@@ -24,6 +24,7 @@ from pcsuite.prompts.length import fit
 from pcsuite.runners.client import ModelClient, derived_seed
 from pcsuite.runners.components import build_model
 from pcsuite.runners.manifest import write_manifest
+from pcsuite.runners.perturbed import Perturber, registered_perturbation
 from pcsuite.runners.plan import NotApplicable, Plan, Unit, build_plan, cell_program
 from pcsuite.runners.progress import Progress, Tally
 from pcsuite.runners.retrieval import TaskRetrievers
@@ -50,20 +51,36 @@ def run_suite(
     suite: Suite, *, quiet: bool = False, policy: RetryPolicy | None = None, use_cache: bool = True
 ) -> RunSummary:
     """Run a profile, or go on with it; returns when every row is logged."""
-    return asyncio.run(_run(suite, quiet=quiet, policy=policy or RetryPolicy(), use_cache=use_cache))
+    return run_plan(build_plan(suite), quiet=quiet, policy=policy, use_cache=use_cache)
 
 
-async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: bool) -> RunSummary:
+def run_plan(
+    plan: Plan,
+    *,
+    quiet: bool = False,
+    policy: RetryPolicy | None = None,
+    use_cache: bool = True,
+    perturber: Perturber = registered_perturbation,
+) -> RunSummary:
+    """Run a plan into its profile's log, or go on with it."""
+    return asyncio.run(
+        _run(plan, quiet=quiet, policy=policy or RetryPolicy(), use_cache=use_cache, perturber=perturber)
+    )
+
+
+async def _run(
+    plan: Plan, *, quiet: bool, policy: RetryPolicy, use_cache: bool, perturber: Perturber
+) -> RunSummary:
+    suite = plan.suite
     run = suite.profile.run
     started = time.monotonic()
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
-    plan = build_plan(suite)
-    adapters = {model_id: build_model(suite, model_id) for model_id in suite.profile.selection.models}
+    adapters = {model_id: build_model(suite, model_id) for model_id in plan.scope.models}
     try:
         with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
             cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
             try:
-                runner = SuiteRunner(plan, log, adapters, cache=cache, policy=policy)
+                runner = SuiteRunner(plan, log, adapters, cache=cache, policy=policy, perturber=perturber)
                 return await runner.run(quiet=quiet, started=started)
             finally:
                 if cache is not None:
@@ -85,8 +102,10 @@ class SuiteRunner:
         *,
         cache: ResponseCache | None,
         policy: RetryPolicy,
+        perturber: Perturber = registered_perturbation,
     ) -> None:
         self.plan = plan
+        self._perturber = perturber
         self._log = log
         self._rows = RowBuilder(plan.suite)
         limits = plan.suite.profile.limits
@@ -233,7 +252,8 @@ class SuiteRunner:
         )
         prepared = self._prompts.get(key)
         if prepared is None:
-            condition = apply_condition(cell.condition, cell.task.prompting.context(unit.item.input_text))
+            ctx = cell.task.prompting.context(unit.item.input_text)
+            condition = apply_condition(cell.condition, ctx, perturb=self._perturber(unit))
             control = self.plan.suite.profile.length_control
             measured = fit(condition.tree, cell.task.band, control, client.adapter.count_tokens)
             prepared = self._prompts[key] = prepare(condition, measured)
