@@ -46,8 +46,9 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
     analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     mixed = mixed_results(tables, scores)
     analysis.notes += mixed.notes
+    summary = summary_by_condition(tables, scores)
     made = (
-        summary_by_condition(tables, scores),
+        summary,
         effects(scores),
         mixed.models,
         mixed.means,
@@ -55,7 +56,7 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
         *robustness_tables(scores),
         self_consistency_table(tables, scores),
         variance_table(tables, scores),
-        efficiency(scores),
+        efficiency(scores, summary),
         unsupported_table(scores),
         abstention_table(scores),
         information_table(tables, scores, truths),

@@ -118,7 +118,9 @@ def _matrix_column(condition: str) -> GridColumn:
             css += " up" if record["delta"] > 0 else " down"
         interval = f"[{figure_text(record['delta_low'])}, {figure_text(record['delta_high'])}]"
         return GridCell(
-            f"{signed(record['delta'])} {interval} {record['stars']}".rstrip(), record["delta"], css
+            f"{signed(record['delta'])} {interval} {record['stars']}".rstrip(),
+            float(f"{record['delta']:.6g}"),
+            css,
         )
 
     return GridColumn(condition, make, numeric=True)
