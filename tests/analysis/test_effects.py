@@ -1,10 +1,10 @@
 import pytest
 from scipy import stats
-from support.synthetic_log import make_row, write_log
 
 from pcsuite.analysis.effects import effects, stars
 from pcsuite.analysis.item_scores import item_scores
 from pcsuite.analysis.tables import RunTables
+from support.synthetic_log import make_row, write_log
 
 
 def compute(tmp_path, rows, **options):

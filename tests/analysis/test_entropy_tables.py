@@ -1,9 +1,9 @@
 import pytest
-from support.synthetic_log import make_row, write_log
 
 from pcsuite.analysis.entropy_tables import entropy_tables
 from pcsuite.analysis.item_scores import item_scores
 from pcsuite.analysis.tables import RunTables
+from support.synthetic_log import make_row, write_log
 
 
 def compute(tmp_path, rows):

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from support.synthetic_log import make_row, write_log
 
 from pcsuite.analysis.item_scores import CellKey, item_scores, natural_key
 from pcsuite.analysis.proportions import wilson
 from pcsuite.analysis.summary import summary_by_condition
 from pcsuite.analysis.tables import RunTables
+from support.synthetic_log import make_row, write_log
 
 
 def summarise(tmp_path, rows):

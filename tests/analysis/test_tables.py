@@ -3,12 +3,12 @@ import json
 
 import duckdb
 import pytest
-from support.synthetic_log import Design, design_rows, make_row, write_log
 
 from pcsuite.analysis.log_parts import LogParts
 from pcsuite.analysis.tables import RunTables
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.logging.row import encode_row
+from support.synthetic_log import Design, design_rows, make_row, write_log
 
 
 def read_csv(path):
@@ -88,7 +88,8 @@ def test_metrics_differ_by_task_and_appear_late(tmp_path):
         assert tables.metrics["tp"] == "number"
         assert tables.metrics["note"] == "text"
         row = tables.query(
-            "SELECT metric_tp, metric_note, metric_flag, \"metric_odd name.x\", metric_none FROM runs WHERE item_id = 'z'"
+            'SELECT metric_tp, metric_note, metric_flag, "metric_odd name.x", metric_none FROM runs'
+            " WHERE item_id = 'z'"
         )
         assert row == [(2.0, "nan", 1.0, 1.5, None)]
         assert tables.query("SELECT count(*) FROM runs WHERE metric_tp IS NULL") == [(50,)]

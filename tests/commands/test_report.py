@@ -1,7 +1,7 @@
 import pytest
-from support.synthetic_log import make_row, write_log
 
 from pcsuite.cli import main
+from support.synthetic_log import make_row, write_log
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from support.synthetic_log import Design, design_rows, make_row, write_log
 
 from pcsuite.report.build import build_report
+from support.synthetic_log import Design, design_rows, make_row, write_log
 
 HOSTILE = '</pre></textarea><script>alert("x")</script><img src=x onerror=alert(1)> =1+1 {{ 7 * 7 }} &amp;'
 
@@ -89,7 +89,7 @@ def test_verdicts_come_first_and_name_the_simulation(page):
     first = text.index("What the run says")
     assert first < text.index("Effects", first) < text.index("Rows to read") < text.index("What failed")
     assert re.search(
-        r"C6 raised JSON validity from 0\.\d\d to 1\.00 against C0 \(\+0\.\d\d, 95 % interval", text
+        r"C6 raised JSON validity from 0\.\d\d to 1\.00 against C0\. \+0\.\d\d, 95 % interval", text
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite.analysis.bootstrap import bootstrap_micro_f1_difference, micro_f1, paired_bootstrap
+from pcsuite.analysis.columns import estimate_columns
 from pcsuite.analysis.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.analysis.estimate import Estimate, FloatArray, TestResult
 from pcsuite.analysis.item_scores import SCORE, CellKey, ItemScores
@@ -32,6 +33,7 @@ METRICS: tuple[str, ...] = (
 )
 """Metrics that are compared, where the rows have them."""
 LOWER_IS_BETTER = frozenset({"truncated", "unsupported_rate", "abstain_misuse", "total_tokens"})
+COSTS = frozenset({"total_tokens"})
 COLUMNS: tuple[str, ...] = (
     "task", "model", "decoding", "condition", "baseline", "metric", "measure", "n_items", "control",
     "treated", "delta", "delta_low", "delta_high", "interval_method", "p_value", "p_method", "p_bh", "p_holm",
@@ -75,7 +77,9 @@ def compare_cells(
     else:
         levels = (float(second.mean()), float(first.mean()))
         delta = paired_bootstrap(first, second, rng=rng)
-        test = sign_flip_test(first - second, rng=rng)
+        # Tokens are a cost that is read off, not a claim that is tested.
+        tested = metric not in COSTS
+        test = sign_flip_test(first - second, rng=rng) if tested else TestResult(np.nan, np.nan, "not tested")
     record: dict[str, Any] = {
         "task": treated.task,
         "model": treated.model,
@@ -111,23 +115,17 @@ def _control(scores: ItemScores, keys: Sequence[CellKey], baseline: str | None) 
 
 
 def _effect_sizes(metric: str, first: FloatArray, second: FloatArray) -> dict[str, Any]:
-    sizes: dict[str, Any] = _columns("cohens_d", cohens_d_z(first, second))
+    if metric in COSTS:
+        return {}
+    sizes: dict[str, Any] = estimate_columns("cohens_d", cohens_d_z(first, second))
     if min(first.min(), second.min()) < 0 or max(first.max(), second.max()) > 1:
         return sizes
-    sizes |= _columns("odds_ratio", odds_ratio_paired(first, second))
+    sizes |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
     failure = (first, second) if metric in LOWER_IS_BETTER else (1 - first, 1 - second)
     risk = absolute_risk_reduction(*failure)
-    sizes |= _columns("risk_reduction", risk.reduction)
+    sizes |= estimate_columns("risk_reduction", risk.reduction)
     sizes["number_needed"] = number(risk.number_needed_to_treat)
     return sizes
-
-
-def _columns(name: str, estimate: Estimate) -> dict[str, float | None]:
-    return {
-        name: number(estimate.value),
-        f"{name}_low": number(estimate.low),
-        f"{name}_high": number(estimate.high),
-    }
 
 
 def _adjust(records: list[dict[str, Any]]) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite.analysis.bootstrap import bootstrap_means, paired_bootstrap
+from pcsuite.analysis.columns import estimate_columns
 from pcsuite.analysis.entropy import disagreement, entropy, normalised_entropy
-from pcsuite.analysis.estimate import Estimate, FloatArray
+from pcsuite.analysis.estimate import FloatArray
 from pcsuite.analysis.free_text import fact_disagreement
 from pcsuite.analysis.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.multiplicity import adjust_within_families
@@ -191,17 +192,9 @@ def _cell_record(
         "answers": "open" if cell.categories is None else f"{cell.categories} choices",
     }
     for name, estimate in zip(("entropy_nats", "entropy_normalised", "disagreement"), estimates, strict=True):
-        record |= _columns(name, estimate)
+        record |= estimate_columns(name, estimate)
     record["fact_disagreement"] = number(np.mean(list(cell.facts.values()))) if cell.facts else None
     return record
-
-
-def _columns(name: str, estimate: Estimate) -> dict[str, float | None]:
-    return {
-        name: number(estimate.value),
-        f"{name}_low": number(estimate.low),
-        f"{name}_high": number(estimate.high),
-    }
 
 
 def _compare_with_baseline(
@@ -224,7 +217,7 @@ def _compare_with_baseline(
             continue
         rng = named_rng("entropy difference", *key)
         record["baseline"] = control.condition
-        record |= _columns("delta", paired_bootstrap(deltas, rng=rng))
+        record |= estimate_columns("delta", paired_bootstrap(deltas, rng=rng))
         record["p_value"] = number(sign_flip_test(deltas, rng=rng).p_value)
     p_values = [np.nan if record.get("p_value") is None else record["p_value"] for record in records]
     adjusted = adjust_within_families(np.array(p_values), [record["task"] for record in records])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,11 @@ _DIRECT = {
     "attempts": "attempts",
     "tool_calls": "tool_calls",
     "padded": "padded",
+    # A constrained answer fails where it was cut off or does not conform, whatever the backend promised.
+    "constraint_failure": (
+        "CASE WHEN constraint_backend IS NOT NULL THEN (finish_reason = 'length' OR"
+        " coalesce(NOT schema_valid, answer IS NULL))::INT END"
+    ),
 }
 _COUNTS = ("tp", "fp", "fn")
 
@@ -86,8 +91,8 @@ class ItemScores:
 
     cells: dict[CellKey, Cell]
     models: dict[str, ModelInfo]
-    operators: dict[str, str]
-    """Operators of each condition, joined by ``+``."""
+    operators: dict[tuple[str, str], tuple[str, ...]]
+    """Operators by task and condition (alternatives resolve by task)."""
     temperature: dict[str, float]
     pooled: frozenset[str]
     """Tasks whose corpus figure is micro-F1 from pooled counts."""
@@ -118,8 +123,12 @@ class ItemScores:
         for key in keys:
             if key.condition == "C0":
                 return key
-        bare = [key for key in keys if not self.operators.get(key.condition)]
+        bare = [key for key in keys if not self.operators_in(key)]
         return bare[0] if bare else None
+
+    def operators_in(self, key: CellKey) -> tuple[str, ...]:
+        """Operators of a cell's condition."""
+        return self.operators.get((key.task, key.condition), ())
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
         """Values of a metric on the items that both cells have."""
@@ -169,8 +178,12 @@ def item_scores(tables: RunTables) -> ItemScores:
     return ItemScores(
         cells={key: cells[key] for key in order},
         models={model: ModelInfo(*rest) for model, *rest in described},
-        operators=_last_words(tables, "condition_id", "operators"),
-        temperature=_last_words(tables, "decoding_id", "temperature"),
+        operators=_operators(tables),
+        temperature=dict(
+            tables.query(
+                "SELECT decoding_id, any_value(temperature) FROM runs WHERE kind = 'main' GROUP BY decoding_id"
+            )
+        ),
         pooled=pooled,
         metrics=tuple(metrics),
         item_names=names,
@@ -197,9 +210,14 @@ def _pooled_tasks(tables: RunTables) -> frozenset[str]:
     return frozenset(task for (task,) in rows)
 
 
-def _last_words(tables: RunTables, name: str, column: str) -> dict[str, Any]:
-    rows = tables.query(f"SELECT {name}, any_value({column}) FROM runs WHERE kind = 'main' GROUP BY {name}")
-    return dict(rows)
+def _operators(tables: RunTables) -> dict[tuple[str, str], tuple[str, ...]]:
+    rows = tables.query(
+        "SELECT task_id, condition_id, any_value(operators) FROM runs WHERE kind = 'main'"
+        " GROUP BY task_id, condition_id"
+    )
+    return {
+        (task, condition): tuple((names or "").split("+")) if names else () for task, condition, names in rows
+    }
 
 
 def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:

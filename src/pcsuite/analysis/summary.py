@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite.analysis.bootstrap import bootstrap_mean, bootstrap_micro_f1
+from pcsuite.analysis.columns import estimate_columns
 from pcsuite.analysis.estimate import Estimate, undefined
 from pcsuite.analysis.item_scores import SCORE, Cell, CellKey, ItemScores
 from pcsuite.analysis.table import Table, number
@@ -43,7 +44,7 @@ def summary_by_condition(tables: RunTables, scores: ItemScores) -> Table:
         record["seed_variance"] = seed_variance.get(key)
         for rate in RATES:
             estimate = cell_estimate(scores, cell, rate)
-            record |= _estimate_columns(rate, estimate)
+            record |= estimate_columns(rate, estimate)
         for name in PLAIN:
             _, values = cell.metric(name)
             record[name] = float(values.mean()) if len(values) else None
@@ -63,7 +64,7 @@ def _identity(scores: ItemScores, key: CellKey) -> dict[str, Any]:
         "decoding": key.decoding,
         "perturbation": key.perturbation,
         "condition": key.condition,
-        "operators": scores.operators.get(key.condition) or "",
+        "operators": "+".join(scores.operators_in(key)),
         "n_items": len(cell.items),
         "n_rows": cell.n_rows,
         "n_errors": cell.n_errors,
@@ -77,20 +78,12 @@ def _score_columns(scores: ItemScores, cell: Cell) -> dict[str, Any]:
     low, middle, high = np.percentile(values, [25, 50, 75]) if len(values) else (np.nan,) * 3
     return {
         "measure": "micro-F1" if cell.key.task in scores.pooled else "mean score",
-        **_estimate_columns("score", estimate),
+        **estimate_columns("score", estimate),
         "interval_method": estimate.method,
         "score_median": number(middle),
         "score_q1": number(low),
         "score_q3": number(high),
         "score_iqr": number(high - low),
-    }
-
-
-def _estimate_columns(name: str, estimate: Estimate) -> dict[str, float | None]:
-    return {
-        name: number(estimate.value),
-        f"{name}_low": number(estimate.low),
-        f"{name}_high": number(estimate.high),
     }
 
 

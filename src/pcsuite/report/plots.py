@@ -8,7 +8,18 @@ from typing import Any
 
 from pcsuite.analysis.item_scores import natural_key
 from pcsuite.analysis.table import Table
-from pcsuite.report.drawing import MARKERS, SERIES, Figure, Tips, canvas, errorbar, file_slug, finish
+from pcsuite.report.drawing import (
+    MARKERS,
+    SERIES,
+    Figure,
+    Tips,
+    canvas,
+    errorbar,
+    file_slug,
+    finish,
+    name_ticks,
+    short,
+)
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -41,7 +52,7 @@ def _ladder(task: str, model: str, rows: Records, folder: Path | None) -> Figure
             draw_by_condition(axes, tips, rows, metric)
             axes.set_ylabel(label)
             axes.set_ylim(-0.03, 1.03)
-        grid[0, 0].set_title(f"{task} on {model}")
+        grid[0, 0].set_title(f"{short(task)} on {short(model)}")
         grid[-1, 0].set_xlabel("condition")
         regime_legend(grid[0, 0])
         items = max(row["n_items"] for row in rows)
@@ -69,7 +80,7 @@ def _entropy(task: str, model: str, rows: Records, folder: Path | None) -> Figur
             draw_by_condition(axes, tips, rows, metric)
             axes.set_ylabel(label)
             axes.set_ylim(bottom=-0.03)
-        grid[0, 0].set_title(f"{task} on {model}")
+        grid[0, 0].set_title(f"{short(task)} on {short(model)}")
         grid[-1, 0].set_xlabel("condition")
         regime_legend(grid[0, 0])
         caption = (
@@ -86,9 +97,7 @@ def draw_by_condition(axes: Any, tips: Tips, rows: Records, metric: str) -> None
     """Points with intervals at each condition, regimes side by side."""
     conditions = conditions_of(rows)
     regimes = sorted({row["decoding"] for row in rows})
-    axes.set_xticks(range(len(conditions)), conditions)
-    axes.set_xlim(-0.6, len(conditions) - 0.4)
-    axes.grid(False, axis="x")
+    name_ticks(axes, conditions)
     for place, regime in enumerate(regimes):
         offset = 0.18 * (place - (len(regimes) - 1) / 2)
         chosen = [row for row in rows if row["decoding"] == regime]
@@ -100,7 +109,7 @@ def draw_by_condition(axes: Any, tips: Tips, rows: Records, metric: str) -> None
             [f"{row['condition']}, {regime}" for row in chosen],
             colour=SERIES[place % len(SERIES)],
             marker=MARKERS[place % len(MARKERS)],
-            name=regime,
+            name=short(regime),
         )
 
 

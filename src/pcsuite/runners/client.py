@@ -73,8 +73,12 @@ class ModelClient:
         seed: int,
         constraint: Constraint | None = None,
         context: CallContext | None = None,
+        prompt_tokens: int | None = None,
     ) -> Reply:
-        """One answer, from the cache where the same question was asked before."""
+        """One answer, from the cache where the same question was asked before.
+
+        ``prompt_tokens`` is the prompt's length by the model's tokenizer, where it was counted.
+        """
         key = ""
         if self._cache is not None:
             key = response_key(self.identity, self.model_id, prompt, decoding, seed, constraint)
@@ -82,27 +86,42 @@ class ModelClient:
             if stored is not None:
                 return _reply(stored, attempts=0, cache_hit=True)
 
-        async def once() -> Generation:
-            async with self._gate:
-                return await self._limiter.call(
-                    lambda: self.adapter.agenerate(prompt, decoding, seed, constraint, context)
-                )
-
-        bound = prompt_token_bound(prompt, None)
-        reservation = await self._budget.reserve(
-            bound, decoding.max_tokens, self.spec.price_in, self.spec.price_out
+        bound = prompt_token_bound(prompt, prompt_tokens)
+        attempted = await call_with_retries(
+            lambda: self._attempt(prompt, decoding, seed, constraint, context, bound), self._policy, self._rng
         )
-        generation: Generation | None = None
-        try:
-            attempted = await call_with_retries(once, self._policy, self._rng)
-            if attempted.error is not None:
-                raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
-            generation = attempted.unwrap()
-        finally:
-            self._budget.settle(reservation, generation)
+        if attempted.error is not None:
+            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
+        generation = attempted.unwrap()
         if self._cache is not None:
             self._cache.put(key, generation)
         return _reply(generation, attempts=attempted.attempts, cache_hit=False)
+
+    async def _attempt(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None,
+        context: CallContext | None,
+        prompt_bound: int,
+    ) -> Generation:
+        """One try: its worst case is set aside first, and replaced by what it used."""
+        reservation = await self._budget.reserve(
+            prompt_bound, decoding.max_tokens, self.spec.price_in, self.spec.price_out
+        )
+
+        async def through_gate() -> Generation:
+            async with self._gate:
+                return await self.adapter.agenerate(prompt, decoding, seed, constraint, context)
+
+        try:
+            generation = await self._limiter.call(through_gate)
+        except BaseException as error:
+            self._budget.settle_failure(reservation, error)
+            raise
+        self._budget.settle(reservation, generation)
+        return generation
 
     async def enforces(self, kind: ConstraintKind) -> bool:
         """Whether a constraint of that kind really restricts this model's decoding."""

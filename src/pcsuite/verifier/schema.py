@@ -30,7 +30,9 @@ def extraction_schema(mapping: FieldMapping | None = None) -> Schema:
 
 
 def _object(node: ObjectNode, *, item: bool) -> Schema:
-    properties = {key: schema for key, child in node.children.items() if (schema := _schema(child)) is not None}
+    properties = {
+        key: schema for key, child in node.children.items() if (schema := _schema(child)) is not None
+    }
     shape: Schema = {"type": "object", "properties": properties}
     if item and "name" in properties:
         shape["required"] = ["name"]
