@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class TaskPlan:
     evaluator: Evaluator
     band: tuple[int, int]
     item_digests: Mapping[str, str] = field(repr=False)
+    hash_seed: str = "pcsuite-v1"
+    """Salt of everything that is chosen by hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,26 @@ class Cell:
     def calls(self) -> int:
         """Rows this cell makes."""
         return len(self.task.items) * len(self.seeds) * len(self.perturbations)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of a profile that a plan covers."""
+
+    tasks: tuple[str, ...]
+    models: tuple[str, ...]
+    conditions: tuple[str, ...]
+    regimes: tuple[str, ...]
+    max_items: int | None = None
+    """At most so many items a task, the first of those the profile takes."""
+    block: str = ""
+    """Name of the block this plan adds to the profile's run; empty for the run itself."""
+
+    @classmethod
+    def of_selection(cls, suite: Suite) -> Scope:
+        """All that the profile selects."""
+        chosen = suite.profile.selection
+        return cls(chosen.tasks, chosen.models, chosen.conditions, chosen.decoding_regimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +117,7 @@ class Plan:
     tasks: Mapping[str, TaskPlan]
     cells: tuple[Cell, ...]
     not_applicable: tuple[NotApplicable, ...]
+    scope: Scope
 
     @property
     def calls(self) -> int:
@@ -125,14 +148,15 @@ def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> 
 def build_plan(
     suite: Suite,
     perturbations: Sequence[PerturbationRef] = (CLEAN,),
+    scope: Scope | None = None,
 ) -> Plan:
-    """Lay out the grid; nothing is started or called."""
-    selection = suite.profile.selection
-    conditions = expand_conditions(selection.conditions, suite.conditions, suite.operators)
-    tasks = {task_id: plan_task(suite, task_id) for task_id in selection.tasks}
+    """Lay out the grid of the profile's selection, or of a scope; nothing is started or called."""
+    scope = scope or Scope.of_selection(suite)
+    conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
+    tasks = {task_id: _first_items(plan_task(suite, task_id), scope.max_items) for task_id in scope.tasks}
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
-    for model_id in selection.models:
+    for model_id in scope.models:
         adapter, options = check_model(model_id, suite.models[model_id])
         enforceable = adapter.enforceable(options)
         for task in tasks.values():
@@ -141,9 +165,13 @@ def build_plan(
                 if reason is not None:
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
                     continue
-                for regime in selection.decoding_regimes:
+                for regime in scope.regimes:
                     cells.append(_cell(suite, task, model_id, condition, regime, tuple(perturbations)))
-    return Plan(suite, tasks, tuple(cells), tuple(skipped))
+    return Plan(suite, tasks, tuple(cells), tuple(skipped), scope)
+
+
+def _first_items(task: TaskPlan, most: int | None) -> TaskPlan:
+    return task if most is None else replace(task, items=task.items[:most])
 
 
 def plan_task(suite: Suite, task_id: str) -> TaskPlan:
@@ -173,6 +201,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         evaluator,
         spec.length_band or BANDS[spec.kind],
         digests,
+        repro.deterministic_hash_seed,
     )
 
 

@@ -15,6 +15,7 @@ from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
+from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Call, Job, Program, Reply
@@ -23,11 +24,13 @@ from pcsuite.prompts.length import fit
 from pcsuite.runners.client import ModelClient, derived_seed
 from pcsuite.runners.components import build_model
 from pcsuite.runners.manifest import write_manifest
+from pcsuite.runners.perturbed import Perturber, registered_perturbation
 from pcsuite.runners.plan import NotApplicable, Plan, Unit, build_plan, cell_program
 from pcsuite.runners.progress import Progress, Tally
 from pcsuite.runners.retrieval import TaskRetrievers
 from pcsuite.runners.rows import PreparedPrompt, RowBuilder, answer_of, prepare
 
+METRIC_CACHE = "metric_cache.sqlite"
 _MIN_CALLS_JUDGED = 50
 _PROMPTS_KEPT = 512
 
@@ -48,19 +51,36 @@ def run_suite(
     suite: Suite, *, quiet: bool = False, policy: RetryPolicy | None = None, use_cache: bool = True
 ) -> RunSummary:
     """Run a profile, or go on with it; returns when every row is logged."""
-    return asyncio.run(_run(suite, quiet=quiet, policy=policy or RetryPolicy(), use_cache=use_cache))
+    return run_plan(build_plan(suite), quiet=quiet, policy=policy, use_cache=use_cache)
 
 
-async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: bool) -> RunSummary:
+def run_plan(
+    plan: Plan,
+    *,
+    quiet: bool = False,
+    policy: RetryPolicy | None = None,
+    use_cache: bool = True,
+    perturber: Perturber = registered_perturbation,
+) -> RunSummary:
+    """Run a plan into its profile's log, or go on with it."""
+    return asyncio.run(
+        _run(plan, quiet=quiet, policy=policy or RetryPolicy(), use_cache=use_cache, perturber=perturber)
+    )
+
+
+async def _run(
+    plan: Plan, *, quiet: bool, policy: RetryPolicy, use_cache: bool, perturber: Perturber
+) -> RunSummary:
+    suite = plan.suite
     run = suite.profile.run
     started = time.monotonic()
-    plan = build_plan(suite)
-    adapters = {model_id: build_model(suite, model_id) for model_id in suite.profile.selection.models}
+    configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
+    adapters = {model_id: build_model(suite, model_id) for model_id in plan.scope.models}
     try:
         with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
             cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
             try:
-                runner = SuiteRunner(plan, log, adapters, cache=cache, policy=policy)
+                runner = SuiteRunner(plan, log, adapters, cache=cache, policy=policy, perturber=perturber)
                 return await runner.run(quiet=quiet, started=started)
             finally:
                 if cache is not None:
@@ -68,6 +88,7 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: boo
     finally:
         for adapter in adapters.values():
             await adapter.aclose()
+        close_shared_caches()
 
 
 class SuiteRunner:
@@ -81,8 +102,10 @@ class SuiteRunner:
         *,
         cache: ResponseCache | None,
         policy: RetryPolicy,
+        perturber: Perturber = registered_perturbation,
     ) -> None:
         self.plan = plan
+        self._perturber = perturber
         self._log = log
         self._rows = RowBuilder(plan.suite)
         limits = plan.suite.profile.limits
@@ -229,7 +252,8 @@ class SuiteRunner:
         )
         prepared = self._prompts.get(key)
         if prepared is None:
-            condition = apply_condition(cell.condition, cell.task.prompting.context(unit.item.input_text))
+            ctx = cell.task.prompting.context(unit.item.input_text)
+            condition = apply_condition(cell.condition, ctx, perturb=self._perturber(unit))
             control = self.plan.suite.profile.length_control
             measured = fit(condition.tree, cell.task.band, control, client.adapter.count_tokens)
             prepared = self._prompts[key] = prepare(condition, measured)
@@ -290,10 +314,10 @@ def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
         max_tokens: int | None = None,
         tools: tuple[Tool, ...] = (),
     ) -> Reply:
+        tokens = measured.tokens if measured.exact and prompt is measured.text else None
         decoding = cell.decoding
         if max_tokens is not None and max_tokens < decoding.max_tokens:
             decoding = replace(decoding, max_tokens=max_tokens)
-        tokens = measured.tokens if measured.exact and prompt is measured.text else None
         seed = derived_seed(unit.seed, step)
         purpose = replace(context, tools=tools) if tools else context
         return await client.ask(prompt, decoding, seed, constraint, purpose, tokens)
