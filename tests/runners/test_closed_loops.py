@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from pcsuite.analysis.item_scores import item_scores
+from pcsuite.analysis.support_tables import unsupported_table
+from pcsuite.analysis.tables import RunTables
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import EngineError
@@ -144,6 +147,10 @@ def test_retrieval_off_and_on_are_told_apart_and_off_is_judged_by_the_corpus(tmp
     }
     # Lorvik is a page of the corpus, so without retrieval it may be cited; the loop never saw it.
     assert seen == {("C3", False, 0.0), ("C7", True, 1.0)}
+    with RunTables([summary.paths.log], tmp_path / "tables") as tables:
+        shown = unsupported_table(item_scores(tables)).records()
+        rows = [(row["condition"], row["retrieval"], row["unsupported_rate"]) for row in shown]
+    assert rows == [("C3", False, 0.0), ("C7", True, 1.0)]
 
 
 class RetryScript:

@@ -83,6 +83,17 @@ class Outcome:
     """What the program itself has to log, beside what the evaluator measures."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """The most a program can take for one row."""
+
+    calls: int = 1
+    completions: int = 1
+    """How often the completion limit can be used up."""
+    extra_prompt_tokens: int = 0
+    """Prompt tokens of all calls beyond the condition's prompt, at about four characters a token."""
+
+
 class Program(ABC):
     """Turns a job into an outcome."""
 
@@ -90,6 +101,11 @@ class Program(ABC):
     """Whether the program needs the task's retriever."""
     version: ClassVar[int] = 1
     """Raised when the program would do something else with the same job; part of run ids."""
+
+    @classmethod
+    def worst_case(cls, max_steps: int) -> WorstCase:
+        """What a row can take at most, for estimates before a run."""
+        return WorstCase()
 
     @abstractmethod
     async def run(self, job: Job, call: Call) -> Outcome:

@@ -21,7 +21,7 @@ from typing import Any
 
 from pcsuite.engines.adapters.base import Tool
 from pcsuite.errors import ConfigError
-from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, Search
+from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, Search, WorstCase
 from pcsuite.programs.react_parse import MAX_CALLS_A_TURN, ToolCall, Turn, read_turn
 from pcsuite.programs.validation import conforms
 from pcsuite.retrieval.base import DEFAULT_K, Passage
@@ -157,6 +157,12 @@ class ReactLoop(Program):
     """At most ``max_steps`` turns, the last of which can only answer."""
 
     needs_retrieval = True
+
+    @classmethod
+    def worst_case(cls, max_steps: int) -> WorstCase:
+        """Every turn used; the n-th prompt repeats n − 1 turns and what they found."""
+        repeated = max_steps * (max_steps - 1) // 2
+        return WorstCase(max_steps, max_steps, repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // 4)
 
     async def run(self, job: Job, call: Call) -> Outcome:
         """Run the loop."""

@@ -20,7 +20,7 @@ from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Program
+from pcsuite.programs.base import Program, WorstCase
 from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import BANDS
@@ -247,9 +247,20 @@ def why_not_applicable(
 
 def cell_program(cell: Cell) -> type[Program]:
     """The program that makes a cell's calls."""
+    operator = _program_operator(cell)
+    return PROGRAMS.get("single") if operator is None else _program(operator)
+
+
+def cell_worst_case(cell: Cell) -> WorstCase:
+    """What one row of a cell can take at most."""
+    operator = _program_operator(cell)
+    return WorstCase() if operator is None else _program(operator).worst_case(operator.spec.max_steps or 1)
+
+
+def _program_operator(cell: Cell) -> Operator | None:
     bundle = cell.condition.bundle(cell.task.prompting.context(""))
     operators = bundle.of_type("program") if bundle is not None else ()
-    return _program(operators[-1]) if operators else PROGRAMS.get("single")
+    return operators[-1] if operators else None
 
 
 def _program(operator: Operator) -> type[Program]:
