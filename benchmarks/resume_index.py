@@ -62,7 +62,6 @@ def ours(path: Path) -> int:
         return len(log.index)
 
 
-
 def straightforward(path: Path) -> int:
     """json.loads and a set."""
     done = set()
@@ -84,7 +83,9 @@ def measured(queue, function, path: Path) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     args = parser.parse_args()
     context = multiprocessing.get_context("spawn")

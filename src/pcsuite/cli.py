@@ -39,6 +39,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("integrations", "install other tools, each on its own", "pcsuite.commands.integrations"),
     Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
     Command(
+        "verifier-pass",
+        "ask the same model whether stored answers contradict themselves",
+        "pcsuite.commands.verifier_pass",
+    ),
+    Command(
         "prompt", "show the exact prompt of a condition, or what two differ in", "pcsuite.commands.prompt"
     ),
     Command("config", "check a profile, emit JSON schemas for editors", "pcsuite.commands.config"),
@@ -46,6 +51,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("cache", "show or clear the response cache", "pcsuite.commands.cache"),
     Command(
         "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
+    ),
+    Command(
+        "index", "build and try the search index that loops with retrieval use", "pcsuite.commands.index"
     ),
     Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
     Command(

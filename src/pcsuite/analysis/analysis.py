@@ -9,12 +9,15 @@ from pcsuite.analysis.effects import effects
 from pcsuite.analysis.efficiency import efficiency
 from pcsuite.analysis.entropy_tables import entropy_tables
 from pcsuite.analysis.health import RunHealth, run_health
+from pcsuite.analysis.hypotheses import hypotheses
+from pcsuite.analysis.information_tables import Truths, information_table
 from pcsuite.analysis.item_scores import ItemScores, item_scores
 from pcsuite.analysis.mixed_tables import mixed_results
 from pcsuite.analysis.replicate_tables import self_consistency_table, variance_table
 from pcsuite.analysis.robustness_tables import robustness_tables
 from pcsuite.analysis.run_manifest import RunManifest, read_manifests
 from pcsuite.analysis.summary import summary_by_condition
+from pcsuite.analysis.support_tables import abstention_table, unsupported_table
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables import RunTables
 
@@ -36,8 +39,8 @@ class Analysis:
         return [table.write_csv(folder / f"{name}.csv") for name, table in self.tables.items()]
 
 
-def analyse(tables: RunTables) -> Analysis:
-    """Compute every table."""
+def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
+    """Compute every table; ``truths`` (labels by task and item) are what information is about."""
     scores = item_scores(tables)
     analysis = Analysis(scores, run_health(tables, scores), read_manifests(tables.logs))
     analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
@@ -53,7 +56,12 @@ def analyse(tables: RunTables) -> Analysis:
         self_consistency_table(tables, scores),
         variance_table(tables, scores),
         efficiency(scores),
+        unsupported_table(scores),
+        abstention_table(scores),
+        information_table(tables, scores, truths),
     )
     for table in made:
         analysis.tables[table.name] = table
+    judged = hypotheses(analysis.tables, scores, mixed)
+    analysis.tables[judged.name] = judged
     return analysis

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.analysis.hypotheses import Finding, Verdict, average_effect
+from pcsuite.analysis.findings import Finding, Verdict, average_effect, levels, twins
 from pcsuite.analysis.item_scores import SCORE, ItemScores
-from pcsuite.analysis.mixed_tables import MixedResults
 from pcsuite.analysis.table import Table
 
 DOMAINS, SCALES = 3, 3
@@ -17,9 +16,7 @@ BASIS_SHARE = 0.8
 Record = Mapping[str, Any]
 
 
-def criteria(
-    tables: Mapping[str, Table], scores: ItemScores, mixed: MixedResults, findings: Sequence[Finding]
-) -> list[Finding]:
+def criteria(tables: Mapping[str, Table], scores: ItemScores, findings: Sequence[Finding]) -> list[Finding]:
     """The four criteria, in the order a reviewer asks for them."""
     by_id = {finding.id: finding for finding in findings}
     return [
@@ -69,13 +66,13 @@ def constraint_tradeoff(tables: Mapping[str, Table], steadies: Finding) -> Findi
         return Finding(
             "P2", statement, "not tested", "no constrained condition with replicates beside its free twin."
         )
-    levels = {
+    by_cell = {
         (row["task"], row["model"], row["decoding"], row["condition"]): row
         for row in tables["efficiency"].records()
     }
     gaps = []
     for row in rows:
-        twin = levels.get((row["task"], row["model"], row["decoding"], row["unconstrained"]))
+        twin = by_cell.get((row["task"], row["model"], row["decoding"], row["unconstrained"]))
         if twin is not None and row["score"] is not None and twin["score"] is not None:
             gaps.append(row["score"] - twin["score"])
     overhead = [row["token_overhead_share"] for row in rows if row["token_overhead_share"] is not None]
@@ -93,9 +90,7 @@ def loop_tradeoff(tables: Mapping[str, Table], scores: ItemScores, grounds: Find
     statement = "P3: the closed loop beats the open loop on unsupported content without losing score."
     if grounds.verdict == "not tested":
         return Finding("P3", statement, "not tested", grounds.evidence)
-    from pcsuite.analysis.hypotheses import _levels, _twins
-
-    gain = average_effect(_twins(_levels(tables, SCORE, scores), scores, "REACT_LOOP"))
+    gain = average_effect(twins(levels(SCORE, scores), scores, "REACT_LOOP"))
     if gain is None:
         return Finding("P3", statement, "inconclusive", f"{grounds.evidence} The score could not be paired.")
     lost = gain.verdict(expected="positive") == "contradicted"

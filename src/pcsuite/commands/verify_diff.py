@@ -23,7 +23,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", type=Path, metavar="RESULTS_B")
     parser.add_argument("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.epilog = "example:\n  pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002"
+    parser.epilog = (
+        "example:\n"
+        "  pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:

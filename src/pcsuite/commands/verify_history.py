@@ -36,8 +36,9 @@ def execute(args: argparse.Namespace) -> int:
     from pcsuite.verifier.history import field_trends
     from pcsuite.verifier.store import rebuild_aggregate
 
-    aggregate = rebuild_aggregate(args.eval_dir, _rules(args))
-    trends = field_trends(args.eval_dir, aggregate)
+    rules = _rules(args)
+    aggregate = rebuild_aggregate(args.eval_dir, rules)
+    trends = field_trends(args.eval_dir, aggregate, rules)
     if args.json:
         fields = {trend.field: list(trend.scores) for trend in trends}
         print(json.dumps({**aggregate, "field_trends": fields}, indent=1))

@@ -13,6 +13,8 @@ from pcsuite.report.drawing import Figure
 from pcsuite.report.html import render_page
 from pcsuite.report.page import build_page
 from pcsuite.report.plots import entropy_figures, ladder_figures
+from pcsuite.report.plots_detail import abstention_figures, unsupported_figures, variance_figures
+from pcsuite.report.plots_grid import cost_figures, interaction_figures, pareto_figures, robustness_figures
 from pcsuite.report.samples import sample_rows
 
 
@@ -48,9 +50,17 @@ def build_report(
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
     """Every figure that the tables allow."""
+    tables = analysis.tables
     return [
-        *ladder_figures(analysis.tables["summary_by_condition"], folder),
-        *entropy_figures(analysis.tables["entropy_by_condition"], folder),
+        *ladder_figures(tables["summary_by_condition"], folder),
+        *pareto_figures(tables["efficiency"], folder),
+        *cost_figures(tables["efficiency"], folder),
+        *interaction_figures(tables["summary_by_condition"], folder),
+        *entropy_figures(tables["entropy_by_condition"], folder),
+        *variance_figures(tables["variance_components"], folder),
+        *robustness_figures(tables["robustness_by_attack"], folder),
+        *unsupported_figures(tables["unsupported"], folder),
+        *abstention_figures(tables["abstention"], folder),
     ]
 
 

@@ -167,6 +167,7 @@ def errorbar(
     colour: str,
     marker: str = "o",
     name: str | None = None,
+    digits: int = 2,
 ) -> None:
     """Points with intervals ``(value, low, high)``, a tooltip on each; undefined ones are left out."""
     shown_name = name
@@ -183,7 +184,7 @@ def errorbar(
             markersize=6.5,
             linestyle="none",
             label=shown_name,
-            gid=tips.mark(f"{label}: {interval_text(value, low, high)}"),
+            gid=tips.mark(f"{label}: {interval_text(value, low, high, digits)}"),
         )
         shown_name = None
 

@@ -20,10 +20,13 @@ from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
+from pcsuite.programs.base import Program
 from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import BANDS
+from pcsuite.prompts.operators import Operator
 from pcsuite.runners.components import build_evaluator
+from pcsuite.runners.retrieval import retrieval_version
 
 CLEAN = PerturbationRef()
 MAX_EXEMPLARS = 4
@@ -229,8 +232,9 @@ def why_not_applicable(
         if operator.spec.kind not in enforceable:
             return f"the model cannot enforce a {operator.spec.kind} constraint while decoding"
     for operator in bundle.of_type("program"):
-        name = operator.spec.engine or operator.name
-        if PROGRAMS.get(name).needs_retrieval:
+        if _program(operator).needs_retrieval:
+            if bundle.of_type("constraint"):
+                return "a loop that calls tools cannot run under a hard constraint on its output"
             if not task.spec.retrieval:
                 return "the task has no corpus to search"
             if task.id not in suite.profile.integrations.retrieval.enabled_for_tasks:
@@ -239,6 +243,17 @@ def why_not_applicable(
         if (operator.spec.k or 0) > len(ctx.exemplars):
             return f"the training split offers {len(ctx.exemplars)} exemplars, {operator.spec.k} are needed"
     return None
+
+
+def cell_program(cell: Cell) -> type[Program]:
+    """The program that makes a cell's calls."""
+    bundle = cell.condition.bundle(cell.task.prompting.context(""))
+    operators = bundle.of_type("program") if bundle is not None else ()
+    return _program(operators[-1]) if operators else PROGRAMS.get("single")
+
+
+def _program(operator: Operator) -> type[Program]:
+    return PROGRAMS.get(operator.spec.engine or operator.name)
 
 
 def _cell(
@@ -266,8 +281,11 @@ def _cell(
         "decoding": decoding.as_dict(),
         "length": [suite.profile.length_control, task.band],
     }
-    if bundle.of_type("program"):
-        defining["retrieval"] = suite.profile.integrations.retrieval
+    for operator in bundle.of_type("program"):
+        program = _program(operator)
+        defining["program"] = [operator.spec.engine or operator.name, program.version]
+        if program.needs_retrieval:
+            defining["retrieval"] = retrieval_version(suite, task.id)
     return Cell(
         task=task,
         model_id=model_id,

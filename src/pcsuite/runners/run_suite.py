@@ -15,6 +15,7 @@ from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
+from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Call, Job, Program, Reply
@@ -24,10 +25,12 @@ from pcsuite.runners.client import ModelClient, derived_seed
 from pcsuite.runners.components import build_model
 from pcsuite.runners.manifest import write_manifest
 from pcsuite.runners.perturbed import Perturber, registered_perturbation
-from pcsuite.runners.plan import NotApplicable, Plan, Unit, build_plan
+from pcsuite.runners.plan import NotApplicable, Plan, Unit, build_plan, cell_program
 from pcsuite.runners.progress import Progress, Tally
+from pcsuite.runners.retrieval import TaskRetrievers
 from pcsuite.runners.rows import PreparedPrompt, RowBuilder, answer_of, prepare
 
+METRIC_CACHE = "metric_cache.sqlite"
 _MIN_CALLS_JUDGED = 50
 _PROMPTS_KEPT = 512
 
@@ -71,6 +74,7 @@ async def _run(
     suite = plan.suite
     run = suite.profile.run
     started = time.monotonic()
+    configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     adapters = {model_id: build_model(suite, model_id) for model_id in plan.scope.models}
     try:
         with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
@@ -84,6 +88,7 @@ async def _run(
     finally:
         for adapter in adapters.values():
             await adapter.aclose()
+        close_shared_caches()
 
 
 class SuiteRunner:
@@ -121,12 +126,14 @@ class SuiteRunner:
             for model_id, adapter in adapters.items()
         }
         self._programs: dict[str, Program] = {}
+        self._retrievers = TaskRetrievers(plan.suite, policy)
         self._prompts: OrderedDict[tuple[str, str, str, str], PreparedPrompt] = OrderedDict()
         self._stop: PcsuiteError | None = None
 
     async def run(self, *, quiet: bool, started: float) -> RunSummary:
         """Run everything that is not done; local models one after the other, remote ones side by side."""
         await self._drop_unenforced()
+        await self._open_retrievers()
         pending = {model_id: self._pending(model_id) for model_id in self._clients}
         total = sum(pending.values())
         write_manifest(self.plan, self._log.paths)
@@ -174,6 +181,11 @@ class SuiteRunner:
                 self.plan, cells=tuple(kept), not_applicable=self.plan.not_applicable + unique
             )
 
+    async def _open_retrievers(self) -> None:
+        for cell in self.plan.cells:
+            if cell_program(cell).needs_retrieval:
+                await self._retrievers.open(cell.task.id)
+
     async def _run_models(self, clients: list[ModelClient], progress: Progress) -> None:
         tasks = []
         for client in clients:
@@ -209,9 +221,8 @@ class SuiteRunner:
     async def _process(self, client: ModelClient, unit: Unit, progress: Progress) -> None:
         prepared = self._prepare(client, unit)
         try:
-            outcome = await self._program(prepared).run(
-                self._job(unit, prepared), _caller(client, unit, prepared)
-            )
+            program = self._program(prepared)
+            outcome = await program.run(self._job(unit, prepared, program), _caller(client, unit, prepared))
         except EngineError as error:
             self._log.append(
                 self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text
@@ -257,7 +268,7 @@ class SuiteRunner:
             self._programs[name] = PROGRAMS.get(name)()
         return self._programs[name]
 
-    def _job(self, unit: Unit, prepared: PreparedPrompt) -> Job:
+    def _job(self, unit: Unit, prepared: PreparedPrompt, program: Program) -> Job:
         wanted = prepared.condition.constraint
         operator = prepared.condition.program
         return Job(
@@ -268,6 +279,7 @@ class SuiteRunner:
             constraint=None if wanted is None else Constraint(wanted.kind, wanted.value),
             evaluator=unit.cell.task.evaluator,
             max_steps=1 if operator is None else operator.spec.max_steps or 1,
+            retrieve=self._retrievers.search_of(unit.cell.task.id) if program.needs_retrieval else None,
         )
 
     def _judge_error_rate(self, tally: Tally, error: EngineError) -> None:
@@ -294,9 +306,13 @@ def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
         wrong=lambda rng: evaluator.wrong_answer(item, rng),
     )
 
-    async def call(prompt: str, *, step: str = "", constraint: Constraint | None = None) -> Reply:
+    async def call(
+        prompt: str, *, step: str = "", constraint: Constraint | None = None, max_tokens: int | None = None
+    ) -> Reply:
         tokens = measured.tokens if measured.exact and prompt is measured.text else None
-        seed = derived_seed(unit.seed, step)
-        return await client.ask(prompt, cell.decoding, seed, constraint, context, tokens)
+        decoding = cell.decoding
+        if max_tokens is not None and max_tokens < decoding.max_tokens:
+            decoding = replace(decoding, max_tokens=max_tokens)
+        return await client.ask(prompt, decoding, derived_seed(unit.seed, step), constraint, context, tokens)
 
     return call

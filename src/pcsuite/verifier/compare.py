@@ -124,35 +124,31 @@ class _Comparer:
         items = [(index, item) for index, item in given if isinstance(item, dict)]
         pairs = pair_items(node, truth, [item for _, item in items]) if truth and items else []
         partner = dict(pairs)
-        truth_names = Counter(item.get("name") for item in truth)
+        names = Counter(item.get("name") for item in truth)
         for index, item in enumerate(truth):
             name = item.get("name")
-            place = item_path(path, name if truth_names[name] == 1 else None, index)
-            if index in partner:
-                found = items[partner[index]][1]
-                self.compare_object(node.item, item, found, place, node.pattern, note)
-            else:
-                self.compare_object(
-                    node.item, item, {}, place, node.pattern, note or "the whole item is missing"
-                )
+            place = item_path(path, name if names[name] == 1 else None, index)
+            found = items[partner[index]][1] if index in partner else None
+            missing = "the whole item is missing" if found is None else ""
+            self.compare_object(node.item, item, found or {}, place, node.pattern, note or missing)
         paired = set(partner.values())
-        names = Counter(str(item.get("name")) for _, item in items)
-        for position, (index, item) in enumerate(items):
-            if position not in paired:
-                name = item.get("name")
-                plain = names[str(name)] == 1 and name not in truth_names
-                place = item_path(path, name if plain else None, index)
-                self.compare_object(
-                    node.item,
-                    {},
-                    item,
-                    place,
-                    node.pattern,
-                    f"item {index + 1} of the extraction is not in the truth",
-                )
+        extra = [entry for position, entry in enumerate(items) if position not in paired]
+        self._extra_items(node, extra, {str(name) for name in names}, path)
         for index, item in given:
             if item is not None and not isinstance(item, dict):
                 self._invented(item, f"{path}[{index}]", node.pattern)
+
+    def _extra_items(
+        self, node: ListNode, extra: list[tuple[int, dict[str, Any]]], taken: set[str], path: str
+    ) -> None:
+        """Items of the extraction that stand for nothing in the truth; by index where a name would mislead."""
+        names = Counter(str(item.get("name")) for _, item in extra)
+        for index, item in extra:
+            name = item.get("name")
+            misleading = names[str(name)] > 1 or str(name) in taken
+            place = item_path(path, None if misleading else name, index)
+            note = f"item {index + 1} of the extraction is not in the truth"
+            self.compare_object(node.item, {}, item, place, node.pattern, note)
 
     def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, path: str, note: str) -> None:
         truth: list[str] = expected or []

@@ -188,10 +188,10 @@ class DetailedReport:
 
     def _new_item(self, rule: TableRule, name: str) -> dict[str, Any]:
         items: list[dict[str, Any]] = self.record.setdefault(rule.path, [])
-        if rule.rows_in == "B":  # a system comes again for each further unit it has
-            for item in items:
-                if item.get("name") == name and not rule.parts:
-                    return item
+        if rule.rows_in == "B" and not rule.parts:  # a system comes again for each further unit it has
+            for known in items:
+                if known.get("name") == name:
+                    return known
         item: dict[str, Any] = {}
         items.append(item)
         self._group.append(item)

@@ -63,7 +63,7 @@ class BuildingSpecEvaluator(Evaluator):
         for index in chosen:
             holder, key = places[index]
             holder[key] = None if rng.random() < 0.4 else _altered(holder[key])
-        return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(_without_nulls(record), ensure_ascii=False, separators=(",", ":"))
 
 
 def _metrics(comparison: Comparison) -> dict[str, MetricValue]:
@@ -108,3 +108,11 @@ def _altered(value: Any) -> Any:
             return round(value + 0.3 if value <= 0.6 else value - 0.3, 3)
         return round(value * 1.37 + 5.21, 3)
     return f"{value} (unclear)"
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+    if isinstance(value, list):
+        return [_without_nulls(child) for child in value if child is not None]
+    return value

@@ -108,7 +108,7 @@ def save_iteration(
         write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
         sync_folder(partial)
         final = results / f"iteration-{number:03d}"
-        os.rename(partial, final)
+        partial.rename(final)
         sync_folder(results)
         replace_atomically(results / AGGREGATE, to_json(aggregate))
     return Saved(final, document, aggregate)

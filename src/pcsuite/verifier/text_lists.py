@@ -16,7 +16,7 @@ _GATE = 0.5
 
 
 def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Verdict, int, Any, Any]]:
-    """Verdicts on two lists of texts as ``(verdict, index, expected, actual)``; the index is the truth's where it has one.
+    """Verdicts on two lists of texts: ``(verdict, index, expected, actual)``, by the truth's index where it has one.
 
     Equal texts pair first, then texts that share most words (a wrong value), then values that are no text with
     what is left of the truth (a format error); the rest is missing or invented.

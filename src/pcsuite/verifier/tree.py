@@ -103,9 +103,9 @@ def _place(root: ObjectNode, pattern: str, leaf: Node, pairing: Pairing) -> None
         if isinstance(child, ListNode) == holder.endswith("[]") and isinstance(child, ListNode | ObjectNode):
             node = child.item if isinstance(child, ListNode) else child
         else:
-            raise ConfigError(f"mapping: '{pattern}' does not fit the other paths at '{'.'.join(walked)}'")
+            raise ConfigError(f"'{pattern}' does not fit the other paths at '{'.'.join(walked)}'")
     if last.endswith("[]") or isinstance(node.children.get(last), ListNode | ObjectNode):
-        raise ConfigError(f"mapping: '{pattern}' does not fit the other paths")
+        raise ConfigError(f"'{pattern}' does not fit the other paths")
     node.children[last] = leaf
 
 
