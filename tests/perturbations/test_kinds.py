@@ -98,7 +98,14 @@ def test_paraphrase_keeps_tree_schema_labels_and_inserted_text(cases):
         for old, new in zip(before.blocks, after.blocks, strict=True):
             assert old.text != new.text, old.operator
         ctx = unit.cell.task.prompting.context(unit.item.input_text)
-        verbatim = [*ctx.rules, *ctx.verifier_checklist, ctx.schema_text, ctx.abstain, ctx.task_goal, ctx.role]
+        verbatim = [
+            *ctx.rules,
+            *ctx.verifier_checklist,
+            ctx.schema_text,
+            ctx.abstain,
+            ctx.task_goal,
+            ctx.role,
+        ]
         verbatim += [entry.output_text for entry in ctx.exemplars] + [ctx.final_answer_format]
         for text in filter(None, verbatim):
             assert perturbed.prompt.count(text) >= clean.prompt.count(text), text
@@ -106,7 +113,9 @@ def test_paraphrase_keeps_tree_schema_labels_and_inserted_text(cases):
 
 def test_paraphrase_keeps_every_label_and_field_name_of_the_instruction(cases):
     for _, clean, perturbed in of_kind(cases, "paraphrase"):
-        literals = re.findall(r'"[^"]+"|\{.*\}|\b[A-Z][A-Z_]+\b|Sci/Tech|World|Sports|Business', clean.tree.instruction)
+        literals = re.findall(
+            r'"[^"]+"|\{.*\}|\b[A-Z][A-Z_]+\b|Sci/Tech|World|Sports|Business', clean.tree.instruction
+        )
         for literal in literals:
             assert literal in perturbed.tree.instruction, (literal, perturbed.tree.instruction)
 
@@ -123,7 +132,9 @@ def test_distractor_adds_two_passages_and_no_label(cases):
     for unit, clean, perturbed in of_kind(cases, "distractor"):
         (added,) = perturbed.tree.blocks[len(clean.tree.blocks) :]
         labels = (unit.cell.task.spec.evaluator_options or {}).get("labels", ())
-        assert not any(re.search(rf"\b{re.escape(label)}\b", added.text) for label in labels if len(label) > 2)
+        assert not any(
+            re.search(rf"\b{re.escape(label)}\b", added.text) for label in labels if len(label) > 2
+        )
 
 
 def test_byte_identical_in_other_processes(tmp_path_factory):
@@ -148,7 +159,13 @@ def test_byte_identical_in_other_processes(tmp_path_factory):
 
 def hand_made_site():
     ctx = PromptContext.from_mapping(
-        {"task_id": "t", "task_kind": "reasoning", "input_text": "2 + 2?", "instruction": "Add up.", "role": "a clerk"}
+        {
+            "task_id": "t",
+            "task_kind": "reasoning",
+            "input_text": "2 + 2?",
+            "instruction": "Add up.",
+            "role": "a clerk",
+        }
     )
     return Site(ctx, Bundle(), "i-1", "4", lambda rng: str(rng.choice([4, 5])), lambda text: text == "4")
 

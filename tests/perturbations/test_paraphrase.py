@@ -21,10 +21,6 @@ def placeholders(template):
     return meta.find_undeclared_variables(environment().parse(template))
 
 
-def control_flow(template):
-    return [token for token in template.split("{%")[1:]]
-
-
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_operator_has_rewordings_with_its_placeholders(name):
     own = paraphrases().operators[name]

@@ -29,7 +29,11 @@ def execute(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.action == "list":
         for tool in INTEGRATIONS.values():
-            state = f"installed in {environment_dir(tool)}" if is_installed(tool) else f"not installed: {tool.command}"
+            state = (
+                f"installed in {environment_dir(tool)}"
+                if is_installed(tool)
+                else f"not installed: {tool.command}"
+            )
             print(f"{tool.name} {tool.version}  {tool.summary}\n  {state} ({tool.size})")
         return 0
     tool = find_integration(args.name)

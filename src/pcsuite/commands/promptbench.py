@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from pcsuite.commands.options import add_profile_arguments, suite_from
 from pcsuite.commands.run import add_run_arguments, print_summary
@@ -18,7 +19,12 @@ EXAMPLES = """examples:
 Clean prompts are run too, so that every perturbed row has its pair; rows that the log has are not repeated.
 The same command goes on where a killed run ended."""
 
-_LISTS = {"tasks": "tasks", "conditions": "conditions_subset", "attacks": "attack_types"}
+_LISTS = {
+    "tasks": "integrations.promptbench.tasks",
+    "conditions": "integrations.promptbench.conditions_subset",
+    "attacks": "integrations.promptbench.attack_types",
+    "models": "selection.models",
+}
 _NUMBERS = {"limit": "max_items", "variants": "variants", "budget": "query_budget"}
 
 
@@ -41,10 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Run the command."""
     suite = _suite(args)
-    regimes = [part.strip() for part in (args.regimes or "").split(",") if part.strip()]
     summary = run_promptbench(
         suite,
-        regimes=regimes,
+        regimes=_names(args.regimes),
         report=lambda line: print(f"  {line}", flush=True),
         quiet=args.quiet,
         use_cache=not args.no_cache,
@@ -56,22 +61,23 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _suite(args: argparse.Namespace) -> Suite:
+    """The profile, with the flags applied to its perturbation block instead of its selection."""
     section = "integrations.promptbench"
+    changes: dict[str, Any] = {}
     for flag, key in _LISTS.items():
         if getattr(args, flag):
-            args.set.append(f"{section}.{key}=[{getattr(args, flag)}]")
+            changes[key] = _names(getattr(args, flag))
     for flag, key in _NUMBERS.items():
         if getattr(args, flag) is not None:
-            args.set.append(f"{section}.{key}={getattr(args, flag)}")
-    if args.models:
-        args.set.append(f"selection.models=[{args.models}]")
+            changes[f"{section}.{key}"] = getattr(args, flag)
     if args.overwrite:
-        args.set.append("run.overwrite=true")
-    args.regimes, regimes = None, args.regimes
-    args.tasks = args.models = args.conditions = args.limit = None
-    suite = suite_from(args)
-    args.regimes = regimes
-    return suite
+        changes["run.overwrite"] = True
+    profile_flags = {key: getattr(args, key) for key in ("config", "name", "output_dir", "set")}
+    return suite_from(argparse.Namespace(**profile_flags), changes)
+
+
+def _names(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def _write_tables(log: Path, output_dir: Path) -> None:

@@ -74,7 +74,9 @@ def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
         try:
             _install_into(tool, folder, report)
         except OSError as error:
-            raise IntegrationError(f"{folder}: {error.strerror or error}", hint=f"then {tool.command}") from error
+            raise IntegrationError(
+                f"{folder}: {error.strerror or error}", hint=f"then {tool.command}"
+            ) from error
         (folder / _STAMP).write_text(recipe_hash(tool) + "\n", encoding="utf-8")
     return folder
 

@@ -68,7 +68,9 @@ class PromptBenchWorker:
             elif "not_applicable" in message:
                 raise AttackNotApplicableError(str(message["not_applicable"]))
             else:
-                raise IntegrationError(f"PromptBench {request.attack}: {message.get('error', 'no reason given')}")
+                raise IntegrationError(
+                    f"PromptBench {request.attack}: {message.get('error', 'no reason given')}"
+                )
 
     async def aclose(self) -> None:
         """End the process."""
@@ -106,7 +108,9 @@ class PromptBenchWorker:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             await self._process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise IntegrationError("the PromptBench worker has died", hint=f"{PROMPTBENCH.command} --force") from error
+            raise IntegrationError(
+                "the PromptBench worker has died", hint=f"{PROMPTBENCH.command} --force"
+            ) from error
 
     async def _receive(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
         assert process.stdout is not None

@@ -55,7 +55,9 @@ def run_attack(request: dict[str, Any], ask: Callable[[str], float]) -> dict[str
     else:
         ranking = _search(request, scores)
     changed = {
-        found: score for found, score in scores.tried.items() if found.strip() != text.strip() and MASK not in found
+        found: score
+        for found, score in scores.tried.items()
+        if found.strip() != text.strip() and MASK not in found
     }
     if not changed:
         raise NotApplicableError(f"{request['attack']} changed nothing within {request['budget']} queries")
@@ -99,9 +101,14 @@ def _try_canned(request: dict[str, Any], scores: Scores) -> None:
     dataset = request.get("dataset", "")
     if dataset not in SEMANTIC_ADV_PROMPT_SET:
         known = ", ".join(sorted(SEMANTIC_ADV_PROMPT_SET))
-        raise NotApplicableError(f"semantic has no canned prompts for dataset '{dataset}'; it has them for {known}")
+        raise NotApplicableError(
+            f"semantic has no canned prompts for dataset '{dataset}'; it has them for {known}"
+        )
     canned = [
-        prompt.strip() for group in SEMANTIC_ADV_PROMPT_SET[dataset].values() for prompt in group if "{" not in prompt
+        prompt.strip()
+        for group in SEMANTIC_ADV_PROMPT_SET[dataset].values()
+        for prompt in group
+        if "{" not in prompt
     ]
     random.shuffle(canned)
     scores(request["text"])

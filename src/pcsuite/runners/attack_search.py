@@ -24,9 +24,15 @@ from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.integrations.catalogue import PROMPTBENCH
 from pcsuite.integrations.environments import environment_python
-from pcsuite.integrations.promptbench import PREFIX, AttackNotApplicableError, AttackRequest, PromptBenchWorker
+from pcsuite.integrations.promptbench import (
+    PREFIX,
+    AttackNotApplicableError,
+    AttackRequest,
+    PromptBenchWorker,
+)
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.logging.writer import RunPaths
+from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
 from pcsuite.prompts.length import fit
 from pcsuite.runners.attack_store import AttackRecord, AttackStore
@@ -34,7 +40,7 @@ from pcsuite.runners.attacked_text import SEPARATOR, attackable_parts, protected
 from pcsuite.runners.client import ModelClient
 from pcsuite.runners.components import build_model
 from pcsuite.runners.perturbed import Edit, Perturber, registered_perturbation
-from pcsuite.runners.plan import Cell, Plan, Unit
+from pcsuite.runners.plan import Cell, Plan, Unit, cell_program
 
 Report = Callable[[str], None]
 
@@ -66,7 +72,9 @@ def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
         target = Target(record.task, record.model, record.condition)
         found.setdefault(target, []).append(record.perturbation)
     cells = [
-        replace(cell, perturbations=tuple(dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ())))))
+        replace(
+            cell, perturbations=tuple(dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ()))))
+        )
         for cell in plan.cells
     ]
     return replace(plan, cells=tuple(cells))
@@ -162,9 +170,15 @@ class ModelSearch:
 
     async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
         """One attacked prompt, stored or searched; ``None`` where the attack does not apply."""
+        where = f"{attack} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
+        if cell_program(cell) is not PROGRAMS.get("single"):
+            report(f"{where}: not applicable: a search asks once a prompt, and the condition runs a loop")
+            return None
         items = search_items(self._suite, cell)
         request = self._request(cell, attack, items[0])
-        key = digest([request.as_dict(), dict(self._client.identity), cell.fingerprint, [i.item_id for i in items]])
+        key = digest(
+            [request.as_dict(), dict(self._client.identity), cell.fingerprint, [i.item_id for i in items]]
+        )
         if key in self._store.records:
             return self._store.records[key]
         parts = request.text.split(SEPARATOR)
@@ -174,7 +188,6 @@ class ModelSearch:
             # A text that lost a part would not be the same prompt: no gain for the attack.
             return await self._score(cell, attack, found if len(found) == len(parts) else parts, items)
 
-        where = f"{attack} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
         try:
             result = await self._worker.attack(request, score)
         except AttackNotApplicableError as reason:

@@ -48,7 +48,8 @@ class AttackStore:
                 self.records = msgspec.json.decode(path.read_bytes(), type=dict[str, AttackRecord])
             except (OSError, msgspec.MsgspecError) as error:
                 raise LogError(
-                    f"{path}: attacked prompts cannot be read ({error})", hint="move the file away to search anew"
+                    f"{path}: attacked prompts cannot be read ({error})",
+                    hint="move the file away to search anew",
                 ) from error
 
     @classmethod

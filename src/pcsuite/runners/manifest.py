@@ -49,10 +49,7 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
             cell.condition.id: {"title": cell.condition.title, "operators": list(cell.operators)}
             for cell in plan.cells
         },
-        "regimes": {
-            name: suite.regimes[name].model_dump(mode="json")
-            for name in plan.scope.regimes
-        },
+        "regimes": {name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
         "planned_rows": plan.calls,
         "not_applicable": [
             {"task": e.task_id, "model": e.model_id, "condition": e.condition_id, "reason": e.reason}

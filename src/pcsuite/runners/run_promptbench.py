@@ -45,7 +45,9 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     )
     plan = build_plan(suite, perturbation_refs(kinds, settings.variants), scope)
     unused = [task for task in plan.tasks.values() if not any(cell.task is task for cell in plan.cells)]
-    return replace(plan, tasks={name: task for name, task in plan.tasks.items() if task not in unused}), attacks
+    return replace(
+        plan, tasks={name: task for name, task in plan.tasks.items() if task not in unused}
+    ), attacks
 
 
 def _sorted_out(suite: Suite) -> tuple[list[str], list[str]]:
