@@ -7,6 +7,7 @@ import hashlib
 from random import Random
 
 from pcsuite.config.models import ModelSpec
+from pcsuite.constraints.choose import backend_for, generate_routed
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter
 from pcsuite.engines.budget import Budget, prompt_token_bound
 from pcsuite.engines.limits import AdaptiveLimiter
@@ -69,7 +70,8 @@ class ModelClient:
         """One answer, from the cache where the same question was asked before."""
         key = ""
         if self._cache is not None:
-            key = response_key(self.identity, self.model_id, prompt, decoding, seed, constraint)
+            identity = self._identity_under(constraint)
+            key = response_key(identity, self.model_id, prompt, decoding, seed, constraint)
             stored = self._cache.get(key)
             if stored is not None:
                 return _reply(stored, attempts=0, cache_hit=True)
@@ -77,7 +79,7 @@ class ModelClient:
         async def once() -> Generation:
             async with self._gate:
                 return await self._limiter.call(
-                    lambda: self.adapter.agenerate(prompt, decoding, seed, constraint, context)
+                    lambda: generate_routed(self.adapter, prompt, decoding, seed, constraint, context)
                 )
 
         bound = prompt_token_bound(prompt, None)
@@ -95,6 +97,13 @@ class ModelClient:
         if self._cache is not None:
             self._cache.put(key, generation)
         return _reply(generation, attempts=attempted.attempts, cache_hit=False)
+
+    def _identity_under(self, constraint: Constraint | None) -> dict[str, str]:
+        """What determines an answer: the model, and the libraries that steer it under a constraint."""
+        if constraint is None:
+            return self.identity
+        backend = backend_for(self.adapter, constraint)
+        return self.identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
 
 
 def _reply(generation: Generation, *, attempts: int, cache_hit: bool) -> Reply:

@@ -19,7 +19,7 @@ from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.runners.components import build_evaluator
 from pcsuite.runners.rows import parsed_record, utc_now
 
-_KEPT_METRICS = ("token_cost", "cost_usd")
+_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed")
 
 
 @dataclass(slots=True)

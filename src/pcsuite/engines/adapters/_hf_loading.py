@@ -132,7 +132,8 @@ def load_model(
     except (OSError, ValueError, KeyError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise EngineError(
-            f"cannot load model '{source}': {first}", hint="give a folder of safetensors or a reachable hub name"
+            f"cannot load model '{source}': {first}",
+            hint="give a folder of safetensors or a reachable hub name",
         ) from error
     return prepare_model(model, tokenizer, str(source))
 
@@ -145,6 +146,7 @@ def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token_id = min(stop_tokens) if stop_tokens else 0
     tokenizer.padding_side = "left"
+    tokenizer.clean_up_tokenization_spaces = False
     # A model's own defaults (top_k, repetition penalty, …) would be merged into every call.
     model.generation_config = transformers.GenerationConfig(
         pad_token_id=tokenizer.pad_token_id, eos_token_id=None, do_sample=False

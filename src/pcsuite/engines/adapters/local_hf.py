@@ -133,14 +133,18 @@ class LocalHfAdapter(ModelAdapter):
     ) -> Future[Generation]:
         """Queue a prompt, with a mask over its tokens where a constraint backend gives one."""
         token_ids = tuple(self.prompt_tokens(prompt))
+        self.check_context(len(token_ids), decoding)
+        return self._thread.submit(HfRequest(prompt, token_ids, decoding, seed, mask))
+
+    def check_context(self, prompt_tokens: int, decoding: Decoding) -> None:
+        """Refuse a call that cannot fit into the model's context."""
         limit = self.loaded.context_tokens
-        if limit is not None and len(token_ids) + decoding.max_tokens > limit:
+        if limit is not None and prompt_tokens + decoding.max_tokens > limit:
             raise EngineError(
-                f"model '{self.model_id}': {len(token_ids)} prompt tokens and {decoding.max_tokens} to answer "
+                f"model '{self.model_id}': {prompt_tokens} prompt tokens and {decoding.max_tokens} to answer "
                 f"are more than its context of {limit}",
                 hint="shorten the prompt or lower max_tokens",
             )
-        return self._thread.submit(HfRequest(prompt, token_ids, decoding, seed, mask))
 
     def run_alone(self, job: Callable[[], Result]) -> Future[Result]:
         """Run a job that uses the model by itself, between batches."""
