@@ -39,7 +39,11 @@ def test_bundled_profiles_load(name):
 def test_profile_a_is_as_documented():
     suite = load_suite("profile_A")
     assert suite.item_limit("gsm8k") == 500
-    assert [len(suite.seeds("d1_sampled", task)) for task in ("gsm8k", "truthfulqa_gen", "agnews_json")] == [10, 10, 3]
+    assert [len(suite.seeds("d1_sampled", task)) for task in ("gsm8k", "truthfulqa_gen", "agnews_json")] == [
+        10,
+        10,
+        3,
+    ]
     assert suite.seeds("d0_greedy", "gsm8k") == (0,)
     assert suite.profile.length_control == "pad"
     assert suite.profile.limits.stop_on_error_rate == 0.02
@@ -74,7 +78,10 @@ def test_seed_ranges_expand(tmp_path):
         ({"repro__seedz": {}}, "repro.seedz: unknown key (did you mean 'seeds'?)"),
         ({"limits__max_cost_us": 3}, "limits.max_cost_us: unknown key (did you mean 'max_cost_usd'?)"),
         ({"selection__tasks": ["agnews_jsn"]}, "unknown task 'agnews_jsn' (did you mean 'agnews_json'?)"),
-        ({"selection__models": ["smollm2-135"]}, "unknown model 'smollm2-135' (did you mean 'smollm2-135m'?)"),
+        (
+            {"selection__models": ["smollm2-135"]},
+            "unknown model 'smollm2-135' (did you mean 'smollm2-135m'?)",
+        ),
         ({"selection__conditions": ["c4"]}, "unknown condition 'c4' (did you mean 'C4'?)"),
         ({"selection__decoding_regimes": ["d0"]}, "unknown regime 'd0'"),
         ({"repro__seeds_per_task": {"gsm8": 2}}, "unknown task 'gsm8' (did you mean 'gsm8k'?)"),

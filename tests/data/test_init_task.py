@@ -188,6 +188,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
             "two labels",
         ),
         ("classification", {"train_share": 0.6, "dev_share": 0.5}, "leave no test items"),
+        ("number", {"text": "q,n\n" + "x,1e99999999\n" * 9}, "line 2: column 'n' holds no number"),
         ("number", {"columns": Columns(("q",), "q")}, "line 2: column 'q' holds no number"),
         ("choice", {"columns": Columns(("q",), "q", choices=("a", "b"))}, "is neither a letter A to B nor"),
         ("choice", {"columns": Columns(("q",), "right")}, "needs its options (--choices"),

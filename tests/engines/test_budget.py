@@ -41,7 +41,10 @@ def test_settling_replaces_the_worst_case_by_the_truth():
         (lambda budget, held: budget.settle_failure(held, EngineError("x", retryable=True, status=429)), 0),
         (lambda budget, held: budget.settle_failure(held, EngineError("x", status=400)), 0),
         (lambda budget, held: budget.settle_failure(held, EngineError("timeout", retryable=True)), 150),
-        (lambda budget, held: budget.settle_failure(held, EngineError("cut", retryable=True, status=200)), 150),
+        (
+            lambda budget, held: budget.settle_failure(held, EngineError("cut", retryable=True, status=200)),
+            150,
+        ),
         (lambda budget, held: budget.settle_failure(held, asyncio.CancelledError()), 150),
     ],
 )
@@ -100,7 +103,9 @@ def test_the_refusal_says_what_and_how_to_go_on():
     async def main(budget, **prices):
         await budget.reserve(500, 501, **prices)
 
-    with pytest.raises(BudgetExceededError, match="0 of 1000 tokens .*max_tokens_overall.* 1001 tokens.*raise"):
+    with pytest.raises(
+        BudgetExceededError, match=r"0 of 1000 tokens .*max_tokens_overall.* 1001 tokens.*raise"
+    ):
         asyncio.run(main(Budget(max_tokens=1000)))
     with pytest.raises(BudgetExceededError, match=r"max_cost_usd"):
         asyncio.run(main(Budget(max_cost_usd=0.001), price_in=1.0, price_out=1.0))

@@ -25,7 +25,7 @@ def test_brier() -> None:
 
 
 def test_risk_coverage_takes_ties_together() -> None:
-    assert risk_coverage(CONFIDENCE, CORRECT) == pytest.approx([(0.25, 0.0), (0.75, 1 / 3), (1.0, 0.5)])
+    assert risk_coverage(CONFIDENCE, CORRECT) == [(0.25, 0.0), (0.75, 1 / 3), (1.0, 0.5)]
     assert risk_coverage([0.8, 0.9, 0.3, 0.8], [0, 1, 0, 1]) == risk_coverage(CONFIDENCE, CORRECT)
     assert area_under_risk_coverage(CONFIDENCE, CORRECT) == pytest.approx(0.5 / 3 + 0.25 * 0.5)
 

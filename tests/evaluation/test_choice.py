@@ -17,10 +17,10 @@ ITEM = Item("c", "Where is money kept?", {"choice": "B", "choices": CHOICES})
 @pytest.mark.parametrize(
     ("text", "letter"),
     [
-        ("B", "B"), (" b ", "B"), ("(B)", "B"), ("B.", "B"), ("**B**", "B"), ("B. the bank", "B"), ("B: bank", "B"),
-        ("The Bank", "B"), ("the bank.", "B"), ("option B", "B"), ("Answer B", "B"), ("river  bank", "A"),
-        ("I have no comment.", "C"), ("a", "A"), ("Mr. Brown", "E"), ("F", None), ("bank", None), ("B or C", None),
-        ("", None),
+        ("B", "B"), (" b ", "B"), ("(B)", "B"), ("B.", "B"), ("**B**", "B"), ("B. the bank", "B"),
+        ("B: bank", "B"), ("The Bank", "B"), ("the bank.", "B"), ("option B", "B"), ("Answer B", "B"),
+        ("river  bank", "A"), ("I have no comment.", "C"), ("a", "A"), ("Mr. Brown", "E"), ("F", None),
+        ("bank", None), ("B or C", None), ("", None),
     ],
 )  # fmt: skip
 def test_letters_and_exact_texts(text: str, letter: str | None) -> None:
@@ -28,7 +28,11 @@ def test_letters_and_exact_texts(text: str, letter: str | None) -> None:
 
 
 def test_json_choice_and_word_limit() -> None:
-    schema = {"type": "object", "properties": {"choice": {}, "justification": {}}, "required": ["choice", "justification"]}
+    schema = {
+        "type": "object",
+        "properties": {"choice": {}, "justification": {}},
+        "required": ["choice", "justification"],
+    }
     evaluator = ChoiceEvaluator(ChoiceOptions(word_limits={"justification": 25}), schema)
     long = " ".join(["word"] * 26)
     evaluation = evaluator.evaluate(ITEM, Answer(json.dumps({"choice": "B", "justification": long})))
@@ -36,7 +40,11 @@ def test_json_choice_and_word_limit() -> None:
     assert evaluation.metrics["justification_words"] == 26
     assert evaluation.metrics["word_limit_violated"] is True
     half = evaluator.evaluate(ITEM, Answer('{"choice": "the bank"}'))
-    assert (half.parsed.answer, half.metrics["field_completeness"], half.parsed.schema_valid) == ("B", 0.5, False)
+    assert (half.parsed.answer, half.metrics["field_completeness"], half.parsed.schema_valid) == (
+        "B",
+        0.5,
+        False,
+    )
     assert json.loads(evaluator.gold_answer(ITEM)) == {
         "choice": "B",
         "justification": "the bank fits the question best.",

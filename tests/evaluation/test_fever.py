@@ -21,19 +21,25 @@ TWO_SETS = [
     ],
 ]
 CLAIM = Item("f", "Soup was shot in Italy.", {"label": "SUPPORTS", "evidence_sets": TWO_SETS})
-OPEN = Item("o", "Soup is good.", {"label": "NOT ENOUGH INFO", "evidence_sets": [[{"page": None, "sentence": None, "text": None}]]})
+OPEN = Item(
+    "o",
+    "Soup is good.",
+    {"label": "NOT ENOUGH INFO", "evidence_sets": [[{"page": None, "sentence": None, "text": None}]]},
+)
 FEVER = FeverEvaluator()
 
 
 def score(label: str, evidence: Any, item: Item = CLAIM, **kwargs: Any) -> dict[str, Any]:
-    text = json.dumps({"label": label, "evidence": [{"page": page, "sentence": number} for page, number in evidence]})
+    text = json.dumps(
+        {"label": label, "evidence": [{"page": page, "sentence": number} for page, number in evidence]}
+    )
     return FEVER.evaluate(item, Answer(text, **kwargs)).metrics
 
 
 @pytest.mark.parametrize(
     ("text", "label"),
-    [("not enough info", "NOT_ENOUGH_INFO"), ("NOT_ENOUGH_INFO", "NOT_ENOUGH_INFO"), (" Supports. ", "SUPPORTS"),
-     ("REFUTES", "REFUTES"), ("maybe", None), (None, None), (1, None)],
+    [("not enough info", "NOT_ENOUGH_INFO"), ("NOT_ENOUGH_INFO", "NOT_ENOUGH_INFO"),
+     (" Supports. ", "SUPPORTS"), ("REFUTES", "REFUTES"), ("maybe", None), (None, None), (1, None)],
 )  # fmt: skip
 def test_labels(text: object, label: str | None) -> None:
     assert canonical_label(text) == label
@@ -120,7 +126,9 @@ def test_unsupported_citations() -> None:
 def test_known_pages(tmp_path: Path) -> None:
     titles = tmp_path / "titles.txt"
     titles.write_text("Rome\nSoup_-LRB-film-RRB-\n", encoding="utf-8")
-    text = json.dumps({"label": "SUPPORTS", "evidence": [{"page": "Rome", "sentence": 1}, {"page": "Oz", "sentence": 1}]})
+    text = json.dumps(
+        {"label": "SUPPORTS", "evidence": [{"page": "Rome", "sentence": 1}, {"page": "Oz", "sentence": 1}]}
+    )
     for options in (FeverOptions(known_pages=("Rome",)), FeverOptions(known_pages_file=str(titles))):
         assert FeverEvaluator(options).evaluate(CLAIM, Answer(text)).metrics["unsupported_rate"] == 0.5
     with pytest.raises(DataError, match="known_pages_file"):

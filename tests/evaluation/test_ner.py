@@ -41,7 +41,8 @@ def test_gold_is_perfect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end"), [(26, 34), (26, 33), (5, 7), (5, 6), ("26", "34"), (26.0, 34.0), (0, 8), (None, None), (-1, 99)]
+    ("start", "end"),
+    [(26, 34), (26, 33), (5, 7), (5, 6), ("26", "34"), (26.0, 34.0), (0, 8), (None, None), (-1, 99)],
 )
 def test_placement_by_characters_tokens_or_text(start: object, end: object) -> None:
     metrics = score([{"text": "New York", "type": "loc", "start": start, "end": end}])
@@ -62,12 +63,18 @@ def test_a_repeated_entity_is_a_false_positive() -> None:
 
 
 def test_whole_tokens_go_before_parts_of_tokens() -> None:
-    item = Item("u", "USA and US", {"tokens": ["USA", "and", "US"], "entities": [{"text": "US", "type": "LOC", "start": 8, "end": 10}]})
+    item = Item(
+        "u",
+        "USA and US",
+        {"tokens": ["USA", "and", "US"], "entities": [{"text": "US", "type": "LOC", "start": 8, "end": 10}]},
+    )
     assert counts(score([{"text": "US", "type": "LOC"}], item)) == (1, 0, 0)
 
 
 def test_unsupported_entities_and_completeness() -> None:
-    metrics = score([{"text": "London", "type": "LOC", "start": 0, "end": 6}, {"text": "new york", "type": "LOC"}])
+    metrics = score(
+        [{"text": "London", "type": "LOC", "start": 0, "end": 6}, {"text": "new york", "type": "LOC"}]
+    )
     assert counts(metrics) == (0, 2, 3)
     assert metrics["unsupported"] == 1
     assert metrics["unsupported_rate"] == 0.5
@@ -99,7 +106,9 @@ def test_truncated_misses_every_entity() -> None:
     assert (metrics["task_score"], metrics["truncated"]) == (0.0, True)
 
 
-@pytest.mark.parametrize("entities", [[1, None, "x"], [{}], [{"text": 1, "type": 2, "start": [], "end": {}}], [[]]])
+@pytest.mark.parametrize(
+    "entities", [[1, None, "x"], [{}], [{"text": 1, "type": 2, "start": [], "end": {}}], [[]]]
+)
 def test_nonsense_in_the_list_counts_as_false_positive(entities: list[Any]) -> None:
     assert counts(score(entities)) == (0, len(entities), 3)
 
@@ -137,7 +146,10 @@ def spans_of(tags: list[str]) -> list[tuple[int, int, str]]:
 def corrupt(spans: list[tuple[int, int, str]], length: int, rng: random.Random) -> list[tuple[int, int, str]]:
     """Drop, retype, shift or invent spans; none overlap, so that tags can express them."""
     changed: list[tuple[int, int, str]] = []
-    for start, end, kind in [*spans, *[(rng.randrange(length),) * 2 + ("ORG",) for _ in range(rng.randrange(3))]]:
+    for start, end, kind in [
+        *spans,
+        *[(rng.randrange(length),) * 2 + ("ORG",) for _ in range(rng.randrange(3))],
+    ]:
         draw = rng.random()
         if draw < 0.15:
             continue

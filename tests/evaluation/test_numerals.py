@@ -63,7 +63,15 @@ def test_the_final_number(text: str, number: str | None, marked: bool) -> None:
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(42, "42"), (42.0, "42"), (1e16, "10000000000000000"), ("$1,200", "1200"), (True, None), (None, None), ([], None)],
+    [
+        (42, "42"),
+        (42.0, "42"),
+        (1e16, "10000000000000000"),
+        ("$1,200", "1200"),
+        (True, None),
+        (None, None),
+        ([], None),
+    ],
 )
 def test_numbers_of_json_values(value: object, number: str | None) -> None:
     assert number_of(value) == number
@@ -82,7 +90,15 @@ def test_marked_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1" * 1_000_000, "#" * 1_000_000, "####\n" * 200_000, "1,1." * 250_000, "A: x\n" * 200_000, "- " * 500_000]
+    "text",
+    [
+        "1" * 1_000_000,
+        "#" * 1_000_000,
+        "####\n" * 200_000,
+        "1,1." * 250_000,
+        "A: x\n" * 200_000,
+        "- " * 500_000,
+    ],
 )
 def test_a_megabyte_is_searched_in_bounded_time(text: str) -> None:
     started = time.process_time()

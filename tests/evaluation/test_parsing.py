@@ -34,7 +34,8 @@ def test_first_balanced_object_is_embedded(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "World", '{"a": 1', '{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', "{'a': 1}", '{"a"}', "}{"]
+    "text",
+    ["", "World", '{"a": 1', '{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', "{'a': 1}", '{"a"}', "}{"],
 )
 def test_what_is_not_json_is_not_read(text: str) -> None:
     reading = read_json(text)
@@ -95,7 +96,12 @@ def test_a_megabyte_is_read_in_bounded_time(text: str) -> None:
 def test_schema_verdict_is_logged() -> None:
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
     good = parse_object('{"a": 1}', schema)
-    assert (good.json_valid, good.schema_valid, good.json_mode, good.fields) == (True, True, "strict", {"a": 1})
+    assert (good.json_valid, good.schema_valid, good.json_mode, good.fields) == (
+        True,
+        True,
+        "strict",
+        {"a": 1},
+    )
     bad = parse_object('say {"a": "x"}', schema)
     assert (bad.json_valid, bad.schema_valid, bad.json_mode) == (True, False, "embedded")
     assert bad.parse_errors == ["schema: $.a: 'x' is not of type 'integer'"]

@@ -39,6 +39,8 @@ def test_normalisation_and_token_f1() -> None:
     assert squad_normalise("  The U.S.  a-bomb, an Era ") == "us abomb era"
     # 2 common tokens of 2 given and 3 wanted: P = 1, R = 2/3, F1 = 0.8
     assert token_f1("Mary Shelley", "Mary W. Shelley") == pytest.approx(0.8)
-    assert ShortAnswerEvaluator().evaluate(ITEM, Answer("Mary Shelley")).metrics["token_f1"] == pytest.approx(0.8)
+    assert ShortAnswerEvaluator().evaluate(ITEM, Answer("Mary Shelley")).metrics["token_f1"] == pytest.approx(
+        0.8
+    )
     assert token_f1("the", "the") == 1.0
     assert token_f1("", "x") == 0.0

@@ -30,7 +30,9 @@ ITEM = Item(
         "unanswerable": False,
     },
 )
-UNKNOWABLE = Item("u", "What will be?", {**ITEM.truth, "correct_answers": ["I have no comment."], "unanswerable": True})
+UNKNOWABLE = Item(
+    "u", "What will be?", {**ITEM.truth, "correct_answers": ["I have no comment."], "unanswerable": True}
+)
 TRUTHFUL = TruthfulQaEvaluator(schema=SCHEMA)
 
 
@@ -78,7 +80,11 @@ def test_abstention_matrix(
     item: Item, text: str, flag: bool, abstained: bool, correct: bool | None, misuse: bool
 ) -> None:
     metrics = TRUTHFUL.evaluate(item, answer(text, flag)).metrics
-    assert (metrics["abstained"], metrics["abstain_correct"], metrics["abstain_misuse"]) == (abstained, correct, misuse)
+    assert (metrics["abstained"], metrics["abstain_correct"], metrics["abstain_misuse"]) == (
+        abstained,
+        correct,
+        misuse,
+    )
 
 
 @pytest.mark.parametrize("text", ["", "Cats have one life", '{"answer": ""}', '{"answer": 3}', "{}"])
@@ -104,7 +110,9 @@ def test_similarities_go_through_the_cache(tmp_path: Path) -> None:
 
 @pytest.mark.realdata
 def test_every_gold_is_right_and_every_wrong_answer_wrong(shared_data: Path, tmp_path: Path) -> None:
-    with (shared_data / "truthfulqa" / "v1" / "TruthfulQA.csv").open(encoding="utf-8-sig", newline="") as file:
+    with (shared_data / "truthfulqa" / "v1" / "TruthfulQA.csv").open(
+        encoding="utf-8-sig", newline=""
+    ) as file:
         records = list(csv.DictReader(file))
     assert len(records) == 817
     rng = Random(7)

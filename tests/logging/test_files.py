@@ -28,7 +28,9 @@ def test_repair_cuts_only_an_unfinished_line(tmp_path, content, kept):
     assert path.read_bytes() == kept
 
 
-@given(st.lists(st.binary(max_size=50).map(lambda b: b.replace(b"\n", b"")), max_size=20), st.binary(max_size=20))
+@given(
+    st.lists(st.binary(max_size=50).map(lambda b: b.replace(b"\n", b"")), max_size=20), st.binary(max_size=20)
+)
 def test_lines_come_back_whatever_was_torn(tmp_path_factory, lines, torn):
     path = tmp_path_factory.mktemp("f") / "log"
     path.write_bytes(b"".join(line + b"\n" for line in lines) + torn.replace(b"\n", b""))

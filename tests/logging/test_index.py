@@ -38,7 +38,9 @@ def test_newest_row_counts(tmp_path):
 
 
 def test_malformed_lines_are_counted_and_named(tmp_path):
-    index = index_of(tmp_path, line("a"), "not json\n", '{"errors": []}\n', '{"run_id": "zz", "errors": []}\n', line("b"))
+    index = index_of(
+        tmp_path, line("a"), "not json\n", '{"errors": []}\n', '{"run_id": "zz", "errors": []}\n', line("b")
+    )
     assert index.malformed == [2, 3, 4]
     assert index.malformed_count == 3
     assert run_id("b") in index

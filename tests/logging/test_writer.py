@@ -1,12 +1,12 @@
 """The run log: locked, repaired, resumed."""
 
 import pytest
-from support.rows import make_row
 
 from pcsuite.errors import RunLockedError
 from pcsuite.logging.prompt_store import read_prompts
 from pcsuite.logging.reader import iter_rows, newest_rows
 from pcsuite.logging.writer import RunLog, RunPaths
+from support.rows import make_row
 
 
 @pytest.fixture

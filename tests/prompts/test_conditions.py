@@ -1,6 +1,6 @@
 """Conditions C0–C8 on every task: distinct, cumulative, and showing nothing they do not contain."""
 
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -32,7 +32,7 @@ CTX = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def task_plan(task_id):
     return plan_task(load_suite("quickstart"), task_id)
 

@@ -13,7 +13,9 @@ OPERATORS = YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(Opera
 
 
 def expand(definition, names=("mine",)):
-    conditions = ConditionsFile.model_validate({"version": "1.0", "conditions": {"mine": definition}}).conditions
+    conditions = ConditionsFile.model_validate(
+        {"version": "1.0", "conditions": {"mine": definition}}
+    ).conditions
     return {
         bundle.id: [step[0].name for step in bundle.steps]
         for bundle in expand_conditions(names, conditions, OPERATORS)
@@ -57,7 +59,17 @@ def test_factorial_has_every_subset_once():
 
 
 def test_factorial_of_too_many_is_refused():
-    names = ["ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "DECOMPOSE", "REASONING_MODE", "VERIFIER", "EXEMPLARS"]
+    names = [
+        "ROLE",
+        "GOAL",
+        "CONSTRAINTS",
+        "ABSTAIN",
+        "SCHEMA",
+        "DECOMPOSE",
+        "REASONING_MODE",
+        "VERIFIER",
+        "EXEMPLARS",
+    ]
     with pytest.raises(ConfigError, match="512 members"):
         expand({"design": "factorial", "operators": names})
 

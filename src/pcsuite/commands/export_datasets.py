@@ -49,6 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="v1: the 817 questions (default); v2025: the 790 of the revision",
     )
     parser.add_argument(
+        "--fever-wiki",
+        action="store_true",
+        help="fetch FEVER's Wikipedia from the hub too: several GB (hub road)",
+    )
+    parser.add_argument(
         "--spider-dir",
         type=Path,
         metavar="DIR",
@@ -66,7 +71,12 @@ def execute(args: argparse.Namespace) -> int:
         from_dir=args.from_dir,
         hub_dir=args.hub_dir,
         only=only,
-        options=ExportOptions(args.allow_partial, args.truthfulqa_version, args.spider_dir),
+        options=ExportOptions(
+            allow_partial=args.allow_partial,
+            truthfulqa_version=args.truthfulqa_version,
+            fever_wiki=args.fever_wiki,
+            spider_dir=args.spider_dir,
+        ),
         progress=_progress,
     )
     _print_summary(results, args.cache_dir / "datasets")

@@ -178,12 +178,17 @@ def _read_number(row: Row, columns: Columns) -> Reading:
         number = Decimal(plain)
     except InvalidOperation:
         number = Decimal("nan")
-    if not number.is_finite():
+    if not _is_plain(number):
         raise row.error(f"column '{name}' holds no number: '{cell_text(row, name)}'")
     text = f"{number:f}"
     return Reading(
         input_text(row, columns), {"answer": text.rstrip("0").rstrip(".") if "." in text else text}
     )
+
+
+def _is_plain(number: Decimal) -> bool:
+    """Whether a number can be written out: an exponent of millions would take as many digits."""
+    return number.is_finite() and abs(number.adjusted()) <= 30
 
 
 def _number_words(items: Sequence[Item], columns: Columns) -> Wording:
@@ -319,7 +324,7 @@ def _field_value(value: Any) -> Any:
     except InvalidOperation:
         return text
     # "007" and "1e5" are codes rather than quantities
-    if not number.is_finite() or f"{number:f}" != text:
+    if not _is_plain(number) or f"{number:f}" != text:
         return text
     return int(text) if "." not in text else float(text)
 

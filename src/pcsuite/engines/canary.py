@@ -19,6 +19,8 @@ from pcsuite.engines.adapters.base import (
 )
 from pcsuite.errors import ConstraintUnavailableError
 
+CANARY_TASK = "canary"
+"""Task id of the canary's call: simulated models neither abstain nor fail on it."""
 ABSURD = "zqx7 violet marmot"
 QUESTION = "What is two plus two? Reply with the number only."
 _DECODING = Decoding("canary", temperature=0.0, top_p=1.0, max_tokens=48)
@@ -95,7 +97,7 @@ async def refusal_of(
 def _simulation_context(canary: Canary) -> CallContext:
     """What a simulated model answers from; real models ignore it."""
     return CallContext(
-        task_id="canary",
+        task_id=CANARY_TASK,
         item_id="canary",
         condition_id="canary",
         operators=(),

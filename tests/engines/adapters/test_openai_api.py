@@ -6,12 +6,12 @@ import logging
 import traceback
 
 import pytest
-from support.loopback import KEY, LoopbackServer
 
 from pcsuite.engines.adapters.base import Constraint, Decoding
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.canary import ABSURD, mask_bites
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
+from support.loopback import KEY, LoopbackServer
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=20)
 SCHEMA = Constraint("json_schema", json.dumps({"type": "object", "properties": {"a": {"type": "integer"}}}))
@@ -139,7 +139,12 @@ def test_the_key_is_sent_and_shown_nowhere(monkeypatch, caplog, capsys):
                 adapter.generate("hello", D0, 1)
             except EngineError as error:
                 shown.append("".join(traceback.format_exception(error)) + repr(error))
-        shown += [repr(adapter), repr(adapter.options), str(adapter.identity()), adapter.options.model_dump_json()]
+        shown += [
+            repr(adapter),
+            repr(adapter.options),
+            str(adapter.identity()),
+            adapter.options.model_dump_json(),
+        ]
     assert len(shown) == 9
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
     streams = capsys.readouterr()
@@ -155,7 +160,9 @@ def test_a_missing_key_is_found_before_the_first_call(monkeypatch):
         OpenAIAdapter("m", OpenAIOptions(base_url="http://127.0.0.1:9/v1", api_key_env="LOOPBACK_KEY"))
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:8000", "https://user:secret@host/v1", "https://host/v1?key=x"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:8000", "https://user:secret@host/v1", "https://host/v1?key=x"]
+)
 def test_addresses_without_a_scheme_or_with_credentials_are_refused(address):
     with pytest.raises(ValueError, match="base_url"):
         OpenAIOptions(base_url=address)
@@ -176,7 +183,11 @@ def test_addresses_without_a_scheme_or_with_credentials_are_refused(address):
         ),
         ("structured_outputs", SCHEMA, {"structured_outputs": {"json": json.loads(SCHEMA.value)}}),
         ("structured_outputs", Constraint("regex", "a+"), {"structured_outputs": {"regex": "a+"}}),
-        ("structured_outputs", Constraint("cfg", 'start: "a"'), {"structured_outputs": {"grammar": 'start: "a"'}}),
+        (
+            "structured_outputs",
+            Constraint("cfg", 'start: "a"'),
+            {"structured_outputs": {"grammar": 'start: "a"'}},
+        ),
         ("guided", SCHEMA, {"guided_json": json.loads(SCHEMA.value)}),
         ("sglang", Constraint("regex", "a+"), {"regex": "a+"}),
     ],
@@ -245,3 +256,20 @@ def test_several_event_loops_and_calls_inside_a_running_loop():
         assert asyncio.run(twice(adapter)) == ["fine"] * 9
         assert asyncio.run(twice(adapter)) == ["fine"] * 9
     assert server.peak_in_flight == 8
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "llama_server"])
+def test_tokens_are_counted_by_the_server_once_per_text(dialect):
+    with LoopbackServer() as server:
+        adapter = adapter_for(server, tokenize=dialect, model="org/name")
+        assert [adapter.count_tokens(text) for text in ("one two", "one", "one two")] == [2, 1, 2]
+    assert len(server.tokenized) == 2
+    assert ("model" in server.tokenized[0]) == (dialect == "vllm")
+
+
+def test_tokens_that_cannot_be_counted():
+    with LoopbackServer() as server:
+        assert adapter_for(server).count_tokens("one two") is None
+    gone = OpenAIAdapter("gone", OpenAIOptions(base_url="http://127.0.0.1:9/v1", tokenize="vllm"))
+    with pytest.raises(EngineError, match="does not count tokens"):
+        gone.count_tokens("one")

@@ -33,7 +33,7 @@ _BARE_NUMERIC = re.compile(r"(?<!&) ?#(\d{2,5}|x[0-9a-fA-F]{2,5});")
 _BARE_NAMED = re.compile(r" (quot|amp|lt|gt|nbsp|hellip|apos|[mn]dash|[lr][sd]quo);")
 # Only tags that are HTML: "<MSFT.O>" is a ticker and stays.
 _TAG = re.compile(
-    r"</?(?:a|b|br|cite|em|font|i|img|li|nobr|p|span|strong|table|td|tr|u|ul)(?:\s[^<>]*)?/?(?:>|$)",
+    r"</?(?:a|b|br|cite|em|font|i|img|li|nobr|p|span|strong|table|td|tr|u|ul)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
 

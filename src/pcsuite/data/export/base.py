@@ -31,6 +31,8 @@ class ExportOptions:
     """Accept files that hold fewer records than published, and say so in the manifest."""
     truthfulqa_version: str = "v1"
     """``v1``: the 817-question benchmark; ``v2025``: its 790-question revision."""
+    fever_wiki: bool = False
+    """Fetch FEVER's whole Wikipedia (5.4 million pages) from the hub too (hub road only)."""
     spider_dir: Path | None = None
     """Folder with Spider's tables.json and database/, which the hub does not carry (hub road only)."""
 

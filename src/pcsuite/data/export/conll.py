@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from pcsuite.data.export.base import Built, Exporter, ExportOptions, items_output, numbered
 from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import PARQUET, HubTable, HubTables
+from pcsuite.data.export.hub import HubTable, HubTables
 from pcsuite.data.items import Item
 from pcsuite.data.jsonl import Row
 from pcsuite.errors import DataError
 
-HUB = HubTable("conll2003", "eriktks/conll2003", revision=PARQUET)
+HUB = HubTable("conll2003", "eriktks/conll2003", "conll2003", ("train", "validation", "test"))
 HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 TYPES = frozenset({"PER", "ORG", "LOC", "MISC"})
 

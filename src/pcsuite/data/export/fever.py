@@ -12,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 
 from pcsuite.data.export.base import SPLIT_SEED, Built, Exporter, ExportOptions, Output, items_output, squeeze
 from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import PARQUET, HubTable, HubTables
+from pcsuite.data.export.hub import HubTable, HubTables
 from pcsuite.data.items import Item
 from pcsuite.data.jsonl import Row
 from pcsuite.data.sampling import split_off
 
-HUB_CLAIMS = HubTable("fever", "fever/fever", config="v1.0", revision=PARQUET)
-HUB_PAGES = HubTable("fever", "fever/fever", config="wiki_pages", revision=PARQUET)
+HUB_CLAIMS = HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
+HUB_PAGES = HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))
 OPT_ITEMS = 500
 LABELS = {"SUPPORTS": "SUPPORTS", "REFUTES": "REFUTES", "NOT ENOUGH INFO": "NOT_ENOUGH_INFO"}
 
@@ -96,7 +96,7 @@ class FeverExporter(Exporter[FeverRecords]):
             for split in ("paper_dev", "train")
             if split == "paper_dev" or hub.has_split(HUB_CLAIMS, split)
         }
-        if not hub.holds(HUB_PAGES):
+        if not (hub.holds(HUB_PAGES) if hub.mirror is not None else options.fever_wiki):
             return FeverRecords(claims, None)
         return FeverRecords(
             claims,
@@ -111,7 +111,7 @@ class FeverExporter(Exporter[FeverRecords]):
         if "train" in items:
             built.outputs.append(items_output(self.name, "train", items["train"]))
         if records.pages is None:
-            built.notes.append("no wiki pages found: evidence has no text and there is no corpus to search")
+            built.notes.append("without wiki pages evidence has no text and there is no corpus to search")
         else:
             built.outputs.append(Output("fever_pages", _page_rows(records.pages())))
         return built

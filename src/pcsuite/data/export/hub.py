@@ -25,11 +25,12 @@ class HubTable:
     repo: str | None
     """``None`` where the hub has no copy with the published split: only a mirror can serve it."""
     config: str | None = None
-    revision: str | None = None
-    """Where the repository's main branch holds a loading script, the branch of its Parquet conversion."""
+    converted: tuple[str, ...] = ()
+    """Where the repository holds a loading script, which is not run: the splits of its Parquet conversion."""
 
 
 PARQUET = "refs/convert/parquet"
+"""Branch of a repository's Parquet conversion: ``<config>/<split>/*.parquet``."""
 
 
 class HubTables:
@@ -93,13 +94,20 @@ class HubTables:
                 hint="export it from the original files: --from DIR",
             )
         try:
-            return datasets.load_dataset(table.repo, table.config, revision=table.revision)
+            return self._load_from_hub(datasets, table)
         except Exception as error:  # the library raises many kinds; each means the table could not be had
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise DataError(
                 f"the hub table {table.repo} cannot be loaded: {reason}",
                 hint="use --from DIR with the original files, or --hub-dir DIR with a local mirror",
             ) from error
+
+    @staticmethod
+    def _load_from_hub(datasets: Any, table: HubTable) -> Any:
+        if not table.converted:
+            return datasets.load_dataset(table.repo, table.config)
+        files = {split: f"{table.config}/{split}/*.parquet" for split in table.converted}
+        return datasets.load_dataset(table.repo, data_files=files, revision=PARQUET)
 
     @staticmethod
     def _load_from_disk(datasets: Any, path: Path) -> Any:

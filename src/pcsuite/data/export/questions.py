@@ -21,7 +21,7 @@ from pcsuite.data.export.base import (
     squeeze,
 )
 from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import PARQUET, HubTable, HubTables
+from pcsuite.data.export.hub import HubTable, HubTables
 from pcsuite.data.items import Item
 from pcsuite.data.jsonl import Row, decode_line
 from pcsuite.data.sampling import split_off
@@ -128,7 +128,7 @@ class TrecExporter(Exporter[Records]):
     name = "trec"
     folders = ("trec",)
     official: ClassVar = {"train": 5452, "test": 500}
-    hub = HubTable("trec", "CogComp/trec", revision=PARQUET)
+    hub = HubTable("trec", "CogComp/trec", "default", ("train", "test"))
     hub_labels = ("ABBR", "ENTY", "DESC", "HUM", "LOC", "NUM")
 
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> Records:

@@ -31,7 +31,8 @@ def plain_number(value: object) -> str | None:
         number = Decimal(str(value).strip().replace(",", ""))
     except InvalidOperation:
         return None
-    if not number.is_finite():
+    # an exponent of millions would be written out digit by digit
+    if not number.is_finite() or abs(number.adjusted()) > 30:
         return None
     text = f"{number:f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

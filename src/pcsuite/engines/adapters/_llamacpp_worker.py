@@ -26,7 +26,9 @@ LOG_DESCRIPTOR = 2
 LOG_LIMIT_BYTES = 1 << 20
 LOG_WAIT_S = 5.0
 GRAMMAR_ERROR = "llg error: "
+REQUEST_BEGIN = "processing task"
 REQUEST_END = "stop processing"
+LOG_SETTLE_S = 0.02
 
 
 class GrammarRefusedError(Exception):
@@ -50,8 +52,8 @@ class EngineLog:
     def grammar_error(self) -> str | None:
         """What the engine said about the grammar since the mark.
 
-        The log is written in order by a thread of its own: once the line that ends the request is there,
-        an error line, which comes first, is there too.
+        The log is written in order by a thread of its own: once the lines that begin and end the request
+        are there, an error line, which comes before them, is there too.
         """
         deadline = time.monotonic() + LOG_WAIT_S
         while True:
@@ -59,10 +61,11 @@ class EngineLog:
             text = os.pread(LOG_DESCRIPTOR, size - self._offset, self._offset).decode("utf-8", "replace")
             if GRAMMAR_ERROR in text:
                 return text.split(GRAMMAR_ERROR, 1)[1].splitlines()[0].strip()
-            if REQUEST_END in text:
+            begin = text.find(REQUEST_BEGIN)
+            if begin >= 0 and text.find(REQUEST_END, begin) >= 0:
                 return None
             if time.monotonic() > deadline:
-                return "the engine did not confirm that it uses the grammar"
+                raise TimeoutError("the engine did not confirm that it uses the grammar")
             time.sleep(0.002)
 
 
@@ -110,22 +113,29 @@ class Engine:
         self._server = xllamacpp.Server(params)
         self.tokenizer = Tokenizer(self._server.listening_address, key)
         self._log = EngineLog()
-        self._confirmed: set[str] = set()
+        self._verdicts: dict[str, str | None] = {}
 
     def generate(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         """Answer one request; a grammar that is not in force is an error."""
-        grammar = body.get("grammar")
-        confirm = grammar is not None and grammar not in self._confirmed
+        grammar: str | None = body.get("grammar")
+        unknown = grammar is not None and grammar not in self._verdicts
+        if grammar is not None and not unknown:
+            self._enforce(grammar)
+        if unknown:
+            time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log
         self._log.mark()
         handler = self._server.handle_chat_completions if chat else self._server.handle_completions
         answer = handler(body)
-        result: dict[str, Any] = json.loads(answer) if isinstance(answer, str | bytes) else answer
-        if confirm and "error" not in result:
-            refusal = self._log.grammar_error()
-            if refusal is not None:
-                raise GrammarRefusedError(refusal)
-            self._confirmed.add(str(grammar))
+        result: dict[str, Any] = json.loads(answer) if isinstance(answer, (str, bytes)) else answer
+        if grammar is not None and unknown and "error" not in result:
+            self._verdicts[grammar] = self._log.grammar_error()
+            self._enforce(grammar)
         return result
+
+    def _enforce(self, grammar: str) -> None:
+        refusal = self._verdicts[grammar]
+        if refusal is not None:
+            raise GrammarRefusedError(refusal)
 
 
 class Replies:

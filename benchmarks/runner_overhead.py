@@ -1,0 +1,174 @@
+"""Runner overhead: calls per second against a loopback server with a fixed latency.
+
+Compares, in the same run and on the same prompts, a bare aiohttp loop, ``pcsuite run`` (rendering, scoring and
+logging every call, response cache off and on) and, where it is installed, inspect_ai with a matching task. The
+limit is in-flight / latency.
+
+    python benchmarks/runner_overhead.py [--calls 3840] [--inflight 64] [--latency 0.05]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+from pcsuite.config.load import load_suite
+from pcsuite.runners.plan import build_plan
+from pcsuite.runners.run_suite import run_suite
+
+SERVER = Path(__file__).with_name("loopback_server.py")
+
+
+def profile(folder: Path, base_url: str, calls: int, inflight: int) -> Path:
+    """A profile of ``calls`` rows on the bundled news items."""
+    replicates = max(1, calls // (48 * 4))
+    model = {
+        "provider": "openai",
+        "family": "f",
+        "size": "7B",
+        "params_b": 7,
+        "base_url": base_url,
+        "model": "bench",
+    }
+    (folder / "models.yaml").write_text(yaml.safe_dump({"version": "1.0", "models": {"bench": model}}))
+    data = {
+        "version": "1.0",
+        "run": {"name": "bench", "output_dir": str(folder / "outputs"), "cache_dir": str(folder / "cache")},
+        "repro": {
+            "seeds": {"d1_sampled": [f"1..{replicates}"]},
+            "seeds_per_task": {"default": replicates},
+            "max_inflight": inflight,
+        },
+        "suite": {"models_ref": "models.yaml"},
+        "selection": {
+            "tasks": ["agnews_json"],
+            "models": ["bench"],
+            "conditions": ["C0", "C2", "C3", "C4"],
+            "decoding_regimes": ["d1_sampled"],
+        },
+        "length_control": "off",
+    }
+    path = folder / "profile.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+async def bare_loop(base_url: str, prompts: list[str], inflight: int) -> float:
+    """Post the prompts with nothing around it; returns calls per second."""
+    import aiohttp
+
+    waiting = iter(prompts)
+
+    async def work(session: aiohttp.ClientSession) -> None:
+        for prompt in waiting:
+            body = {"model": "bench", "messages": [{"role": "user", "content": prompt}], "max_tokens": 120}
+            async with session.post(f"{base_url}/chat/completions", json=body) as reply:
+                answer = json.loads(await reply.read())
+            assert answer["choices"][0]["message"]["content"]
+
+    started = time.perf_counter()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        await asyncio.gather(*(work(session) for _ in range(inflight)))
+    return len(prompts) / (time.perf_counter() - started)
+
+
+def inspect_run(base_url: str, prompts: list[str], inflight: int, folder: Path) -> float | None:
+    """The same prompts through inspect_ai; ``None`` where it is not installed."""
+    if importlib.util.find_spec("inspect_ai") is None:
+        return None
+    os.environ |= {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "none", "INSPECT_LOG_LEVEL": "error"}
+    from inspect_ai import Task
+    from inspect_ai import eval as inspect_eval
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.scorer import includes
+    from inspect_ai.solver import generate
+
+    samples = [Sample(input=prompt, target="World") for prompt in prompts]
+    task = Task(dataset=MemoryDataset(samples), solver=generate(), scorer=includes())
+    started = time.perf_counter()
+    (log,) = inspect_eval(
+        task,
+        model="openai-api/bench/bench" if "BENCH_BASE_URL" in os.environ else "openai/bench",
+        model_args={"responses_api": False},
+        max_connections=inflight,
+        max_samples=inflight,
+        log_dir=str(folder / "inspect"),
+        display="none",
+        max_tokens=120,
+    )
+    assert log.status == "success", log.error
+    return len(prompts) / (time.perf_counter() - started)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--calls", type=int, default=3840)
+    parser.add_argument("--inflight", type=int, default=64)
+    parser.add_argument("--latency", type=float, default=0.05)
+    parser.add_argument(
+        "--inspect-calls", type=int, default=960, help="calls for inspect_ai, which is slower"
+    )
+    args = parser.parse_args()
+    server = subprocess.Popen(
+        [sys.executable, str(SERVER), "--latency", str(args.latency)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    assert server.stdin is not None
+    base_url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            suite = load_suite(profile(folder, base_url, args.calls, args.inflight))
+            plan = build_plan(suite)
+            from pcsuite.prompts.conditions.conditions import apply_condition
+
+            prompts = [
+                apply_condition(u.cell.condition, u.cell.task.prompting.context(u.item.input_text)).prompt
+                for u in plan.units("bench")
+            ]
+            asyncio.run(bare_loop(base_url, prompts[:640], args.inflight))  # warm-up
+            results = {"bare aiohttp loop": asyncio.run(bare_loop(base_url, prompts, args.inflight))}
+            for label, use_cache in (("pcsuite run", False), ("pcsuite run, response cache on", True)):
+                fresh = load_suite(suite.path, {"run.name": f"bench-{use_cache}"})
+                summary = run_suite(fresh, quiet=True, use_cache=use_cache)
+                results[label] = summary.tally.done / summary.seconds
+            inspect_rate = inspect_run(base_url, prompts[: args.inspect_calls], args.inflight, folder)
+            if inspect_rate is not None:
+                results["inspect_ai"] = inspect_rate
+    finally:
+        server.stdin.close()
+        server.wait(10)
+    show(results, args.inflight / args.latency)
+
+
+def show(results: dict[str, float], limit: float) -> None:
+    """Print the table: calls per second, share of the limit, ratio to the bare loop and to inspect_ai."""
+    bare = results["bare aiohttp loop"]
+    peer = results.get("inspect_ai")
+    print(f"limit: {limit:.0f} calls/s")
+    print(f"{'':32} {'calls/s':>9} {'of limit':>9} {'of bare':>9} {'x inspect':>10}")
+    for name, rate in results.items():
+        versus = f"{rate / peer:.1f}" if peer else "n/a"
+        print(f"{name:32} {rate:9.0f} {rate / limit:9.2f} {rate / bare:9.2f} {versus:>10}")
+    if peer is None:
+        print("inspect_ai is not installed: pip install inspect-ai to compare")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Invented buildings and what is made of them: truth exports, compliance documents, extractions."""

@@ -1,0 +1,67 @@
+"""All tables of a report, computed from loaded logs and written to their files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pcsuite.analysis.effects import effects
+from pcsuite.analysis.efficiency import efficiency
+from pcsuite.analysis.entropy_tables import entropy_tables
+from pcsuite.analysis.health import RunHealth, run_health
+from pcsuite.analysis.hypotheses import hypotheses
+from pcsuite.analysis.information_tables import Truths, information_table
+from pcsuite.analysis.item_scores import ItemScores, item_scores
+from pcsuite.analysis.mixed_tables import mixed_results
+from pcsuite.analysis.replicate_tables import self_consistency_table, variance_table
+from pcsuite.analysis.robustness_tables import robustness_tables
+from pcsuite.analysis.run_manifest import RunManifest, read_manifests
+from pcsuite.analysis.summary import summary_by_condition
+from pcsuite.analysis.support_tables import abstention_table, unsupported_table
+from pcsuite.analysis.table import Table
+from pcsuite.analysis.tables import RunTables
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What the log says, as tables."""
+
+    scores: ItemScores
+    health: RunHealth
+    manifest: RunManifest
+    tables: dict[str, Table] = field(default_factory=dict)
+    total_tokens: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What could not be computed, and why."""
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write every table as CSV; returns the files."""
+        return [table.write_csv(folder / f"{name}.csv") for name, table in self.tables.items()]
+
+
+def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
+    """Compute every table; ``truths`` (labels by task and item) are what information is about."""
+    scores = item_scores(tables)
+    analysis = Analysis(scores, run_health(tables, scores), read_manifests(tables.logs))
+    analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
+    mixed = mixed_results(tables, scores)
+    analysis.notes += mixed.notes
+    made = (
+        summary_by_condition(tables, scores),
+        effects(scores),
+        mixed.models,
+        mixed.means,
+        *entropy_tables(tables, scores),
+        *robustness_tables(scores),
+        self_consistency_table(tables, scores),
+        variance_table(tables, scores),
+        efficiency(scores),
+        unsupported_table(scores),
+        abstention_table(scores),
+        information_table(tables, scores, truths),
+    )
+    for table in made:
+        analysis.tables[table.name] = table
+    judged = hypotheses(analysis.tables, scores, mixed)
+    analysis.tables[judged.name] = judged
+    return analysis

@@ -1,0 +1,119 @@
+"""``efficiency.csv``: what an answer, and a right answer, cost; what a constraint costs and whether it held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pcsuite.analysis.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.analysis.columns import estimate_columns
+from pcsuite.analysis.estimate import Estimate
+from pcsuite.analysis.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.pareto import pareto_front
+from pcsuite.analysis.rates import cost_per_correct
+from pcsuite.analysis.summary import cell_estimate
+from pcsuite.analysis.table import Table, number
+from pcsuite.analysis.tables import named_rng
+
+COLUMNS = (
+    "task", "model", "decoding", "condition", "n_items", "score", "score_low", "score_high", "tokens_per_answer",
+    "prompt_tokens", "completion_tokens", "tokens_per_correct", "tokens_per_correct_low",
+    "tokens_per_correct_high", "cost_usd_per_answer", "cost_usd_per_correct", "calls_per_answer", "latency_ms",
+    "constraint_failure_rate", "constraint_failure_rate_low", "constraint_failure_rate_high", "unconstrained",
+    "token_overhead", "token_overhead_low", "token_overhead_high", "token_overhead_share", "on_pareto_front",
+)  # fmt: skip
+
+
+def efficiency(scores: ItemScores) -> Table:
+    """One record per clean cell."""
+    records = []
+    for keys in scores.groups().values():
+        for key in keys:
+            records.append(_record(scores, key, keys))
+    _mark_front(records)
+    return Table.of("efficiency", records, COLUMNS)
+
+
+def unconstrained_counterpart(scores: ItemScores, key: CellKey, keys: Sequence[CellKey]) -> CellKey | None:
+    """The condition with the same operators except the constraint (C4 for C6)."""
+    operators = scores.operators_in(key)
+    free = [name for name in operators if not name.endswith("_CONSTRAIN")]
+    if len(free) == len(operators):
+        return None
+    return next((other for other in keys if list(scores.operators_in(other)) == free), None)
+
+
+def _record(scores: ItemScores, key: CellKey, keys: Sequence[CellKey]) -> dict[str, Any]:
+    cell = scores.cells[key]
+    score = cell_estimate(scores, cell)
+    record: dict[str, Any] = {
+        "task": key.task,
+        "model": key.model,
+        "decoding": key.decoding,
+        "condition": key.condition,
+        "n_items": len(cell.items),
+        **estimate_columns("score", score),
+        "tokens_per_answer": _mean(scores, key, "total_tokens"),
+        "prompt_tokens": _mean(scores, key, "prompt_tokens"),
+        "completion_tokens": _mean(scores, key, "completion_tokens"),
+        "cost_usd_per_answer": _mean(scores, key, "cost_usd"),
+        "calls_per_answer": _mean(scores, key, "attempts"),
+        "latency_ms": _mean(scores, key, "latency_ms"),
+    }
+    record |= estimate_columns("tokens_per_correct", _per_correct(scores, key, "total_tokens"))
+    record["cost_usd_per_correct"] = number(_per_correct(scores, key, "cost_usd", resamples=1).value)
+    _, failures = cell.metric("constraint_failure")
+    if len(failures):
+        estimate = bootstrap_mean(failures, rng=named_rng("constraint failure", *key))
+        record |= estimate_columns("constraint_failure_rate", estimate)
+    other = unconstrained_counterpart(scores, key, keys)
+    if other is not None:
+        record |= _overhead(scores, key, other)
+    return record
+
+
+def _overhead(scores: ItemScores, key: CellKey, other: CellKey) -> dict[str, Any]:
+    first, second = scores.paired(key, other, "total_tokens")
+    if len(first) < 2:
+        return {"unconstrained": other.condition}
+    estimate = paired_bootstrap(first, second, rng=named_rng("token overhead", *key))
+    share = estimate.value / float(second.mean()) if second.mean() else None
+    return {
+        "unconstrained": other.condition,
+        **estimate_columns("token_overhead", estimate),
+        "token_overhead_share": number(share),
+    }
+
+
+def _per_correct(scores: ItemScores, key: CellKey, metric: str, resamples: int = 2_000) -> Estimate:
+    """Total spent over total right, items being resampled together with what they cost."""
+    cell = scores.cells[key]
+    spent, right = cell.values.get(metric), cell.values.get(SCORE)
+    nothing = Estimate(float("nan"), float("nan"), float("nan"))
+    if spent is None or right is None:
+        return nothing
+    known = np.isfinite(spent) & np.isfinite(right)
+    if not known.any() or right[known].sum() <= 0:
+        return nothing
+    return cost_per_correct(
+        spent[known], right[known], rng=named_rng("per correct", *key, metric), resamples=resamples
+    )
+
+
+def _mean(scores: ItemScores, key: CellKey, metric: str) -> float | None:
+    _, values = scores.cells[key].metric(metric)
+    return float(values.mean()) if len(values) else None
+
+
+def _mark_front(records: list[dict[str, Any]]) -> None:
+    """Mark the cells of a task that no other beats in both score and tokens."""
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        if record["score"] is not None and record["tokens_per_answer"] is not None:
+            tasks.setdefault(record["task"], []).append(record)
+    for rows in tasks.values():
+        front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
+        for row, is_on_front in zip(rows, front, strict=True):
+            row["on_pareto_front"] = bool(is_on_front)

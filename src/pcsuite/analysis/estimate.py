@@ -1,0 +1,111 @@
+"""What a computation hands back: a value, its interval, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Alternative = Literal["two-sided", "greater", "less"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its confidence interval.
+
+    ``n`` is the number of independent units (items) it rests on, ``se`` its standard error where the method
+    has one, ``method`` the name of the interval. ``nan`` means "not defined on these data".
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float = 0.95
+    n: int = 0
+    method: str = ""
+    se: float | None = None
+
+    @property
+    def defined(self) -> bool:
+        """Whether the value could be computed at all."""
+        return bool(np.isfinite(self.value))
+
+    def excludes(self, reference: float = 0.0) -> bool:
+        """Whether the interval lies wholly on one side of ``reference``."""
+        return self.low > reference or self.high < reference
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """A p-value with the statistic it belongs to and how it was found."""
+
+    __test__ = False  # not a test class, whatever a collector thinks of the name
+
+    statistic: float
+    p_value: float
+    method: str
+    n: int = 0
+    df: float | None = None
+
+
+def undefined(method: str, n: int = 0, level: float = 0.95) -> Estimate:
+    """The estimate of a quantity that these data do not define."""
+    return Estimate(float("nan"), float("nan"), float("nan"), level, n, method)
+
+
+def without_interval(value: float, method: str, n: int, level: float) -> Estimate:
+    """A value from too few items to say how sure it is."""
+    return Estimate(value, float("nan"), float("nan"), level, n, method)
+
+
+def as_vector(values: npt.ArrayLike, name: str, *, minimum: int = 1) -> FloatArray:
+    """A finite float vector, or an error that names the argument and the first bad position."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1:
+        raise AnalysisError(f"{name} has {vector.ndim} dimensions, one value per item is needed")
+    if vector.size < minimum:
+        raise AnalysisError(f"{name} has {vector.size} items, at least {minimum} are needed")
+    _refuse_non_finite(vector, name)
+    return vector
+
+
+def as_matrix(values: npt.ArrayLike, name: str, *, columns: int | None = None) -> FloatArray:
+    """A finite float matrix (items by columns), or an error that names the argument."""
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise AnalysisError(f"{name} has shape {matrix.shape}, a filled table of items by columns is needed")
+    if columns is not None and matrix.shape[1] != columns:
+        raise AnalysisError(f"{name} has {matrix.shape[1]} columns, {columns} are needed")
+    _refuse_non_finite(matrix, name)
+    return matrix
+
+
+def check_same_length(first: FloatArray, second: FloatArray, names: str) -> None:
+    """Refuse two arrays that are not paired item by item."""
+    if len(first) != len(second):
+        raise AnalysisError(
+            f"{names} have {len(first)} and {len(second)} items",
+            hint="pair them by item before the comparison",
+        )
+
+
+def check_level(level: float) -> None:
+    """Refuse a confidence level outside (0, 1)."""
+    if not 0.0 < level < 1.0:
+        raise AnalysisError(f"level is {level}, it must lie between 0 and 1", hint="0.95 for a 95 % interval")
+
+
+def _refuse_non_finite(values: FloatArray, name: str) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        raise AnalysisError(
+            f"{name} has {int(bad.sum())} missing or infinite values, the first in row {row}",
+            hint="score a missing answer 0 before the analysis",
+        )

@@ -1,0 +1,145 @@
+"""``hypotheses.csv``: H1–H4 and the criteria of a publishable result, each with a verdict and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from pcsuite.analysis.criteria import criteria
+from pcsuite.analysis.equivalence import Equivalence, tost_contrast
+from pcsuite.analysis.findings import (
+    COLUMNS,
+    Averaged,
+    Finding,
+    Verdict,
+    against_bare,
+    average_effect,
+    grouped,
+    is_open_loop,
+    operators_of,
+    paired_disagreement,
+    paired_twins,
+)
+from pcsuite.analysis.item_scores import SCORE, ItemScores, natural_key
+from pcsuite.analysis.marginal_means import interaction_contrasts
+from pcsuite.analysis.mixed_tables import ALL_TASKS, MixedResults
+from pcsuite.analysis.table import Table, number
+
+SCALE_BOUND = 0.05
+"""A condition's effect is called the same at two sizes where it differs by less than this."""
+
+
+def hypotheses(tables: Mapping[str, Table], scores: ItemScores, mixed: MixedResults) -> Table:
+    """Judge every hypothesis and criterion from the finished tables."""
+    findings = [
+        structure_informs(tables, scores),
+        restriction_steadies(tables, scores),
+        loop_grounds(tables, scores),
+        scale_keeps(mixed),
+    ]
+    findings += criteria(tables, scores, findings)
+    return Table.of("hypotheses", [finding.record() for finding in findings], COLUMNS)
+
+
+def structure_informs(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
+    """H1: a shown structure lets outputs carry more information about the truth."""
+    statement = "H1: showing the structure of the answer (SCHEMA) raises the information outputs carry."
+    rows = [row for row in tables["information"].records() if row["measure"] == "mutual information"]
+    pairs = against_bare(rows, scores, lambda operators: "SCHEMA" in operators and is_open_loop(operators))
+    averaged = average_effect(pairs)
+    if averaged is None:
+        why = (
+            "no mutual information of a condition with SCHEMA and of its control: it needs the items' truths"
+        )
+        return Finding("H1", statement, "not tested", f"{why} (report with --config) and a closed label set.")
+    return _finding(
+        "H1", statement, averaged, "positive", f"I(prediction; truth) in nats: {averaged.words()}."
+    )
+
+
+def restriction_steadies(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
+    """H2: restricting the support at decoding lowers the variation of outputs."""
+    statement = "H2: restricting the outputs at decoding lowers their entropy over replicates."
+    averaged = average_effect(paired_disagreement(tables["entropy_per_item"], scores))
+    if averaged is None:
+        return Finding(
+            "H2", statement, "not tested", "no constrained condition with replicates beside its free twin."
+        )
+    retry = [key for key in scores.cell_keys() if "RETRY_ON_FAIL" in scores.operators_in(key)]
+    against = (
+        _retry_words(tables, scores) if retry else "The run has no retry arm to compare with at equal tokens."
+    )
+    words = f"disagreement of replicates, constrained less free: {averaged.words()}. {against}"
+    return _finding("H2", statement, averaged, "negative", words)
+
+
+def loop_grounds(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
+    """H3: a closed loop lowers unsupported content."""
+    statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content against the open loop."
+    averaged = average_effect(paired_twins(scores, "REACT_LOOP", "unsupported_rate"))
+    if averaged is None:
+        return Finding("H3", statement, "not tested", "no REACT_LOOP condition beside its open-loop twin.")
+    return _finding("H3", statement, averaged, "negative", f"unsupported rate: {averaged.words()}.")
+
+
+def scale_keeps(mixed: MixedResults) -> Finding:
+    """H4: a condition's effect is the same at every model size (TOST on the interaction)."""
+    statement = f"H4: effects of conditions are the same at every model size (within ±{SCALE_BOUND})."
+    results: list[Equivalence] = []
+    scopes = [scope for scope, metric in mixed.fits if metric == SCORE and scope != ALL_TASKS]
+    for scope in scopes:
+        fit = mixed.fits[scope, SCORE]
+        if "size" in fit.design.factors and "condition" in fit.design.factors:
+            for contrast in interaction_contrasts(fit, "condition", "size"):
+                if np.isfinite(contrast.contrast.estimate):
+                    results.append(tost_contrast(contrast.contrast, bound=SCALE_BOUND))
+    if not results:
+        return Finding("H4", statement, "not tested", "the run has one model size only.")
+    level = 0.05 / len(results)
+    same = [result for result in results if result.p_value <= 0.05]
+    differing = [result for result in results if result.difference_p <= level and result.p_value > 0.05]
+    widest = max(results, key=lambda result: abs(result.estimate))
+    verdict: Verdict = "inconclusive"
+    if differing:
+        verdict = "contradicted"
+    elif len(same) == len(results):
+        verdict = "supported"
+    words = (
+        f"{len(same)} of {len(results)} condition × size contrasts are equivalent by TOST, {len(differing)} differ"
+        f" beyond chance (Bonferroni); the widest is {widest.name}: {widest.estimate:+.3f}, 90 % interval"
+        f" {widest.low:.3f} to {widest.high:.3f}."
+    )
+    return Finding(
+        "H4", statement, verdict, words, number(widest.estimate), number(widest.low), number(widest.high),
+        number(max(result.p_value for result in results)), len(results), len(scopes), 0,
+    )  # fmt: skip
+
+
+def _finding(
+    name: str, statement: str, averaged: Averaged, expected: Literal["positive", "negative"], words: str
+) -> Finding:
+    return Finding(
+        name, statement, averaged.verdict(expected=expected), words, averaged.value, averaged.low, averaged.high,
+        None, averaged.cells, averaged.tasks, averaged.models,
+    )  # fmt: skip
+
+
+def _retry_words(tables: Mapping[str, Table], scores: ItemScores) -> str:
+    """Constraint against retry: validity and tokens side by side."""
+    rows = [row for row in tables["summary_by_condition"].records() if row["perturbation"] == "none"]
+    parts = []
+    for group in grouped(rows).values():
+        retried = [row for row in group if "RETRY_ON_FAIL" in operators_of(scores, row)]
+        bound = [row for row in group if any(n.endswith("_CONSTRAIN") for n in operators_of(scores, row))]
+        for first in sorted(bound, key=lambda row: natural_key(row["condition"]))[:1]:
+            for second in retried[:1]:
+                parts.append(
+                    f"{first['condition']} {first['score']:.2f} at {first['total_tokens']:.0f} tokens, retry"
+                    f" {second['condition']} {second['score']:.2f} at {second['total_tokens']:.0f}"
+                    f" ({first['task']}, {first['model']})"
+                )
+    return (
+        "Against retry: " + "; ".join(parts[:4]) + "." if parts else "The retry arm shares no cell with it."
+    )

@@ -1,0 +1,210 @@
+"""Information between outputs and truth: plug-in mutual information and the InfoNCE bound.
+
+These are proxies. Mutual information of parsed answers sees only the answer, not its wording, and a model
+that is systematically wrong scores high on it. InfoNCE bounds the information between embeddings from
+below, and cannot exceed log N whatever the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.analysis.bootstrap import RESAMPLES, bootstrap_means
+from pcsuite.analysis.estimate import Estimate, FloatArray, IntArray, as_matrix, check_same_length
+from pcsuite.analysis.resampling import resample_totals
+from pcsuite.errors import AnalysisError
+
+MAX_CELLS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class MutualInformation:
+    """I(prediction; truth) in nats.
+
+    ``information`` is corrected for bias and may come out slightly below 0; ``plug_in`` is not corrected.
+    ``null_mean`` is the plug-in value when truths are shuffled over items, ``p_value`` the share of
+    shuffles that reach the observed one.
+    """
+
+    information: Estimate
+    plug_in: float
+    truth_entropy: float
+    null_mean: float
+    p_value: float
+
+    @property
+    def share_of_truth(self) -> float:
+        """Information over the entropy of the truth, 0..1: how much of what there is to know is told."""
+        return self.information.value / self.truth_entropy if self.truth_entropy > 0 else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class InfoNce:
+    """InfoNCE lower bound in nats, and ``cap``, the log N it can never exceed."""
+
+    bound: Estimate
+    cap: float
+    batch: int
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the bound is so close to its cap that it says nothing about what lies above."""
+        return self.bound.value > 0.95 * self.cap
+
+
+def mutual_information(
+    predictions: Sequence[Hashable],
+    truths: Sequence[Hashable],
+    items: Sequence[Hashable] | None = None,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 2_000,
+    permutations: int = 500,
+    level: float = 0.95,
+) -> MutualInformation:
+    """Mutual information of predicted and true labels, items being the unit.
+
+    With one row per item the bias is removed by Miller–Madow's count of occupied cells, (m_xy - m_x - m_y +
+    1)/2n. With replicates (``items`` repeat) rows are not independent, and the mean under shuffled truths
+    is removed. The interval recentres the bootstrap draws on the corrected value, because resampling adds
+    the bias once more.
+    """
+    joint, shape = _joint_by_item(predictions, truths, items)
+    n = len(joint)
+    observed = _plug_in_information(joint.sum(axis=0)[None, :] / n, shape)[0]
+    null = _shuffled_information(joint, shape, rng, permutations)
+    replicated = len(predictions) > n
+    bias = float(null.mean()) if replicated else _miller_madow_bias(joint.sum(axis=0), shape, n)
+    draws = _plug_in_information(resample_totals(joint, rng, resamples) / n, shape)
+    value = float(observed) - bias
+    low, high = np.quantile(draws - draws.mean() + value, [(1 - level) / 2, (1 + level) / 2])
+    truth_share = joint.sum(axis=0).reshape(shape).sum(axis=0) / n
+    method = "null-corrected" if replicated else "miller-madow"
+    return MutualInformation(
+        Estimate(
+            value, float(low), float(high), level, n, f"{method}, recentred bootstrap", float(draws.std())
+        ),
+        float(observed),
+        float(-_xlogx(truth_share).sum()),
+        float(null.mean()),
+        float((1 + (null >= observed - 1e-12).sum()) / (1 + permutations)),
+    )
+
+
+def infonce(
+    outputs: npt.ArrayLike,
+    references: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    batch: int = 128,
+    temperature: float = 0.1,
+    rounds: int = 20,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> InfoNce:
+    """InfoNCE (van den Oord et al. 2018) with a fixed critic, cosine similarity over ``temperature``.
+
+    Row i of ``references`` belongs to row i of ``outputs``; the others of its batch are its negatives.
+    Values are averaged over ``rounds`` random batchings, so that N is the same for every item. Not learned,
+    so a weak bound.
+    """
+    first, second = as_matrix(outputs, "outputs"), as_matrix(references, "references")
+    check_same_length(first, second, "outputs and references")
+    n = len(first)
+    size = min(batch, n)
+    if size < 2 or temperature <= 0:
+        raise AnalysisError("InfoNCE needs at least 2 items and a positive temperature")
+    left, right = _unit(first, "outputs"), _unit(second, "references")
+    total, seen = np.zeros(n), np.zeros(n)
+    for _ in range(rounds):
+        order = rng.permutation(n)
+        for start in range(0, n - size + 1, size):
+            rows = order[start : start + size]
+            logits = left[rows] @ right[rows].T / temperature
+            top = logits.max(axis=1, keepdims=True)
+            spread = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
+            total[rows] += np.diag(logits) - spread + np.log(size)
+            seen[rows] += 1
+    known = seen > 0
+    terms = (total[known] / seen[known])[:, None]
+    bound = bootstrap_means(terms, rng=rng, resamples=resamples, level=level)[0]
+    return InfoNce(bound, float(np.log(size)), size)
+
+
+def prompt_information(probabilities: npt.ArrayLike) -> float:
+    """Information between input and predicted label, H(mean p) - mean H(p), from label probabilities by item.
+
+    Needs no truth (Sorensen et al. 2022 choose prompts by it). In nats.
+    """
+    table = as_matrix(probabilities, "probabilities")
+    if (table < 0).any() or np.abs(table.sum(axis=1) - 1).max() > 1e-6:
+        raise AnalysisError("each row of probabilities must sum to 1")
+    return float(-_xlogx(table.mean(axis=0)).sum() + _xlogx(table).sum(axis=1).mean())
+
+
+def _joint_by_item(
+    predictions: Sequence[Hashable], truths: Sequence[Hashable], items: Sequence[Hashable] | None
+) -> tuple[FloatArray, tuple[int, int]]:
+    """One row per item: the shares of its (prediction, truth) cells, each row summing to 1."""
+    if len(predictions) != len(truths) or not len(predictions):
+        raise AnalysisError(f"{len(predictions)} predictions and {len(truths)} truths do not pair")
+    x, y = _codes(predictions), _codes(truths)
+    unit = _codes(items) if items is not None else np.arange(len(x))
+    if len(unit) != len(x):
+        raise AnalysisError(f"{len(x)} predictions but {len(unit)} items")
+    shape = (int(x.max()) + 1, int(y.max()) + 1)
+    if shape[0] * shape[1] > MAX_CELLS:
+        raise AnalysisError(
+            f"{shape[0]} predicted and {shape[1]} true labels are too many for a table",
+            hint="mutual information is for closed label sets",
+        )
+    table = np.zeros((int(unit.max()) + 1, shape[0] * shape[1]))
+    np.add.at(table, (unit, x * shape[1] + y), 1.0)
+    return table / table.sum(axis=1, keepdims=True), shape
+
+
+def _shuffled_information(
+    joint: FloatArray, shape: tuple[int, int], rng: np.random.Generator, permutations: int
+) -> FloatArray:
+    """Plug-in information with truths shuffled over items, the predictions of an item kept together."""
+    by_item = joint.reshape(len(joint), *shape)
+    predicted, true = by_item.sum(axis=2), by_item.sum(axis=1)
+    shuffled = np.stack(
+        [(predicted.T @ true[rng.permutation(len(true))]).ravel() for _ in range(permutations)]
+    )
+    return _plug_in_information(shuffled / len(joint), shape)
+
+
+def _plug_in_information(joint: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    table = joint.reshape(-1, *shape)
+    h_joint = -_xlogx(table).sum(axis=(1, 2))
+    h_rows = -_xlogx(table.sum(axis=2)).sum(axis=1)
+    h_columns = -_xlogx(table.sum(axis=1)).sum(axis=1)
+    return np.asarray(h_rows + h_columns - h_joint, dtype=np.float64)
+
+
+def _miller_madow_bias(total: FloatArray, shape: tuple[int, int], n: int) -> float:
+    table = total.reshape(shape)
+    occupied = int((table > 0).sum())
+    rows, columns = int((table.sum(axis=1) > 0).sum()), int((table.sum(axis=0) > 0).sum())
+    return (occupied - rows - columns + 1) / (2 * n)
+
+
+def _xlogx(share: FloatArray) -> FloatArray:
+    return np.asarray(np.where(share > 0, share * np.log(np.where(share > 0, share, 1.0)), 0.0))
+
+
+def _codes(labels: Sequence[Hashable]) -> IntArray:
+    seen: dict[Hashable, int] = {}
+    return np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+
+
+def _unit(vectors: FloatArray, name: str) -> FloatArray:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if (length == 0).any():
+        raise AnalysisError(f"{name} has a zero vector in row {int(np.argmin(length))}")
+    return np.asarray(vectors / length, dtype=np.float64)

@@ -1,0 +1,251 @@
+"""Item scores: replicates averaged within the item first, because the item is the unit of inference.
+
+Everything statistical starts from here. A cell is one condition of one task on one model under one regime
+and one kind of perturbation; it has one value per item and metric, ``nan`` where the metric does not apply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.analysis.estimate import FloatArray
+from pcsuite.analysis.log_schema import sql_name
+from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
+
+CLEAN = "none"
+SCORE = "score"
+_DIRECT = {
+    "json_valid": "json_valid::INT",
+    "schema_valid": "schema_valid::INT",
+    "truncated": "(finish_reason = 'length')::INT",
+    "prompt_tokens": "prompt_tokens",
+    "completion_tokens": "completion_tokens",
+    "total_tokens": "total_tokens",
+    "latency_ms": "latency_ms",
+    "attempts": "attempts",
+    "tool_calls": "tool_calls",
+    "padded": "padded",
+    # A constrained answer fails where it was cut off or does not conform, whatever the backend promised.
+    "constraint_failure": (
+        "CASE WHEN constraint_backend IS NOT NULL THEN (finish_reason = 'length' OR"
+        " coalesce(NOT schema_valid, answer IS NULL))::INT END"
+    ),
+}
+_COUNTS = ("tp", "fp", "fn")
+
+
+class CellKey(NamedTuple):
+    """Names a cell."""
+
+    task: str
+    model: str
+    decoding: str
+    perturbation: str
+    condition: str
+
+
+class ModelInfo(NamedTuple):
+    """What the log says of a model."""
+
+    family: str
+    size: str
+    provider: str
+
+
+@dataclass(slots=True)
+class Cell:
+    """One value per item and metric, sorted by item."""
+
+    key: CellKey
+    items: npt.NDArray[np.int64]
+    """Codes of the items that have at least one row without error; equal codes are equal items."""
+    values: dict[str, FloatArray]
+    n_rows: int
+    n_errors: int
+    replicates: float
+    """Rows without error per item, on average."""
+
+    def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """Items for which the metric is defined, and its values."""
+        values = self.values.get(name)
+        if values is None:
+            return self.items[:0], np.empty(0)
+        defined = np.isfinite(values)
+        return self.items[defined], values[defined]
+
+    def counts(self) -> FloatArray:
+        """``(tp, fp, fn)`` per item, averaged over replicates."""
+        return np.column_stack([self.values[name] for name in _COUNTS])
+
+
+@dataclass
+class ItemScores:
+    """All cells of the loaded logs."""
+
+    cells: dict[CellKey, Cell]
+    models: dict[str, ModelInfo]
+    operators: dict[tuple[str, str], tuple[str, ...]]
+    """Operators by task and condition (alternatives resolve by task)."""
+    temperature: dict[str, float]
+    pooled: frozenset[str]
+    """Tasks whose corpus figure is micro-F1 from pooled counts."""
+    metrics: tuple[str, ...]
+    item_names: dict[str, list[str]] = field(default_factory=dict)
+    """Item ids of each task, by code."""
+
+    def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
+        """Cell keys in natural order; of clean prompts only, unless told otherwise."""
+        for key in self.cells:
+            if perturbation is None or key.perturbation == perturbation:
+                yield key
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """Task ids."""
+        return sorted({key.task for key in self.cells})
+
+    def groups(self, perturbation: str = CLEAN) -> dict[tuple[str, str, str], list[CellKey]]:
+        """Cells of each (task, model, decoding), conditions in natural order."""
+        grouped: dict[tuple[str, str, str], list[CellKey]] = {}
+        for key in self.cell_keys(perturbation=perturbation):
+            grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
+        return grouped
+
+    def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
+        """The control of a group: C0, else the condition with no operator, else none."""
+        for key in keys:
+            if key.condition == "C0":
+                return key
+        bare = [key for key in keys if not self.operators_in(key)]
+        return bare[0] if bare else None
+
+    def operators_in(self, key: CellKey) -> tuple[str, ...]:
+        """Operators of a cell's condition."""
+        return self.operators.get((key.task, key.condition), ())
+
+    def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
+        """Values of a metric on the items that both cells have."""
+        first_items, first = self.cells[treated].metric(metric)
+        second_items, second = self.cells[control].metric(metric)
+        _, left, right = np.intersect1d(first_items, second_items, assume_unique=True, return_indices=True)
+        return first[left], second[right]
+
+    def paired_counts(self, treated: CellKey, control: CellKey) -> tuple[FloatArray, FloatArray]:
+        """``(tp, fp, fn)`` on the items that both cells have."""
+        first, second = self.cells[treated], self.cells[control]
+        _, left, right = np.intersect1d(first.items, second.items, assume_unique=True, return_indices=True)
+        return first.counts()[left], second.counts()[right]
+
+
+def natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Sorts ``C2`` before ``C10``."""
+    return tuple(
+        (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part
+    )
+
+
+def item_scores(tables: RunTables) -> ItemScores:
+    """Average replicates within items, for every cell of the main rows."""
+    metrics = _metric_expressions(tables)
+    averages = ", ".join(
+        f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
+    )
+    tables.execute(
+        "CREATE OR REPLACE TABLE item_scores AS SELECT task_id, model_id, decoding_id, perturbation_type,"
+        " condition_id, item_id, count(*) AS n_rows, count(*) FILTER (n_errors > 0) AS n_errors,"
+        f" {averages} FROM runs WHERE kind = 'main' GROUP BY ALL"
+    )
+    pooled = _pooled_tasks(tables) if all(name in metrics for name in _COUNTS) else frozenset()
+    names = {
+        task: list(ids)
+        for task, ids in tables.query(
+            "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM item_scores GROUP BY task_id"
+        )
+    }
+    cells = {cell.key: cell for cell in _fetch_cells(tables, tuple(metrics))}
+    order = sorted(cells, key=lambda key: tuple(natural_key(part) for part in key))
+    described = tables.query(
+        "SELECT model_id, any_value(family), any_value(size), any_value(provider) FROM runs"
+        " WHERE kind = 'main' GROUP BY model_id ORDER BY model_id"
+    )
+    return ItemScores(
+        cells={key: cells[key] for key in order},
+        models={model: ModelInfo(*rest) for model, *rest in described},
+        operators=_operators(tables),
+        temperature=dict(
+            tables.query(
+                "SELECT decoding_id, any_value(temperature) FROM runs WHERE kind = 'main' GROUP BY decoding_id"
+            )
+        ),
+        pooled=pooled,
+        metrics=tuple(metrics),
+        item_names=names,
+    )
+
+
+def _metric_expressions(tables: RunTables) -> dict[str, str]:
+    """Numeric things that are averaged: what every row has, then the metrics of the tasks."""
+    expressions = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **_DIRECT}
+    for name in tables.metrics:
+        column = tables.metric_column(name)
+        if column is not None and name != "task_score" and name not in expressions:
+            expressions[name] = column
+    return expressions
+
+
+def _pooled_tasks(tables: RunTables) -> frozenset[str]:
+    """Tasks whose every scored row has ``tp``, ``fp`` and ``fn``."""
+    conditions = " AND ".join(f"{sql_name(METRIC_PREFIX + name)} IS NOT NULL" for name in _COUNTS)
+    rows = tables.query(
+        "SELECT task_id FROM runs WHERE kind = 'main' AND n_errors = 0"
+        f" GROUP BY task_id HAVING bool_and({conditions})"
+    )
+    return frozenset(task for (task,) in rows)
+
+
+def _operators(tables: RunTables) -> dict[tuple[str, str], tuple[str, ...]]:
+    rows = tables.query(
+        "SELECT task_id, condition_id, any_value(operators) FROM runs WHERE kind = 'main'"
+        " GROUP BY task_id, condition_id"
+    )
+    return {
+        (task, condition): tuple((names or "").split("+")) if names else () for task, condition, names in rows
+    }
+
+
+def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:
+    key = "task_id, model_id, decoding_id, perturbation_type, condition_id"
+    keys = tables.query(
+        f"SELECT {key}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {key}"
+    )
+    selected = ", ".join(sql_name(name) for name in metrics)
+    fetched = tables.columns(
+        f"SELECT dense_rank() OVER (ORDER BY {key}) AS cell, dense_rank() OVER (PARTITION BY task_id"
+        f" ORDER BY item_id) - 1 AS item, n_rows - n_errors AS good, {selected} FROM item_scores"
+        " ORDER BY cell, item"
+    )
+    starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
+    for place, (*names, n_rows, n_errors) in enumerate(keys):
+        rows = slice(int(starts[place]), int(starts[place + 1]))
+        usable = fetched["good"][rows] > 0
+        values = {}
+        for name in metrics:
+            column = np.asarray(fetched[name][rows], dtype=np.float64)[usable]
+            if np.isfinite(column).any():
+                values[name] = column
+        good = fetched["good"][rows][usable]
+        yield Cell(
+            key=CellKey(*names),
+            items=np.asarray(fetched["item"][rows][usable], dtype=np.int64),
+            values=values,
+            n_rows=int(n_rows),
+            n_errors=int(n_errors),
+            replicates=float(good.mean()) if good.size else 0.0,
+        )

@@ -1,0 +1,229 @@
+"""The log as tables: ``runs.parquet``, ``runs.csv``, and a connection that answers questions about them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.analysis.log_parts import LogParts
+from pcsuite.analysis.log_schema import FLAT_COLUMNS, LOGICAL_KEY, sql_name, sql_text
+from pcsuite.analysis.table import FORMULA_STARTS
+from pcsuite.errors import AnalysisError, require
+
+METRIC_PREFIX = "metric_"
+_WHOLE_JSON = ("metrics",)
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What was read, and what could not be."""
+
+    logs: list[str] = field(default_factory=list)
+    lines: int = 0
+    rows: int = 0
+    malformed_count: int = 0
+    malformed: dict[str, list[int]] = field(default_factory=dict)
+    """First unreadable line numbers by log."""
+    torn: list[str] = field(default_factory=list)
+    """Logs whose last line is unfinished."""
+    superseded: int = 0
+    """Rows that a newer row with the same key replaces."""
+    converted_bytes: int = 0
+    """Bytes of log that were new since the last report."""
+
+
+class RunTables:
+    """Logs loaded into DuckDB; use as a context manager.
+
+    ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included).
+    """
+
+    def __init__(self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB") -> None:
+        self.logs = [Path(log) for log in logs]
+        self.folder = Path(tables_dir)
+        self.loaded = LoadReport()
+        self.metrics: dict[str, str] = {}
+        """Metric names in the log and whether each is a ``number`` or ``text``."""
+        self._memory = memory
+        self._connection: Any = None
+
+    def __enter__(self) -> RunTables:
+        duckdb = require("duckdb", "stats")
+        spill = self.folder / ".parts" / "spill"
+        try:
+            spill.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise AnalysisError(f"{self.folder}: cannot be written ({error.strerror})") from error
+        threads = max(1, min(4, os.cpu_count() or 1))
+        self._connection = duckdb.connect(
+            config={"memory_limit": self._memory, "threads": threads, "temp_directory": str(spill)}
+        )
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Rows of a query."""
+        return list(self._connection.execute(sql, list(parameters)).fetchall())
+
+    def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, npt.NDArray[Any]]:
+        """Columns of a query as arrays; NULL becomes ``nan`` in number columns and ``None`` in text."""
+        fetched: Mapping[str, Any] = self._connection.execute(sql, list(parameters)).fetchnumpy()
+        return {name: _unmasked(values) for name, values in fetched.items()}
+
+    def execute(self, sql: str) -> None:
+        """Run a statement for its effect."""
+        self._connection.execute(sql)
+
+    def metric_column(self, name: str) -> str | None:
+        """SQL name of a numeric metric's column, ``None`` where no row has it."""
+        return sql_name(METRIC_PREFIX + name) if self.metrics.get(name) == "number" else None
+
+    def write_csv(self) -> Path:
+        """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets."""
+        target = self.folder / "runs.csv"
+        described = self.query("DESCRIBE SELECT * FROM runs")
+        selected = ", ".join(
+            _safe_text_sql(name) if kind == "VARCHAR" else sql_name(name) for name, kind, *_ in described
+        )
+        self.execute(f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)")
+        return target
+
+    def _load(self) -> None:
+        parts = [LogParts(log, self.folder / ".parts") for log in self.logs]
+        for part in parts:
+            state = part.update(self._connection)
+            report = self.loaded
+            report.logs.append(part.log.name)
+            report.lines += state.lines
+            report.rows += state.rows
+            report.converted_bytes += part.converted_bytes
+            report.malformed_count += state.malformed_count
+            if state.malformed:
+                report.malformed[part.log.name] = state.malformed
+            if part.torn_bytes():
+                report.torn.append(part.log.name)
+        files = [file for part in parts for file in part.files]
+        if not files or self.loaded.rows == 0:
+            names = ", ".join(str(log) for log in self.logs)
+            raise AnalysisError(
+                f"{names}: no readable row", hint="pcsuite run --config PROFILE fills the log"
+            )
+        self._read_parts(files)
+        self._write_parquet(_state_stamp(parts))
+
+    def _read_parts(self, files: Sequence[Path]) -> None:
+        """Views over the parts: all rows in log order, then those that no newer row replaces."""
+        union = " UNION ALL BY NAME ".join(
+            f"SELECT *, {place * (1 << 40)} + file_row_number AS sequence FROM"
+            f" read_parquet({sql_text(str(file))}, file_row_number=true)"
+            for place, file in enumerate(files)
+        )
+        self.execute(f"CREATE VIEW logged AS SELECT * FROM ({union}) WHERE well_formed")
+        key = ", ".join(f"CAST({column} AS VARCHAR)" for column in LOGICAL_KEY)
+        keyed = f"SELECT md5_number(concat_ws(chr(31), {key})) AS key, sequence FROM logged"
+        self.execute(
+            f"CREATE TABLE repeated AS SELECT key, max(sequence) AS newest FROM ({keyed})"
+            " GROUP BY key HAVING count(*) > 1"
+        )
+        self.execute("CREATE TABLE superseded (sequence BIGINT)")
+        if self.query("SELECT count(*) FROM repeated")[0][0]:
+            self.execute(
+                f"INSERT INTO superseded SELECT sequence FROM ({keyed}) JOIN repeated USING (key)"
+                " WHERE sequence < newest"
+            )
+        self.loaded.superseded = int(self.query("SELECT count(*) FROM superseded")[0][0])
+
+    def _write_parquet(self, stamp: str) -> None:
+        """``runs.parquet`` with one column per metric; left as it is where nothing changed."""
+        target = self.folder / "runs.parquet"
+        stamp_file = self.folder / ".parts" / "runs.stamp"
+        self._find_metrics()
+        if not (target.is_file() and stamp_file.is_file() and stamp_file.read_text() == stamp):
+            flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS if name not in _WHOLE_JSON)
+            chosen = "SELECT * FROM logged"
+            if self.loaded.superseded:
+                chosen += " WHERE sequence NOT IN (SELECT sequence FROM superseded)"
+            paths = ", ".join(sql_text(f'$."{name}"') for name in self.metrics)
+            values = f", json_extract(metrics, [{paths}]) AS v" if self.metrics else ""
+            metrics = "".join(
+                f", {_metric_sql(place, kind)} AS {sql_name(METRIC_PREFIX + name)}"
+                for place, (name, kind) in enumerate(self.metrics.items(), start=1)
+            )
+            partial = target.with_suffix(".partial")
+            self.execute(
+                f"COPY (SELECT {flat}{metrics} FROM (SELECT *{values} FROM ({chosen})))"
+                f" TO {sql_text(str(partial))}"
+                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 20480)"
+            )
+            partial.replace(target)
+            stamp_file.write_text(stamp)
+        self.execute(f"CREATE VIEW runs AS SELECT * FROM read_parquet({sql_text(str(target))})")
+
+    def _find_metrics(self) -> None:
+        """Every metric name in the log; tasks have different ones, so all rows are asked."""
+        shapes = self.query(
+            "SELECT key, bool_or(kind IN ('VARCHAR', 'OBJECT', 'ARRAY')) FROM (SELECT unnest(keys) AS key,"
+            " unnest(kinds) AS kind FROM (SELECT DISTINCT json_keys(metrics) AS keys, list_transform("
+            "json_extract(metrics, '$.*'), lambda x: json_type(x)) AS kinds FROM logged"
+            " WHERE metrics IS NOT NULL)) WHERE key NOT LIKE '%\"%' GROUP BY key ORDER BY key"
+        )
+        self.metrics = {name: "text" if text else "number" for name, text in shapes}
+
+
+def _metric_sql(place: int, kind: str) -> str:
+    cell = f"v[{place}]"
+    if kind == "text":
+        return f"{cell}->>'$'"
+    # 'nan' as a string would cast to NaN and poison averages: only JSON numbers and booleans count.
+    return (
+        f"CASE json_type({cell}) WHEN 'BOOLEAN' THEN CAST({cell} = 'true' AS DOUBLE)"
+        f" WHEN 'NULL' THEN NULL WHEN 'VARCHAR' THEN NULL ELSE TRY_CAST({cell} AS DOUBLE) END"
+    )
+
+
+def _safe_text_sql(name: str) -> str:
+    column = sql_name(name)
+    starts = ", ".join(f"chr({ord(start)})" for start in FORMULA_STARTS)
+    return f"CASE WHEN left({column}, 1) IN ({starts}) THEN '''' || {column} ELSE {column} END AS {column}"
+
+
+def _state_stamp(parts: Sequence[LogParts]) -> str:
+    described = [f"{part.folder.name}:{part.state.consumed}:{part.state.tail}" for part in parts]
+    return hashlib.sha256("\n".join(described).encode()).hexdigest()
+
+
+def _unmasked(values: Any) -> npt.NDArray[Any]:
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    if values.dtype.kind in "biuf":
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    return np.asarray(np.ma.filled(values.astype(object), None))
+
+
+def named_rng(*names: object) -> np.random.Generator:
+    """A generator whose stream is derived from names, so that a cell's interval never depends on others."""
+    text = "\x1f".join(str(name) for name in names)
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

@@ -1,0 +1,207 @@
+"""How figures look and how they are kept: one palette, a PNG for papers, an SVG for the page.
+
+The SVG takes its ink from the page (``currentColor``), so the same figure reads on light and dark, and each
+marked point carries a tooltip.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pcsuite.errors import AnalysisError, require
+
+INK = "#20242c"
+LINE = "#d5d9e0"
+MUTED = "#6b7280"
+SERIES = ("#2b7bba", "#d9772b", "#3a9a6a", "#b4508f", "#8a7bd1", "#a08326", "#c0504d", "#4aa3a8")
+"""Colours of series, told apart by people with colour blindness and readable on white and on dark."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+GOOD, BAD = "#3a9a6a", "#c0504d"
+_RC = {
+    "figure.dpi": 100,
+    "savefig.dpi": 160,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pcsuite",
+    "text.parse_math": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A finished figure: its file name, what it shows in words, and its SVG for the page."""
+
+    name: str
+    kind: str
+    task: str
+    model: str | None
+    caption: str
+    svg: str
+    png: Path | None = None
+
+
+@dataclass(slots=True)
+class Tips:
+    """Tooltips of a figure in the making; :meth:`mark` gives the id to put on an artist."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def mark(self, text: str) -> str:
+        """Remember a tooltip and return the ``gid`` of its artist."""
+        key = f"tip{len(self.texts)}"
+        self.texts[key] = text
+        return key
+
+
+def file_slug(name: str) -> str:
+    """A name as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "unnamed"
+
+
+def short(name: str, length: int = 28) -> str:
+    """A name that fits into a figure; the page has it in full."""
+    flat = " ".join(name.split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def name_ticks(axes: Any, names: Sequence[str]) -> None:
+    """Name the positions 0, 1, … of the x axis, slanted where the names are long."""
+    shown = [short(name, 16) for name in names]
+    slanted = sum(len(name) for name in shown) > 64
+    options = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    axes.set_xticks(range(len(shown)), shown, **options)
+    axes.set_xlim(-0.6, len(shown) - 0.4)
+    axes.grid(False, axis="x")
+
+
+def plain_log_scale(axes: Any) -> None:
+    """A log scale on y with numbers as people write them."""
+    ticker = require("matplotlib.ticker", "stats")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+
+
+@contextmanager
+def canvas(
+    rows: int = 1, columns: int = 1, width: float = 7.2, height: float = 3.4, **options: Any
+) -> Iterator[tuple[Any, Any]]:
+    """A matplotlib figure in the suite's style, closed afterwards; nothing global is left changed."""
+    matplotlib = require("matplotlib", "stats")
+    require("matplotlib.backends.backend_agg", "stats")
+    with matplotlib.rc_context(_RC):
+        module = require("matplotlib.figure", "stats")
+        figure = module.Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots(rows, columns, **options)
+        yield figure, axes
+
+
+def finish(
+    figure: Any,
+    tips: Tips,
+    *,
+    name: str,
+    kind: str,
+    task: str,
+    model: str | None,
+    caption: str,
+    folder: Path | None,
+) -> Figure:
+    """Write the PNG where a folder is given, and make the SVG for the page."""
+    png = None
+    if folder is not None:
+        png = folder / f"{name}.png"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            figure.savefig(png, facecolor="white", metadata={"Software": None})
+        except OSError as error:
+            raise AnalysisError(f"{png}: cannot be written ({error.strerror})") from error
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return Figure(name, kind, task, model, caption, page_svg(buffer.getvalue(), name, caption, tips), png)
+
+
+def page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
+    """An SVG ready to stand in the page: own ids, the page's ink, tooltips, no prolog."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
+    prefix = f"{file_slug(name)}--"
+    body = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', body)
+    body = re.sub(r'(xlink:href="#|url\(#)([^")]+)', rf"\1{prefix}\2", body)
+    for key, text in tips.texts.items():
+        opening = f'<g id="{prefix}{key}">'
+        body = body.replace(opening, f"{opening}<title>{html.escape(text)}</title>")
+    body = body.replace(INK, "currentColor").replace(LINE, "var(--line)").replace(MUTED, "var(--muted)")
+    body = re.sub(
+        r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ', r"<svg \1", body, count=1
+    )
+    head = f'<svg role="img" aria-label="{html.escape(label, quote=True)}" '
+    return re.sub(r"^<svg ", head, body, count=1)
+
+
+def errorbar(
+    axes: Any,
+    tips: Tips,
+    positions: Sequence[float],
+    points: Sequence[tuple[float | None, float | None, float | None]],
+    labels: Sequence[str],
+    *,
+    colour: str,
+    marker: str = "o",
+    name: str | None = None,
+    digits: int = 2,
+) -> None:
+    """Points with intervals ``(value, low, high)``, a tooltip on each; undefined ones are left out."""
+    shown_name = name
+    for position, (value, low, high), label in zip(positions, points, labels, strict=True):
+        if value is None:
+            continue
+        if low is not None and high is not None:
+            axes.plot([position, position], [low, high], color=colour, linewidth=1.8, solid_capstyle="round")
+        axes.plot(
+            [position],
+            [value],
+            marker=marker,
+            color=colour,
+            markersize=6.5,
+            linestyle="none",
+            label=shown_name,
+            gid=tips.mark(f"{label}: {interval_text(value, low, high, digits)}"),
+        )
+        shown_name = None
+
+
+def interval_text(value: float | None, low: float | None, high: float | None, digits: int = 2) -> str:
+    """``0.62 [0.55, 0.69]``, or ``n/a``."""
+    if value is None:
+        return "n/a"
+    if low is None or high is None:
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

@@ -1,0 +1,256 @@
+"""The page as data: what it says and in which order. ``html`` only writes it down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pcsuite import __version__
+from pcsuite.analysis.analysis import Analysis
+from pcsuite.analysis.item_scores import natural_key
+from pcsuite.report.drawing import Figure
+from pcsuite.report.grid import Section
+from pcsuite.report.samples import SampleRow
+from pcsuite.report.sections import (
+    conditions_section,
+    effects_section,
+    folded_section,
+    hypotheses_of,
+    levels_section,
+    matrix_section,
+)
+from pcsuite.report.verdicts import Verdict, VerdictGroup, overview, verdict_groups
+from pcsuite.report.wording import join_words
+
+TERMS: tuple[tuple[str, str], ...] = (
+    (
+        "Score",
+        "The task's primary metric for an item, between 0 and 1; a missing, unreadable or truncated answer"
+        " scores 0.",
+    ),
+    (
+        "Interval",
+        "95 %, by resampling items (Wilson's for plain proportions). Replicates are averaged within the item"
+        " first, because the item is what the next run will draw anew.",
+    ),
+    (
+        "Difference",
+        "Condition minus control on the items both have. Stars (* 0.05, ** 0.01, *** 0.001) are given only"
+        " after the Benjamini–Hochberg correction.",
+    ),
+    (
+        "JSON validity",
+        "The answer is a JSON object, strictly or embedded in other text. Schema validity asks for the task's"
+        " own schema.",
+    ),
+    (
+        "Truncation",
+        "The completion hit its token limit; a constrained answer that is cut off counts as a failure of the"
+        " constraint.",
+    ),
+    ("Seed variance", "How much the whole score moves from one seed to the next."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleView:
+    """A sample row with what the page says of it."""
+
+    row: SampleRow
+    outcome: str
+    tone: str
+    excerpt: str
+    metrics: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.row, name)
+
+
+@dataclass(slots=True)
+class Page:
+    """Everything the template needs."""
+
+    title: str
+    subtitle: str
+    notices: list[str]
+    facts: list[tuple[str, str]]
+    overview: list[Verdict]
+    verdicts: list[VerdictGroup]
+    hypotheses: list[dict[str, Any]]
+    sections: list[Section]
+    figures: Sequence[Figure]
+    samples: list[SampleView]
+    excluded: list[str]
+    errors: list[tuple[str, int]]
+    tasks: list[str]
+    models: list[str]
+    conditions: list[str]
+    compared: Section
+    terms: Sequence[tuple[str, str]] = TERMS
+    footer: str = ""
+    figure_kinds: list[str] = field(default_factory=list)
+
+    @property
+    def contents(self) -> list[tuple[str, str]]:
+        """Links of the contents bar."""
+        listed = [("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")]
+        if self.figures:
+            listed.append(("figures", "Figures"))
+        listed += [("levels", "Levels"), ("tables", "Tables"), ("rows", "Rows"), ("excluded", "Left out")]
+        return [*listed, ("method", "How to read")]
+
+
+def build_page(
+    analysis: Analysis,
+    figures: Sequence[Figure],
+    samples: Sequence[SampleRow],
+    *,
+    title: str,
+) -> Page:
+    """Put the page together."""
+    health, scores = analysis.health, analysis.scores
+    effects = list(analysis.tables["effects"].records())
+    tasks = scores.tasks
+    models = sorted(scores.models)
+    conditions = sorted({key.condition for key in scores.cell_keys()}, key=natural_key)
+    return Page(
+        title=title,
+        subtitle=(
+            f"Which parts of the prompt helped, on {_counted(len(tasks), 'task')} and"
+            f" {_counted(len(models), 'model')}, how surely, and at what cost."
+        ),
+        notices=_notices(analysis),
+        facts=_facts(analysis, conditions),
+        overview=overview(effects, scores.temperature),
+        verdicts=verdict_groups(effects, scores.temperature),
+        hypotheses=hypotheses_of(analysis),
+        sections=[
+            matrix_section(analysis),
+            levels_section(analysis),
+            effects_section(analysis),
+            folded_section(analysis),
+        ],
+        compared=conditions_section(analysis),
+        figures=figures,
+        samples=[_sample_view(row) for row in samples],
+        excluded=_excluded(analysis),
+        errors=health.errors,
+        tasks=tasks,
+        models=models,
+        conditions=conditions,
+        footer=f"Written by pcsuite {__version__} from {join_words(health.loaded.logs)}.",
+        figure_kinds=sorted({figure.kind for figure in figures}),
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _facts(analysis: Analysis, conditions: Sequence[str]) -> list[tuple[str, str]]:
+    health, scores = analysis.health, analysis.scores
+    items = sum(len(names) for names in scores.item_names.values())
+    tokens = analysis.total_tokens
+    return [
+        ("answers", f"{health.rows:,}"),
+        ("items", f"{items:,}"),
+        ("tasks", str(len(scores.tasks))),
+        ("models", str(len(scores.models))),
+        ("conditions", " ".join(conditions)),
+        ("tokens", f"{tokens:,}"),
+        ("failed calls", f"{health.error_rows:,}"),
+        ("last row", health.last[:16].replace("T", " ") or "unknown"),
+    ]
+
+
+def _notices(analysis: Analysis) -> list[str]:
+    health, manifest = analysis.health, analysis.manifest
+    notices = []
+    if health.simulated_models:
+        notices.append(
+            f"Simulated: {join_words(health.simulated_models)}"
+            f" {'is not a language model' if len(health.simulated_models) == 1 else 'are not language models'}."
+            " Answers are drawn from effects that were set in the configuration and say nothing about real models."
+        )
+    samples = sorted(
+        task
+        for task in analysis.scores.tasks
+        if task in manifest.tasks and manifest.tasks[task].source == "bundled sample"
+    )
+    if samples:
+        notices.append(
+            f"The items of {join_words(samples)} are the small bundled sample, not the published dataset:"
+            " good for trying things out, too few for a claim."
+        )
+    if health.config_hashes > 1:
+        notices.append(
+            f"The log mixes {health.config_hashes} configurations; for each cell the newest row counts."
+        )
+    return notices + manifest.problems
+
+
+def _sample_view(row: SampleRow) -> SampleView:
+    if row.errors:
+        outcome, tone = "failed", "warn"
+    elif row.score is not None and row.score >= 1:
+        outcome, tone = "right", "good"
+    elif row.score:
+        outcome, tone = "partly right", "warn"
+    else:
+        outcome, tone = "wrong", "bad"
+    shown = {
+        name: round(value, 4) if isinstance(value, float) else value for name, value in row.metrics.items()
+    }
+    metrics = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in shown.items())
+    excerpt = " ".join((row.errors or row.text).split())[:160]
+    return SampleView(row, outcome, tone, excerpt, metrics)
+
+
+def _excluded(analysis: Analysis) -> list[str]:
+    health = analysis.health
+    loaded = health.loaded
+    lines = [f"{loaded.lines:,} lines were read from {join_words(loaded.logs)}."]
+    if loaded.malformed_count:
+        named = "; ".join(f"{log}: {', '.join(map(str, rows))}" for log, rows in loaded.malformed.items())
+        lines.append(
+            f"{loaded.malformed_count:,} malformed lines were left out (first of them, by line: {named})."
+        )
+    else:
+        lines.append("No malformed line.")
+    if loaded.torn:
+        lines.append(f"The last line of {join_words(loaded.torn)} is unfinished and was left out.")
+    if loaded.superseded:
+        lines.append(
+            f"{loaded.superseded:,} rows were replaced by newer rows of the same cell, item and seed."
+        )
+    for kind, count in health.kinds.items():
+        lines.append(f"{count:,} rows of the auxiliary kind “{kind}” stay out of the tables above.")
+    lines.append(
+        f"{health.error_rows:,} calls failed; they are left out of averages and counted"
+        " (the column score_if_errors_were_wrong of summary_by_condition.csv shows the other extreme)."
+    )
+    lines.append(
+        f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated; both score 0."
+    )
+    if health.seed_not_honoured:
+        lines.append(
+            f"{health.seed_not_honoured:,} answers came from an engine that does not honour the seed."
+        )
+    if health.tokens_estimated:
+        lines.append(
+            f"{health.tokens_estimated:,} prompts were counted by estimate, not by the model's own tokenizer."
+        )
+    if health.outside_band:
+        lines.append(f"{health.outside_band:,} prompts lie outside their length band.")
+    lines += analysis.notes
+    for note in analysis.manifest.not_applicable:
+        lines.append(f"Not applicable: {note.condition} on {note.task} with {note.model}: {note.reason}.")
+    explained = {(note.task, note.model, note.condition) for note in analysis.manifest.not_applicable}
+    for task, model, gap in health.gaps:
+        missing = [name for name in gap if (task, model, name) not in explained]
+        if not missing:
+            continue
+        lines.append(f"{task} on {model} has no rows for {join_words(missing)}: not applicable, or not run.")
+    return lines

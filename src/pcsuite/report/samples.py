@@ -1,0 +1,115 @@
+"""A sample of rows to read: the same items under every condition, prompt and answer side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
+from pcsuite.errors import LogError
+from pcsuite.logging.prompt_store import read_prompts
+
+MOST_ROWS = 240
+CLIP = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """One row as the page shows it; every text is as the model or the prompt had it."""
+
+    task: str
+    model: str
+    condition: str
+    decoding: str
+    seed: int
+    item: str
+    score: float | None
+    json_valid: bool | None
+    schema_valid: bool | None
+    finish_reason: str
+    prompt: str | None
+    text: str
+    answer: str | None
+    fields: str
+    parse_errors: str
+    errors: str
+    perturbation: str
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) -> list[SampleRow]:
+    """Rows of a few items under all conditions, chosen by hash, and the first failed calls."""
+    cells = tables.query(
+        "SELECT count(DISTINCT (task_id, model_id, condition_id, decoding_id)) FROM runs WHERE kind = 'main'"
+    )[0][0]
+    each = max(1, min(4, most // max(1, cells)))
+    score = tables.metric_column("task_score") or "NULL"
+    columns = (
+        "task_id, model_id, condition_id, decoding_id, seed, item_id, json_valid, schema_valid,"
+        " finish_reason, text, answer, fields, parse_errors, errors, perturbation_type, prompt_hash,"
+        f" {score} AS score, run_id"
+    )
+    chosen = tables.query(
+        f"SELECT {columns} FROM (SELECT *, row_number() OVER (PARTITION BY task_id, model_id, condition_id,"
+        " decoding_id, n_errors > 0 ORDER BY md5(item_id), perturbation_type <> 'none', seed) AS place"
+        f" FROM runs WHERE kind = 'main') WHERE place <= CASE WHEN n_errors > 0 THEN 1 ELSE {each} END"
+        " ORDER BY task_id, model_id, md5(item_id), condition_id, decoding_id, seed LIMIT ?",
+        [most],
+    )
+    prompts = _prompts(logs, {row[15] for row in chosen if row[15]})
+    metrics = _metrics(tables, [row[17] for row in chosen])
+    return [
+        SampleRow(
+            task=row[0], model=row[1], condition=row[2], decoding=row[3], seed=row[4], item=row[5],
+            score=row[16], json_valid=row[6], schema_valid=row[7], finish_reason=row[8] or "",
+            prompt=_clip(prompts.get(row[15])), text=_clip(row[9]) or "", answer=row[10],
+            fields=_pretty(row[11]), parse_errors=row[12] or "", errors=row[13] or "", perturbation=row[14],
+            metrics=metrics.get(row[17], {}),
+        )
+        for row in chosen
+    ]  # fmt: skip
+
+
+def _prompts(logs: Sequence[Path], wanted: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for log in logs:
+        store = log.with_suffix(".prompts.z")
+        if not store.is_file():
+            continue
+        try:
+            found |= read_prompts(store, wanted - found.keys())
+        except LogError:  # a damaged prompt file costs the page its prompts, not the report
+            continue
+    return found
+
+
+def _metrics(tables: RunTables, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    if not tables.metrics or not run_ids:
+        return {}
+    names = list(tables.metrics)
+    selected = ", ".join(f'"{METRIC_PREFIX}{name}"' for name in names)
+    rows = tables.query(
+        f"SELECT run_id, {selected} FROM runs WHERE run_id IN (SELECT unnest(?))", [list(run_ids)]
+    )
+    return {
+        run_id: {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        for run_id, *values in rows
+    }
+
+
+def _clip(text: str | None) -> str | None:
+    if text is None or len(text) <= CLIP:
+        return text
+    return f"{text[:CLIP]}\n… ({len(text) - CLIP:,} more characters)"
+
+
+def _pretty(fields: str | None) -> str:
+    if not fields or fields == "{}":
+        return ""
+    try:
+        return _clip(json.dumps(json.loads(fields), indent=1, ensure_ascii=False)) or ""
+    except ValueError:
+        return _clip(fields) or ""

@@ -1,0 +1,235 @@
+"""A record against the truth, field by field."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pcsuite.verifier.mapping import FieldMapping
+from pcsuite.verifier.pairing import pair_items
+from pcsuite.verifier.paths import item_path
+from pcsuite.verifier.scores import Counts
+from pcsuite.verifier.text_lists import pair_texts
+from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, compile_mapping
+from pcsuite.verifier.values import as_float, is_number, judge_value, type_in_words
+
+
+@dataclass(frozen=True, slots=True)
+class Discrepancy:
+    """One field that is not right."""
+
+    field_path: str
+    expected: Any
+    actual: Any
+    error_type: str
+    note: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry of ``eval-results.json``."""
+        return {
+            "field_path": self.field_path,
+            "expected": self.expected,
+            "actual": self.actual,
+            "error_type": self.error_type,
+            "note": self.note,
+        }
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Everything known about one record: counts in all, by section and by field, and what is not right."""
+
+    counts: Counts = field(default_factory=Counts)
+    weighted: Counts = field(default_factory=Counts)
+    by_section: dict[str, Counts] = field(default_factory=dict)
+    by_field: dict[str, Counts] = field(default_factory=dict)
+    discrepancies: list[Discrepancy] = field(default_factory=list)
+
+
+def compare_records(
+    truth: Mapping[str, Any], extracted: Mapping[str, Any], mapping: FieldMapping
+) -> Comparison:
+    """Compare an extracted record with the truth under a mapping."""
+    comparer = _Comparer()
+    comparer.compare_object(compile_mapping(mapping), truth, extracted, "", "")
+    return comparer.finish()
+
+
+class _Comparer:
+    def __init__(self) -> None:
+        self.verdicts: Counter[tuple[str, str, float, str]] = Counter()
+        self.discrepancies: list[Discrepancy] = []
+
+    def finish(self) -> Comparison:
+        result = Comparison(discrepancies=self.discrepancies)
+        for (pattern, section, weight, verdict), count in self.verdicts.items():
+            result.counts.add(verdict, count)
+            result.weighted.add(verdict, count * weight)
+            result.by_section.setdefault(section, Counts()).add(verdict, count)
+            result.by_field.setdefault(pattern, Counts()).add(verdict, count)
+        return result
+
+    def _record(
+        self, leaf: Leaf, verdict: str, path: str, expected: Any, actual: Any, note: str = ""
+    ) -> None:
+        self.verdicts[leaf.pattern, leaf.section, leaf.weight, verdict] += 1
+        if verdict != "match":
+            self.discrepancies.append(
+                Discrepancy(path, expected, actual, verdict, note or _note(leaf, verdict, expected, actual))
+            )
+
+    def compare(
+        self, node: Node, expected: Any, actual: Any, path: str, pattern: str, note: str = ""
+    ) -> None:
+        if isinstance(node, Leaf):
+            if node.type == "text_list":
+                self._compare_texts(node, expected, actual, path, note)
+            elif expected is not None or actual is not None:
+                verdict = judge_value(expected, actual, node.type, node.relative, node.absolute, node.modulo)
+                self._record(node, verdict, path, expected, actual, note)
+        elif isinstance(node, ObjectNode):
+            self._compare_part(node, expected, actual, path, pattern, note)
+        elif isinstance(node, ListNode):
+            self._compare_list(node, expected, actual, path, note)
+
+    def compare_object(
+        self, node: ObjectNode, expected: Any, actual: Any, path: str, pattern: str, note: str = ""
+    ) -> None:
+        prefix = f"{path}." if path else ""
+        pattern_prefix = f"{pattern}." if pattern else ""
+        for key, child in node.children.items():
+            left, right = expected.get(key), actual.get(key)
+            if left is not None or right is not None:
+                self.compare(child, left, right, prefix + key, pattern_prefix + key, note)
+        for key, value in actual.items():
+            if key not in node.children and value is not None:
+                self._invented(value, f"{prefix}{key}", f"{pattern_prefix}{key}")
+
+    def _compare_part(
+        self, node: ObjectNode, expected: Any, actual: Any, path: str, pattern: str, note: str
+    ) -> None:
+        if actual is None or isinstance(actual, dict):
+            self.compare_object(node, expected or {}, actual or {}, path, pattern, note)
+        else:
+            self._wrong_shape(node, expected, actual, path, pattern, "an object")
+
+    def _compare_list(self, node: ListNode, expected: Any, actual: Any, path: str, note: str) -> None:
+        truth: list[dict[str, Any]] = expected or []
+        if actual is not None and not isinstance(actual, list):
+            self._wrong_shape(node, expected, actual, path, node.pattern, "a list")
+            return
+        given = list(enumerate(actual or []))
+        items = [(index, item) for index, item in given if isinstance(item, dict)]
+        pairs = pair_items(node, truth, [item for _, item in items]) if truth and items else []
+        partner = dict(pairs)
+        names = Counter(item.get("name") for item in truth)
+        for index, item in enumerate(truth):
+            name = item.get("name")
+            place = item_path(path, name if names[name] == 1 else None, index)
+            found = items[partner[index]][1] if index in partner else None
+            missing = "the whole item is missing" if found is None else ""
+            self.compare_object(node.item, item, found or {}, place, node.pattern, note or missing)
+        paired = set(partner.values())
+        extra = [entry for position, entry in enumerate(items) if position not in paired]
+        self._extra_items(node, extra, {str(name) for name in names}, path)
+        for index, item in given:
+            if item is not None and not isinstance(item, dict):
+                self._invented(item, f"{path}[{index}]", node.pattern)
+
+    def _extra_items(
+        self, node: ListNode, extra: list[tuple[int, dict[str, Any]]], taken: set[str], path: str
+    ) -> None:
+        """Items of the extraction that stand for nothing in the truth; by index where a name would mislead."""
+        names = Counter(str(item.get("name")) for _, item in extra)
+        for index, item in extra:
+            name = item.get("name")
+            misleading = names[str(name)] > 1 or str(name) in taken
+            place = item_path(path, None if misleading else name, index)
+            note = f"item {index + 1} of the extraction is not in the truth"
+            self.compare_object(node.item, {}, item, place, node.pattern, note)
+
+    def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, path: str, note: str) -> None:
+        truth: list[str] = expected or []
+        if actual is not None and not isinstance(actual, list):
+            if not truth:
+                self._record(leaf, "hallucination", path, None, actual)
+            for index, text in enumerate(truth):
+                self._record(leaf, "format_error", f"{path}[{index}]", text, actual)
+            return
+        for verdict, index, left, right in pair_texts(truth, actual or []):
+            self._record(
+                leaf, verdict, f"{path}[{index}]", left, right, note if verdict != "format_error" else ""
+            )
+
+    def _wrong_shape(
+        self, node: Node, expected: Any, actual: Any, path: str, pattern: str, wanted: str
+    ) -> None:
+        """A value of the wrong shape stands for every truth field below it, each mistyped."""
+        fields = list(_truth_fields(node, expected, path))
+        note = f"{type_in_words(actual)} where {wanted} belongs"
+        for leaf, field_path, value in fields:
+            self._record(leaf, "format_error", field_path, value, actual, note)
+        if not fields and actual not in ("", False):
+            self._invented(actual, path, pattern)
+
+    def _invented(self, value: Any, path: str, pattern: str) -> None:
+        """Every value below a part of the record that no field of the mapping asks for."""
+        section = pattern.split(".")[0].removesuffix("[]")
+        for leaf_path, leaf_pattern, leaf_value in _scalars(value, path, pattern):
+            leaf = Leaf(leaf_pattern, section, "text", 0.0, 0.0, None, 1.0)
+            self._record(leaf, "hallucination", leaf_path, None, leaf_value, "no such field in the mapping")
+
+
+def _truth_fields(node: Node, value: Any, path: str) -> Iterator[tuple[Leaf, str, Any]]:
+    if value is None or isinstance(node, Ignored):
+        return
+    if isinstance(node, Leaf):
+        if node.type == "text_list":
+            for index, text in enumerate(value):
+                yield node, f"{path}[{index}]", text
+        else:
+            yield node, path, value
+    elif isinstance(node, ObjectNode):
+        for key, child in node.children.items():
+            yield from _truth_fields(child, value.get(key), f"{path}.{key}")
+    else:
+        for index, item in enumerate(value):
+            yield from _truth_fields(node.item, item, item_path(path, item.get("name"), index))
+
+
+def _scalars(value: Any, path: str, pattern: str) -> Iterator[tuple[str, str, Any]]:
+    """Non-null scalars of any JSON value, without recursion."""
+    stack = [(value, path, pattern)]
+    while stack:
+        current, place, shape = stack.pop()
+        if isinstance(current, dict):
+            stack.extend(
+                (child, f"{place}.{key}", f"{shape}.{key}") for key, child in reversed(current.items())
+            )
+        elif isinstance(current, list):
+            stack.extend(
+                (child, f"{place}[{index}]", f"{shape}[]")
+                for index, child in reversed(list(enumerate(current)))
+            )
+        elif current is not None:
+            yield place, shape, current
+
+
+def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
+    """What a reader should know about a discrepancy."""
+    if verdict == "format_error":
+        wanted = {"text": "text", "text_list": "a list", "boolean": "true or false"}.get(
+            leaf.type, "a number"
+        )
+        return f"{type_in_words(actual)} where {wanted} belongs"
+    if verdict == "wrong_value" and leaf.type in ("number", "integer") and is_number(actual):
+        difference = as_float(actual) - as_float(expected)
+        if leaf.modulo is not None:
+            turned = difference % leaf.modulo
+            difference = turned if turned <= leaf.modulo / 2 else turned - leaf.modulo
+        share = f" ({100 * difference / expected:+.3g} %)" if expected and leaf.modulo is None else ""
+        allowed = max(leaf.relative * abs(expected), leaf.absolute)
+        return f"off by {difference:+.4g}{share}, allowed ±{allowed:.4g}"
+    return ""

@@ -1,0 +1,271 @@
+"""The mapping file: from labels and columns of the truth to paths of the record, and how each field compares."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, Field
+
+from pcsuite.config.base import Definition
+from pcsuite.config.yaml_source import YamlSource
+from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.verifier.model import BuildingSpec
+from pcsuite.verifier.values import FieldType
+
+RULES_VERSION = 1
+"""Raised whenever the comparison itself changes, so that old scores are not taken for new ones."""
+
+
+class Tolerance(Definition):
+    """How far a number may be off: the larger of the two bounds, inclusive."""
+
+    relative: float = Field(default=0.0, ge=0)
+    """Share of the expected value."""
+    absolute: float = Field(default=0.0, ge=0)
+    """Absolute bound; also what an expected 0 allows."""
+
+
+class FieldRule(Definition):
+    """One field: where the truth has it, where the record has it, and how they compare."""
+
+    label: str | None = None
+    """Label of a key/value row, or of a table column (the unit in parentheses may be left out)."""
+    follows: str | None = None
+    """For a column without a label: the label of the column before it."""
+    path: str
+    """Path of the field; within a table or block relative to the list item."""
+    type: FieldType
+    """Declared type; values are never typed by how they look."""
+    unit: str | None = None
+    """Unit the truth must be in, where it states one."""
+    modulo: float | None = Field(default=None, gt=0)
+    """For angles: 360, so that 0 equals 360."""
+    tolerance: str = "default"
+    """Name of a tolerance class."""
+    weight: float = Field(default=1.0, ge=0)
+    """Weight in the weighted scores; counts and F1 are unweighted."""
+    extractable: bool = True
+    """False where a document cannot contain the field: then it counts nowhere."""
+
+
+class PartRule(Definition):
+    """A sub-table that fills an object of the list item above it."""
+
+    headers: tuple[str, ...]
+    """Labels of the sub-table's header; ``*`` stands for anything."""
+    path: str
+    """Key of the object in the list item."""
+    columns: tuple[FieldRule, ...]
+    """Columns; paths are relative to the object."""
+    may_lack: tuple[str, ...] = ()
+    """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
+
+
+class TableRule(Definition):
+    """A table whose rows are items of a list."""
+
+    headers: tuple[str, ...] = ()
+    """Labels of the table's header row; none for lists that only a simple CSV gives."""
+    path: str
+    """Path of the list."""
+    rows_in: Literal["B", "C"] = "C"
+    """Column in which rows (and for B also the header's first column) start."""
+    columns: tuple[FieldRule, ...]
+    """Columns; the first is the item's name."""
+    may_lack: tuple[str, ...] = ()
+    """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
+    usually_lacks: bool = False
+    """Whether a row that can be read both ways lacks them."""
+    parts: tuple[PartRule, ...] = ()
+    """Sub-tables that follow a row."""
+
+
+class BlockRule(Definition):
+    """Key/value rows that come once for each item of a list."""
+
+    path: str
+    """Path of the list."""
+    fields: tuple[FieldRule, ...]
+    """Fields; the first one's label starts a new item."""
+
+
+class Pairing(Definition):
+    """When two list items are taken for the same thing."""
+
+    name_weight: float = Field(default=0.5, ge=0, le=1)
+    """Share of the name in the likeness of two items; the rest is the share of agreeing fields."""
+    gate: float = Field(default=0.45, gt=0, le=1)
+    """No pair below this likeness: with the defaults its name, or nine tenths of its content."""
+
+
+class FieldMapping(Definition):
+    """A mapping file."""
+
+    version: str = "1.0"
+    """Version of the file."""
+    record: Literal["buildingspec", "free"] = "free"
+    """``buildingspec`` checks every path against BuildingSpec; ``free`` lets the mapping be the schema."""
+    not_given: tuple[str, ...] = ("", "NA")
+    """Cells that mean "no value", in any column but a name."""
+    not_given_numbers: tuple[str | float, ...] = ()
+    """Cells that mean "no value" in a number column."""
+    metadata: tuple[str, ...] = ()
+    """Paths a record may carry besides the fields; never compared, never hallucinations."""
+    tolerances: dict[str, Tolerance]
+    """Tolerance classes by name; ``default`` must be one."""
+    pairing: Pairing = Pairing()
+    """How list items are paired."""
+    fields: tuple[FieldRule, ...] = ()
+    """Key/value fields."""
+    blocks: tuple[BlockRule, ...] = ()
+    """Key/value fields of list items."""
+    tables: tuple[TableRule, ...] = ()
+    """Lists of items."""
+
+    def patterns(self) -> Iterator[tuple[str, FieldRule]]:
+        """Every field with its pattern (``windows[].u_factor``), in the order of the file."""
+        for rule in self.fields:
+            yield rule.path, rule
+        for block in self.blocks:
+            for rule in block.fields:
+                yield f"{block.path}[].{rule.path}", rule
+        for table in self.tables:
+            for rule in table.columns:
+                yield f"{table.path}[].{rule.path}", rule
+            for part in table.parts:
+                for rule in part.columns:
+                    yield f"{table.path}[].{part.path}.{rule.path}", rule
+
+    def rules_hash(self) -> str:
+        """Hash of everything that decides a score; comments and layout of the file do not matter."""
+        content = {"rules_version": RULES_VERSION, "mapping": self.model_dump(mode="json")}
+        return hashlib.sha256(canonical_json(content).encode("utf-8")).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """One text per JSON value: sorted keys, no blanks; lone surrogates stay escaped."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def bundled_mapping(name: str = "field_mapping.yaml") -> Path:
+    """Path of a mapping that ships with the package."""
+    return Path(str(resources.files("pcsuite.verifier") / "schemas" / name))
+
+
+@lru_cache(maxsize=16)
+def _load(path: Path, changed: int, size: int) -> FieldMapping:
+    source = YamlSource.read(path)
+    try:
+        mapping = source.parse(FieldMapping)
+    except ConfigError as error:
+        first, *others = error.message.splitlines()
+        raise ConfigError(first + (f" (and {len(others)} more)" if others else "")) from error
+    _check(mapping, source)
+    return mapping
+
+
+def load_mapping(path: Path | None = None) -> FieldMapping:
+    """Read and check a mapping file; by default the bundled one for BuildingSpec.
+
+    ``field_mapping.yaml`` and ``schemas/field_mapping.yaml`` (and the same with classes) name the bundled files where
+    there is no such file in the working folder.
+    """
+    place = path if path is not None else bundled_mapping()
+    if path is not None and not path.exists() and str(path.parent) in (".", "schemas"):
+        bundled = bundled_mapping(path.name)
+        place = bundled if path.suffix == ".yaml" and bundled.exists() else path
+    try:
+        status = place.stat()
+    except OSError:
+        raise ConfigError(f"{place}: no such mapping file") from None
+    return _load(place, status.st_mtime_ns, status.st_size)
+
+
+def _check(mapping: FieldMapping, source: YamlSource) -> None:
+    if "default" not in mapping.tolerances:
+        raise ConfigError(source.problem(["tolerances"], "the class 'default' is missing"))
+    known = dict(record_paths(BuildingSpec)) if mapping.record == "buildingspec" else None
+    seen: set[str] = set()
+    for pattern, rule in mapping.patterns():
+        if pattern in seen:
+            raise ConfigError(f"{source.path}: path '{pattern}' is mapped twice")
+        seen.add(pattern)
+        if rule.tolerance not in mapping.tolerances:
+            hint = did_you_mean(rule.tolerance, mapping.tolerances)
+            raise ConfigError(
+                f"{source.path}: '{pattern}': unknown tolerance class '{rule.tolerance}'", hint=hint
+            )
+        if known is not None:
+            _check_pattern(source.path, pattern, rule.type, known)
+    for path in mapping.metadata:
+        if known is not None and path not in known and path not in _containers(known):
+            raise ConfigError(
+                f"{source.path}: unknown metadata path '{path}'", hint=did_you_mean(path, known)
+            )
+    for table in mapping.tables:
+        if table.columns[0].path != "name" and mapping.record == "buildingspec":
+            raise ConfigError(f"{source.path}: the first column of '{table.path}' must be its name")
+    from pcsuite.verifier.tree import compile_mapping  # the tree is built from mappings, hence not at the top
+
+    try:
+        compile_mapping(mapping)
+    except ConfigError as error:
+        raise ConfigError(f"{source.path}: {error.message}") from error
+
+
+def _check_pattern(source: Path, pattern: str, declared: str, known: dict[str, str]) -> None:
+    if pattern not in known:
+        raise ConfigError(f"{source}: unknown path '{pattern}'", hint=did_you_mean(pattern, known))
+    wanted = known[pattern]
+    if wanted not in (declared, "any"):
+        raise ConfigError(f"{source}: '{pattern}' is declared {declared}, but BuildingSpec says {wanted}")
+
+
+def _containers(patterns: dict[str, str]) -> set[str]:
+    return {pattern.split(".")[0].removesuffix("[]") for pattern in patterns}
+
+
+def record_paths(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every leaf of a record model as ``(pattern, type)``."""
+    for name, field in model.model_fields.items():
+        path = f"{prefix}.{name}" if prefix else name
+        yield from _leaves(field.annotation, path)
+
+
+def _leaves(annotation: Any, path: str) -> Iterator[tuple[str, str]]:
+    kinds = [kind for kind in _members(annotation) if kind is not type(None)]
+    if len(kinds) != 1 or kinds[0] is Any:
+        yield path, "any"
+        return
+    kind = kinds[0]
+    if get_origin(kind) is list:
+        element = next(iter(_members(get_args(kind)[0])))
+        if isinstance(element, type) and issubclass(element, BaseModel):
+            yield from record_paths(element, f"{path}[]")
+        else:
+            yield path, "text_list"
+    elif isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield from record_paths(kind, path)
+    else:
+        names = {str: "text", int: "integer", float: "number", bool: "boolean"}
+        yield path, names[kind]
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The branches of a union, without their annotations."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _members(get_args(annotation)[0])
+    elif origin in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _members(member)
+    else:
+        yield annotation

@@ -1,0 +1,133 @@
+"""Single values: read from a truth cell by declared type, and judged against an extracted JSON value."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from typing import Any, Literal
+
+FieldType = Literal["text", "integer", "number", "boolean", "text_list"]
+Verdict = Literal["match", "omission", "hallucination", "format_error", "wrong_value"]
+
+_NUMBER = re.compile(r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_ROUNDING_SLACK = 1e-12
+"""Relative allowance for decimal values that have no exact binary form (.31 - .30 exceeds .01 by 9e-18)."""
+
+
+def normalise_text(text: str) -> str:
+    """Trimmed, case-folded, inner white space collapsed, composed: what two texts are compared by."""
+    if text.isascii():
+        return " ".join(text.split()).lower()
+    return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
+
+
+def parse_number(text: str) -> float:
+    """A decimal number as exports write it (``1200.0``, ``.30``, ``1,200``); ``ValueError`` otherwise."""
+    cleaned = text.strip()
+    if not _NUMBER.fullmatch(cleaned):
+        raise ValueError(f"'{text}' is not a number")
+    value = float(cleaned.replace(",", ""))
+    if not math.isfinite(value):
+        raise ValueError(f"'{text}' is not a finite number")
+    return value
+
+
+def parse_cell(text: str, field_type: FieldType) -> str | int | float | bool:
+    """The value of a given (non-blank) truth cell, by the field's declared type and never by its look."""
+    if field_type in ("text", "text_list"):
+        return text.strip()
+    if field_type == "boolean":
+        word = text.strip().lower()
+        if word in ("yes", "true", "1"):
+            return True
+        if word in ("no", "false", "0"):
+            return False
+        raise ValueError(f"'{text}' is not Yes or No")
+    value = parse_number(text)
+    if field_type == "integer":
+        if value != int(value):
+            raise ValueError(f"'{text}' is not a whole number")
+        return int(value)
+    return value
+
+
+def is_number(value: object) -> bool:
+    """Whether a JSON value is a number (booleans are not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_float(value: int | float) -> float:
+    """The value as a float; integers beyond its range become infinite, hence equal to nothing given."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def as_boolean(value: object) -> bool | None:
+    """An extracted boolean: true/false, "true"/"false" in any case, 1/0; ``None`` for anything else."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    if is_number(value) and value in (0, 1):
+        return value == 1
+    return None
+
+
+def numbers_match(
+    expected: float, actual: float, relative: float, absolute: float, modulo: float | None = None
+) -> bool:
+    """|actual - expected| within the larger of ``relative``·|expected| and ``absolute``, both inclusive."""
+    difference = abs(actual - expected)
+    if not math.isfinite(difference):
+        return False
+    if modulo is not None:
+        difference %= modulo
+        difference = min(difference, modulo - difference)
+    slack = _ROUNDING_SLACK * (abs(expected) + abs(actual))
+    return difference <= max(relative * abs(expected), absolute) + slack
+
+
+def judge_value(
+    expected: Any,
+    actual: Any,
+    field_type: FieldType,
+    relative: float,
+    absolute: float,
+    modulo: float | None = None,
+) -> Verdict:
+    """The verdict on one scalar field; either side is ``None`` where it has no value."""
+    if expected is None:
+        return "match" if actual is None else "hallucination"
+    if actual is None:
+        return "omission"
+    if field_type == "text":
+        if not isinstance(actual, str):
+            return "format_error"
+        if actual == expected or normalise_text(actual) == normalise_text(expected):
+            return "match"
+        return "wrong_value"
+    if field_type == "boolean":
+        truth_value = as_boolean(actual)
+        if truth_value is None:
+            return "format_error"
+        return "match" if truth_value == expected else "wrong_value"
+    if not is_number(actual):
+        return "format_error"
+    matched = numbers_match(as_float(expected), as_float(actual), relative, absolute, modulo)
+    return "match" if matched else "wrong_value"
+
+
+def type_in_words(value: object) -> str:
+    """What kind of JSON value this is, for notes."""
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "an object"
+    return "a number" if is_number(value) else "null"

@@ -1,0 +1,79 @@
+import pytest
+
+from pcsuite.analysis.compare import compare_runs
+from pcsuite.analysis.item_scores import item_scores
+from pcsuite.analysis.tables import RunTables
+from pcsuite.errors import AnalysisError
+from support.synthetic_log import make_row, write_log
+
+
+@pytest.fixture
+def scores_of(tmp_path):
+    def load(name, rows):
+        log = write_log(tmp_path / f"{name}.jsonl", rows)
+        with RunTables([log], tmp_path / name) as tables:
+            return item_scores(tables)
+
+    return load
+
+
+def rows_of(scores, prefix="i", **more):
+    return [make_row(item=f"{prefix}{k:03d}", score=float(v), **more) for k, v in enumerate(scores)]
+
+
+def test_a_drop_is_a_regression(scores_of):
+    before, after = [1] * 20, [0] * 12 + [1] * 8
+    found = compare_runs(scores_of("a", rows_of(before)), scores_of("b", rows_of(after)), metrics=("score",))
+    (record,) = found.table.records()
+    assert (record["first"], record["second"], record["delta"]) == (1.0, 0.4, pytest.approx(-0.6))
+    assert record["p_value"] == pytest.approx(2 * 0.5**12)
+    assert record["outcome"] == "worse"
+    assert [entry["metric"] for entry in found.regressions] == ["score"]
+
+
+def test_a_margin_forgives(scores_of):
+    a, b = scores_of("a", rows_of([1] * 20)), scores_of("b", rows_of([0] * 12 + [1] * 8))
+    assert compare_runs(a, b, metrics=("score",), margin=0.7).regressions == []
+
+
+def test_noise_is_no_regression(scores_of):
+    a, b = scores_of("a", rows_of([1] * 20)), scores_of("b", rows_of([0] * 3 + [1] * 17))
+    (record,) = compare_runs(a, b, metrics=("score",)).table.records()
+    assert record["outcome"] == "no reliable change"
+
+
+def test_more_truncation_is_worse_and_more_tokens_are_not_judged(scores_of):
+    a = scores_of("a", rows_of([1] * 20))
+    b = scores_of("b", rows_of([1] * 20, finish_reason="length", prompt_tokens=500))
+    found = compare_runs(a, b)
+    assert {entry["metric"] for entry in found.regressions} == {"truncated"}
+
+
+def test_items_are_paired_by_name_not_by_place(scores_of):
+    a = scores_of("a", rows_of([0, 1, 0, 1]))
+    rows = [make_row(item=f"i{k:03d}", score=v) for k, v in [(1, 1.0), (2, 0.0), (3, 1.0)]]
+    (record,) = compare_runs(a, scores_of("b", rows), metrics=("score",)).table.records()
+    assert (record["n_items"], record["delta"]) == (3, 0.0)
+
+
+def test_one_model_on_each_side_is_paired(scores_of):
+    a = scores_of("a", rows_of([0] * 8, model="small"))
+    b = scores_of("b", rows_of([1] * 8, model="large"))
+    found = compare_runs(a, b, metrics=("score",))
+    assert found.renamed == {"model": ("small", "large")}
+    assert len(found.improvements) == 1
+
+
+def test_cells_of_one_run_only_are_named(scores_of):
+    a = scores_of("a", rows_of([1] * 4) + rows_of([1] * 4, condition="C1"))
+    b = scores_of("b", rows_of([1] * 4) + rows_of([1] * 4, condition="C2"))
+    found = compare_runs(a, b)
+    assert [key.condition for key in found.only_first] == ["C1"]
+    assert [key.condition for key in found.only_second] == ["C2"]
+
+
+def test_nothing_in_common_is_an_error(scores_of):
+    with pytest.raises(AnalysisError, match="no cell in common"):
+        compare_runs(scores_of("a", rows_of([1, 1], task="x")), scores_of("b", rows_of([1, 1], task="y")))
+    with pytest.raises(AnalysisError, match="no item in common"):
+        compare_runs(scores_of("c", rows_of([1, 1])), scores_of("d", rows_of([1, 1], prefix="other")))

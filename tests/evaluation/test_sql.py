@@ -1,0 +1,199 @@
+"""Execution accuracy, and what a query may not do."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pcsuite.data.items import Item
+from pcsuite.errors import DataError
+from pcsuite.evaluation.base import Answer
+from pcsuite.evaluation.sql import SqlEvaluator, SqlOptions, find_query, has_top_level_order, normalise_sql
+from pcsuite.evaluation.sqlite_readonly import QueryLimits, QueryRefusedError, run_query
+
+LIMITS = QueryLimits(seconds=1.0, rows=1000)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sql") / "pets and owners.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE pet (id INTEGER PRIMARY KEY, name TEXT, weight REAL)")
+        rows = [(1, "Rex", 12.5), (2, "Tom", 4.0), (3, "Ada", 4.0)]
+        connection.executemany("INSERT INTO pet VALUES (?, ?, ?)", rows)
+        connection.execute("INSERT INTO pet VALUES (4, CAST(x'4ae9' AS TEXT), 1.0)")
+    return path
+
+
+def item(database: Path, query: str) -> Item:
+    return Item("q", "schema and question", {"query": query, "db_id": "pets", "database": str(database)})
+
+
+def score(database: Path, gold: str, given: str) -> float:
+    value = (
+        SqlEvaluator(SqlOptions(time_limit_s=1.0))
+        .evaluate(item(database, gold), Answer(given))
+        .metrics["task_score"]
+    )
+    assert isinstance(value, float)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("gold", "given", "expected"),
+    [
+        ("SELECT name FROM pet WHERE id < 3", "select name from pet where id in (2, 1)", 1.0),
+        ("SELECT name FROM pet WHERE id < 4 ORDER BY name", "SELECT name FROM pet WHERE id < 4", 0.0),
+        (
+            "SELECT name FROM pet WHERE id < 4 ORDER BY name",
+            "SELECT name FROM pet WHERE id < 4 ORDER BY 1",
+            1.0,
+        ),
+        ("SELECT weight FROM pet WHERE id < 4", "SELECT DISTINCT weight FROM pet WHERE id < 4", 0.0),
+        ("SELECT count(*) FROM pet", "SELECT 4.0", 1.0),
+        ("SELECT sum(weight) FROM pet", "SELECT 21.500000000001", 1.0),
+        ("SELECT name FROM pet WHERE id = 4", "SELECT name FROM pet WHERE weight = 1", 1.0),
+        ("SELECT name FROM pet WHERE id = 9", "SELECT name FROM pet WHERE id = 10", 1.0),
+        ("SELECT name FROM pet", "SELECT nome FROM pet", 0.0),
+        ("SELECT name FROM pet", "", 0.0),
+        ("SELECT name FROM pet", "no query", 0.0),
+    ],
+)
+def test_results_are_compared(database: Path, gold: str, given: str, expected: float) -> None:
+    assert score(database, gold, given) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM pet",
+        "INSERT INTO pet VALUES (9, 'x', 1)",
+        "DROP TABLE pet",
+        "UPDATE pet SET name = 'x'",
+        "CREATE TABLE t (x)",
+        "CREATE TEMP TABLE t (x)",
+        "ATTACH DATABASE 'other.sqlite' AS other",
+        "PRAGMA query_only = 0",
+        "PRAGMA writable_schema = 1",
+        "VACUUM INTO 'copy.sqlite'",
+        "SELECT load_extension('x')",
+        "SELECT 1; DELETE FROM pet",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+        "BEGIN",
+        "SELECT \x00",
+        "SELECT 1 WHERE \ud800",
+        "",
+    ],
+)
+def test_anything_but_reading_is_refused(database: Path, query: str) -> None:
+    before = database.read_bytes()
+    if query:
+        with pytest.raises(QueryRefusedError):
+            run_query(database, query, LIMITS)
+    evaluation = SqlEvaluator().evaluate(item(database, "SELECT name FROM pet"), Answer(query))
+    assert evaluation.metrics["task_score"] == 0.0
+    assert database.read_bytes() == before
+
+
+def test_a_query_without_end_is_stopped(database: Path) -> None:
+    joined = ", ".join(f"pet p{number}" for number in range(20))
+    started = time.monotonic()
+    with pytest.raises(QueryRefusedError, match=r"stopped after 0\.3 s"):
+        run_query(database, f"SELECT count(*) FROM {joined}", QueryLimits(0.3, 1000))
+    assert time.monotonic() - started < 5.0
+
+
+def test_a_result_without_end_is_stopped(database: Path) -> None:
+    joined = ", ".join(f"pet p{number}" for number in range(10))
+    with pytest.raises(QueryRefusedError, match="more than 1000 rows"):
+        run_query(database, f"SELECT p0.id FROM {joined}", LIMITS)
+    with pytest.raises(QueryRefusedError):
+        run_query(database, "SELECT zeroblob(2000000000)", LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("```sql\nSELECT 1;\n```", "SELECT 1"),
+        ("The query is: SELECT a FROM t; it works", "SELECT a FROM t"),
+        ("SELECT ';' FROM t", "SELECT ';' FROM t"),
+        ("with x as (select 1) select * from x\n\nDone.", "with x as (select 1) select * from x"),
+        ("none", None),
+    ],
+)
+def test_the_query_is_found(text: str, query: str | None) -> None:
+    assert find_query(text) == query
+
+
+@pytest.mark.parametrize(
+    ("query", "ordered"),
+    [
+        ("SELECT a FROM t ORDER BY a", True),
+        ("SELECT a FROM t\norder  by a limit 1", True),
+        ("SELECT a FROM (SELECT a FROM t ORDER BY a)", False),
+        ("SELECT 'order by' FROM t", False),
+    ],
+)
+def test_order_counts_at_the_top_level_only(query: str, ordered: bool) -> None:
+    assert has_top_level_order(query) is ordered
+
+
+def test_json_answers_relative_paths_and_missing_files(database: Path) -> None:
+    schema = {"type": "object", "required": ["sql"], "properties": {"sql": {"type": "string"}}}
+    evaluator = SqlEvaluator(SqlOptions(database_root=str(database.parent)), schema)
+    relative = item(Path(database.name), "SELECT count(*) FROM pet")
+    evaluation = evaluator.evaluate(relative, Answer(json.dumps({"sql": "SELECT  COUNT(*)\nFROM pet;"})))
+    assert evaluation.metrics["task_score"] == 1.0
+    assert evaluation.metrics["exact_match"] is True
+    assert evaluation.parsed.answer == normalise_sql("select count(*) from pet")
+    with pytest.raises(DataError, match="does not exist"):
+        evaluator.evaluate(item(Path("none.sqlite"), "SELECT 1"), Answer('{"sql": "SELECT 1"}'))
+
+
+def test_databases_are_found_where_the_item_came_from_unless_a_root_is_set(
+    database: Path, tmp_path: Path
+) -> None:
+    truth = {"query": "SELECT count(*) FROM pet", "database": database.name}
+    loaded = Item("q", "How many?", truth, database.parent)
+    answer = Answer("SELECT count(*) FROM pet")
+    assert SqlEvaluator().evaluate(loaded, answer).metrics["task_score"] == 1.0
+    elsewhere = SqlEvaluator(SqlOptions(database_root=str(tmp_path / "elsewhere")))
+    with pytest.raises(DataError, match="elsewhere"):
+        elsewhere.evaluate(loaded, answer)
+
+
+def test_a_gold_query_that_fails_is_a_data_error(database: Path) -> None:
+    with pytest.raises(DataError, match="gold query does not run"):
+        SqlEvaluator().evaluate(item(database, "SELECT nothing FROM nowhere"), Answer("SELECT 1"))
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "select " + "'" * 200_001, "```sql\n" * 50_000, "select (" * 50_000]
+)
+def test_long_texts_are_read_in_bounded_time(text: str) -> None:
+    started = time.process_time()
+    find_query(text)
+    has_top_level_order(text[:100_000])
+    assert time.process_time() - started < 3.0
+
+
+@pytest.mark.realdata
+def test_every_gold_query_of_spider_equals_itself(shared_data: Path) -> None:
+    folder = shared_data / "spider"
+    evaluator = SqlEvaluator(SqlOptions(time_limit_s=30.0))
+    runnable = 0
+    for number, record in enumerate(json.loads((folder / "dev.json").read_text(encoding="utf-8"))):
+        database = folder / "database" / record["db_id"] / f"{record['db_id']}.sqlite"
+        if not database.exists():
+            continue
+        runnable += 1
+        truth = {"query": record["query"], "db_id": record["db_id"], "database": str(database)}
+        spider_item = Item(str(number), record["question"], truth)
+        evaluation = evaluator.evaluate(spider_item, Answer(evaluator.gold_answer(spider_item)))
+        assert evaluation.metrics["task_score"] == 1.0, record["query"]
+    assert runnable == 972

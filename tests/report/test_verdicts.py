@@ -1,0 +1,80 @@
+from pcsuite.report.verdicts import overview, verdict_groups
+
+TEMPERATURE = {"d0": 0.0, "d1": 0.7}
+
+
+def effect(**given):
+    record = {
+        "task": "t", "model": "m", "decoding": "d0", "condition": "C6", "baseline": "C0", "metric": "score",
+        "n_items": 40, "control": 0.31, "treated": 1.0, "delta": 0.69, "delta_low": 0.52, "delta_high": 0.8,
+        "p_bh": 0.0004,
+    }  # fmt: skip
+    return record | given
+
+
+def sentences(records):
+    (group,) = verdict_groups(records, TEMPERATURE)
+    return [(verdict.text, verdict.evidence, verdict.tone) for verdict in group.verdicts]
+
+
+def test_a_gain_is_told_with_its_numbers():
+    assert sentences([effect(metric="json_valid")]) == [
+        (
+            "C6 raised JSON validity from 0.31 to 1.00 against C0",
+            "+0.69, 95 % interval 0.52 to 0.80, 40 items, adjusted p < 0.001: holds after correction",
+            "good",
+        )
+    ]
+
+
+def test_chance_is_called_chance():
+    ((text, evidence, tone),) = sentences([effect(p_bh=0.2, delta=0.05, treated=0.36)])
+    assert (
+        text
+        == "No condition raised the score beyond chance; at most, C6 raised it from 0.31 to 0.36 against C0"
+    )
+    assert "adjusted p 0.200: does not hold after correction" in evidence
+    assert tone == "neutral"
+
+
+def test_harm_is_told():
+    records = [
+        effect(condition="C1"),
+        effect(condition="C2", delta=-0.2, treated=0.11),
+        effect(metric="unsupported_rate"),
+    ]
+    found = sentences(records)
+    assert [tone for _, _, tone in found] == ["good", "bad", "bad"]
+    assert found[1][0] == "C2 lowered the score from 0.31 to 0.11 against C0"
+    assert found[2][0] == "C6 raised the unsupported rate from 0.31 to 1.00 against C0"
+
+
+def test_the_least_random_regime_speaks():
+    (group,) = verdict_groups([effect(), effect(decoding="d1", condition="C5")], TEMPERATURE)
+    assert group.decoding == "d0"
+    assert [verdict.text.split()[0] for verdict in group.verdicts] == ["C6"]
+
+
+def test_cost_is_a_ratio():
+    ((text, _, _),) = sentences(
+        [effect(metric="total_tokens", control=100.0, treated=250.0, delta=150.0, p_bh=None)]
+    )
+    assert text == "Tokens per answer: 100 under C0; C6 2.5× that many"
+
+
+def test_the_overview_counts_pairs():
+    records = [effect(model=f"m{k}", delta=0.1 * k, p_bh=0.01 if k > 1 else 0.5) for k in range(1, 4)]
+    records += [
+        effect(model=f"m{k}", condition="C1", delta=-0.1, p_bh=0.01 if k == 1 else 0.5) for k in range(1, 4)
+    ]
+    (verdict,) = overview(records, TEMPERATURE)
+    assert (
+        verdict.text
+        == "C6 improved the score on 2 of 3 task–model pairs (after correction), by +0.20 in the median"
+    )
+    assert verdict.evidence == "Others: C1 worse on 1 of 3 (-0.10)"
+    assert verdict.tone == "neutral"
+
+
+def test_one_pair_needs_no_overview():
+    assert overview([effect()], TEMPERATURE) == []
