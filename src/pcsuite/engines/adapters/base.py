@@ -67,6 +67,10 @@ class Constraint:
 
     kind: ConstraintKind
     value: str
+    backend: str = "auto"
+    """Who enforces it, by name in the registry of constraint backends; ``auto`` prefers the model's own."""
+    program: str = ""
+    """An LMQL query of the user's own, for the backend that runs such."""
 
 
 @dataclass(frozen=True, slots=True)
