@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ JUDGED_RUN_ID = "judged_run_id"
 VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
 """What a row of kind ``verifier`` says about the main row that it names."""
 _WHOLE_JSON = ("metrics",)
+# A metric that is text anywhere is kept as text: the string "nan" cast to a number would poison averages.
+_SHAPES = {"number": "DOUBLE", "text": "VARCHAR"}
 
 
 @dataclass(slots=True)
@@ -170,11 +173,10 @@ class RunTables:
             chosen = "SELECT * FROM logged"
             if self.loaded.superseded:
                 chosen += " WHERE sequence NOT IN (SELECT sequence FROM superseded)"
-            paths = ", ".join(sql_text(f'$."{name}"') for name in self.metrics)
-            values = f", json_extract(metrics, [{paths}]) AS v" if self.metrics else ""
+            shape = json.dumps({name: _SHAPES[kind] for name, kind in self.metrics.items()})
+            values = f", json_transform(metrics, {sql_text(shape)}) AS m" if self.metrics else ""
             metrics = "".join(
-                f", {_metric_sql(place, kind)} AS {sql_name(METRIC_PREFIX + name)}"
-                for place, (name, kind) in enumerate(self.metrics.items(), start=1)
+                f", m.{sql_name(name)} AS {sql_name(METRIC_PREFIX + name)}" for name in self.metrics
             )
             partial = target.with_suffix(".partial")
             self.execute(
@@ -210,17 +212,6 @@ class RunTables:
             " WHERE metrics IS NOT NULL)) WHERE key NOT LIKE '%\"%' GROUP BY key ORDER BY key"
         )
         self.metrics = {name: "text" if text else "number" for name, text in shapes}
-
-
-def _metric_sql(place: int, kind: str) -> str:
-    cell = f"v[{place}]"
-    if kind == "text":
-        return f"{cell}->>'$'"
-    # 'nan' as a string would cast to NaN and poison averages: only JSON numbers and booleans count.
-    return (
-        f"CASE json_type({cell}) WHEN 'BOOLEAN' THEN CAST({cell} = 'true' AS DOUBLE)"
-        f" WHEN 'NULL' THEN NULL WHEN 'VARCHAR' THEN NULL ELSE TRY_CAST({cell} AS DOUBLE) END"
-    )
 
 
 def _safe_text_sql(name: str) -> str:
