@@ -6,14 +6,14 @@ import builtins
 import pytest
 from support.hf_model import WEIGHTS, shared_hf_model
 
+from pcsuite.config.models import ModelSpec
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.build import check_model
-from pcsuite.config.models import ModelSpec
 from pcsuite.errors import ConfigError, EngineError, MissingExtraError
 
-D0 = Decoding("d0", 0.0, 1.0, 6)
-D1 = Decoding("d1", 0.7, 0.95, 6)
+D0 = Decoding("d0", 0.0, 1.0, 4)
+D1 = Decoding("d1", 0.7, 0.95, 4)
 
 
 def spec(**options):
@@ -54,7 +54,7 @@ def test_a_row_in_a_batch_is_the_row_alone_in_float32(model):
     alone = [model.generate(*call) for call in calls]
     assert [answer["text"] for answer in batched] == [answer["text"] for answer in alone]
     assert all(answer["seed_honoured"] for answer in batched)
-    assert len({answer["text"] for answer in batched[1::3]} | {answer["text"] for answer in batched[2::3]}) > 40
+    assert len({answer["text"] for answer in batched[1::3]} | {answer["text"] for answer in batched[2::3]}) > 16
 
 
 @pytest.mark.model
