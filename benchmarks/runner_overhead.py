@@ -32,7 +32,14 @@ SERVER = Path(__file__).with_name("loopback_server.py")
 def profile(folder: Path, base_url: str, calls: int, inflight: int) -> Path:
     """A profile of ``calls`` rows on the bundled news items."""
     replicates = max(1, calls // (48 * 4))
-    model = {"provider": "openai", "family": "f", "size": "7B", "params_b": 7, "base_url": base_url, "model": "bench"}
+    model = {
+        "provider": "openai",
+        "family": "f",
+        "size": "7B",
+        "params_b": 7,
+        "base_url": base_url,
+        "model": "bench",
+    }
     (folder / "models.yaml").write_text(yaml.safe_dump({"version": "1.0", "models": {"bench": model}}))
     data = {
         "version": "1.0",
@@ -105,11 +112,15 @@ def inspect_run(base_url: str, prompts: list[str], inflight: int, folder: Path) 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=3840)
     parser.add_argument("--inflight", type=int, default=64)
     parser.add_argument("--latency", type=float, default=0.05)
-    parser.add_argument("--inspect-calls", type=int, default=960, help="calls for inspect_ai, which is slower")
+    parser.add_argument(
+        "--inspect-calls", type=int, default=960, help="calls for inspect_ai, which is slower"
+    )
     args = parser.parse_args()
     server = subprocess.Popen(
         [sys.executable, str(SERVER), "--latency", str(args.latency)],

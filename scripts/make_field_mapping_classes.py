@@ -11,7 +11,9 @@ from pathlib import Path
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "src" / "pcsuite" / "verifier" / "schemas"
 AREA = re.compile(r"(^|_)area$")
-RATIO = re.compile(r"ratio$|u_factor$|u_value$|^shgc$|fraction$|r_value$|^framing_factor$|pitch$|reflectance$|emittance$")
+RATIO = re.compile(
+    r"ratio$|u_factor$|u_value$|^shgc$|fraction$|r_value$|^framing_factor$|pitch$|reflectance$|emittance$"
+)
 EFFICIENCY = re.compile(r"^(hspf|seer2|eer2|energy_factor|recovery_efficiency)$")
 HEADING = """# As field_mapping.yaml, with a tolerance class for each kind of quantity instead of one for all.
 # Written by scripts/make_field_mapping_classes.py: change field_mapping.yaml and run it again.

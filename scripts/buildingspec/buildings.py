@@ -1,5 +1,6 @@
 """Twelve invented buildings. No address, town or owner here exists."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from scripts.buildingspec.assemble import Building

@@ -1,5 +1,6 @@
 """Writing a record as a Detailed Report, in either dialect."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from typing import Any
@@ -85,7 +86,16 @@ _MISSING = {
     "tank_type": "NA", "energy_factor": "NEEA Rated", "input_rating": "NA", "interior_insulation_r_value": "NA",
     "exterior_insulation_r_value": "NA", "standby_loss": "NA", "auxiliary_heating_capacity": "-99996.000",
 }  # fmt: skip
-_WORDS = {"status", "construction_type", "exterior_shade", "system_type", "fuel", "tank_type", "tank_location", "run_scope"}
+_WORDS = {
+    "status",
+    "construction_type",
+    "exterior_shade",
+    "system_type",
+    "fuel",
+    "tank_type",
+    "tank_location",
+    "run_scope",
+}
 
 
 class DetailedReportWriter:

@@ -1,5 +1,6 @@
 """The certificate: numbered sections, labels and plain tables."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ def form(b: Building, record: Record) -> str:
     blocks = [f"CERTIFICATE OF COMPLIANCE, RESIDENTIAL PERFORMANCE METHOD\nProject name: {b.title}"]
     for letter, (title, body) in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", sections, strict=False):
         blocks.append(f"{letter}. {title.upper()}\n\n{body}")
-    blocks.append(paragraph("Remarks:", *b.remarks, "The signatures of author and designer are kept on file."))
+    blocks.append(
+        paragraph("Remarks:", *b.remarks, "The signatures of author and designer are kept on file.")
+    )
     return pages(blocks, f"Certificate of compliance, {b.address}")
 
 
@@ -54,7 +57,17 @@ def _general(b: Building, record: Record) -> list[tuple[str, str]]:
         ]
         for z in record["zones"]
     ]  # fmt: skip
-    heads = ["Zone", "Type", "Status", "Floor ft2", "Ceiling ft", "Stories", "Volume ft3", "Ext. wall ft2", "Doors ft2"]
+    heads = [
+        "Zone",
+        "Type",
+        "Status",
+        "Floor ft2",
+        "Ceiling ft",
+        "Stories",
+        "Volume ft3",
+        "Ext. wall ft2",
+        "Doors ft2",
+    ]
     more = [
         [
             z["name"], num(z["ceiling_below_attic_area"]), num(z["cathedral_ceiling_area"]), num(z["slab_floor_area"]),
@@ -62,7 +75,13 @@ def _general(b: Building, record: Record) -> list[tuple[str, str]]:
         ]
         for z in record["zones"]
     ]  # fmt: skip
-    more_heads = ["Zone", "Ceiling below attic ft2", "Cathedral ceiling ft2", "Slab floor ft2", "Exterior floor ft2"]
+    more_heads = [
+        "Zone",
+        "Ceiling below attic ft2",
+        "Cathedral ceiling ft2",
+        "Slab floor ft2",
+        "Exterior floor ft2",
+    ]
     zones = columns(heads, zone_rows) + "\n\n" + columns(more_heads, more)
     return [("General information", _pairs(general)), ("Building areas", _pairs(areas)), ("Zones", zones)]
 
@@ -88,7 +107,18 @@ def wall_table(record: Record) -> str:
         ]
         for w in record["walls"]
     ]  # fmt: skip
-    heads = ["Wall", "Zone", "Status", "Type", "Orient. deg", "Area ft2", "Windows", "Doors", "Tilt", "Framing"]
+    heads = [
+        "Wall",
+        "Zone",
+        "Status",
+        "Type",
+        "Orient. deg",
+        "Area ft2",
+        "Windows",
+        "Doors",
+        "Tilt",
+        "Framing",
+    ]
     return columns(heads, rows)
 
 
@@ -141,7 +171,17 @@ def attic_table(items: Sequence[Record]) -> str:
         ]
         for a in items
     ]  # fmt: skip
-    heads = ["Attic", "Status", "Type", "Area ft2", "Rise/12", "Pitch", "Tilt deg", "Reflectance", "Emittance"]
+    heads = [
+        "Attic",
+        "Status",
+        "Type",
+        "Area ft2",
+        "Rise/12",
+        "Pitch",
+        "Tilt deg",
+        "Reflectance",
+        "Emittance",
+    ]
     return columns(heads, rows)
 
 
@@ -174,13 +214,15 @@ def slab_table(items: Sequence[Record]) -> str:
         ]
         for s in items
     ]  # fmt: skip
-    return columns(["Slab", "Zone", "Status", "Area ft2", "Perimeter ft", "Edge R-value", "Carpeted", "Heated"], rows)
+    return columns(
+        ["Slab", "Zone", "Status", "Area ft2", "Perimeter ft", "Edge R-value", "Carpeted", "Heated"], rows
+    )
 
 
 def crawl_line(c: Record) -> str:
     """A crawl space."""
     return (
-        f"Crawl space \"{c['name']}\": floor area {num(c['floor_area'])} ft2, perimeter {num(c['perimeter'])} ft, volume "
+        f'Crawl space "{c["name"]}": floor area {num(c["floor_area"])} ft2, perimeter {num(c["perimeter"])} ft, volume '
         f"{num(c['volume'])} ft3"
     )
 
@@ -217,7 +259,9 @@ def system_tables(record: Record) -> str:
     heads = ["System", "Status", "Type", "Heating unit", "HSPF", "Cap. 47F", "Cap. 17F", "Ducted"]
     parts = [
         columns(heads, heating),
-        columns(["System", "Cooling unit", "SEER2", "EER2", "CFM/ton", "Refrigerant charge", "Ducted"], cooling),
+        columns(
+            ["System", "Cooling unit", "SEER2", "EER2", "CFM/ton", "Refrigerant charge", "Ducted"], cooling
+        ),
     ]
     parts += [_ducts(s["name"], s["distribution"]) for s in record["hvac_systems"] if "distribution" in s]
     return "\n\n".join(parts)
@@ -225,7 +269,7 @@ def system_tables(record: Record) -> str:
 
 def _ducts(system: str, d: Record) -> str:
     text = (
-        f"Distribution of {system}: \"{d['name']}\", {d['system_type']}, leakage {num(d['percent_leakage'])} percent, "
+        f'Distribution of {system}: "{d["name"]}", {d["system_type"]}, leakage {num(d["percent_leakage"])} percent, '
         f"insulation R-{num(d['insulation_r_value'])}, bypass duct: {yes(d['bypass_duct'])}."
     )
     if "supply_area" in d:
@@ -240,10 +284,10 @@ def water_lines(record: Record) -> str:
     """Hot water systems with their heaters."""
     parts = []
     for s in record["water_heating_systems"]:
-        parts.append(f"System \"{s['name']}\", status {s['status']}, distribution type {s['system_type']}")
+        parts.append(f'System "{s["name"]}", status {s["status"]}, distribution type {s["system_type"]}')
         for h in s["water_heaters"]:
             text = (
-                f"   heater \"{h['name']}\": fuel {h['fuel']}, volume {num(h['volume'])} gal, location "
+                f'   heater "{h["name"]}": fuel {h["fuel"]}, volume {num(h["volume"])} gal, location '
                 f"{h['tank_location']}, input rating in {h['input_rating_units']}"
             )
             if "energy_factor" in h:

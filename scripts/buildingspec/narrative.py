@@ -1,11 +1,22 @@
 """The energy consultant's letter report: prose, one thing after the other."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from typing import Any
 
 from scripts.buildingspec.assemble import Building
-from scripts.buildingspec.wording import compass, layers, listing, num, pages, paragraph, plural, spelled, sqft
+from scripts.buildingspec.wording import (
+    compass,
+    layers,
+    listing,
+    num,
+    pages,
+    paragraph,
+    plural,
+    spelled,
+    sqft,
+)
 
 Record = dict[str, Any]
 
@@ -68,7 +79,7 @@ def _areas(record: Record) -> str:
 
 def _zone(z: Record) -> str:
     return paragraph(
-        f"Zone \"{z['name']}\" ({z['zone_type']}, status {z['status']}) has a floor area of {sqft(z['floor_area'])} on "
+        f'Zone "{z["name"]}" ({z["zone_type"]}, status {z["status"]}) has a floor area of {sqft(z["floor_area"])} on '
         f"{plural(z['stories'], 'story').replace('storys', 'stories')}, a ceiling height of {num(z['ceiling_height'])} "
         f"feet and a volume of {num(z['volume'])} cubic feet.",
         f"It is bounded by {sqft(z['exterior_wall_area'])} of exterior wall with {num(z['exterior_wall_door_area'])} of "
@@ -80,7 +91,7 @@ def _zone(z: Record) -> str:
 
 def _assembly(c: Record, what: str) -> str:
     return paragraph(
-        f"The {what} assembly called \"{c['name']}\" is a {c['construction_type']} with a total cavity R-value of "
+        f'The {what} assembly called "{c["name"]}" is a {c["construction_type"]} with a total cavity R-value of '
         f"{num(c['cavity_r_value'])}, a total thickness of {num(c['total_thickness'])} inches and a winter design U-value "
         f"of {num(c['winter_design_u_value'])}.",
         f"Its layers are {layers(c['layers'])}.",
@@ -90,7 +101,7 @@ def _assembly(c: Record, what: str) -> str:
 def _wall(w: Record) -> str:
     door = "no doors (door area 0)" if not w["door_area"] else f"doors of {sqft(w['door_area'])}"
     return paragraph(
-        f"{w['name']} belongs to zone \"{w['zone']}\", is {w['status']} and built as \"{w['construction_type']}\".",
+        f'{w["name"]} belongs to zone "{w["zone"]}", is {w["status"]} and built as "{w["construction_type"]}".',
         f"It faces {num(w['orientation'])} degrees at a tilt of {num(w['tilt'])}, has a gross area of {sqft(w['area'])} "
         f"with {sqft(w['window_area'])} of windows and {door}, and its framing factor is {num(w['framing_factor'])}.",
     )
@@ -98,9 +109,9 @@ def _wall(w: Record) -> str:
 
 def _window(w: Record, index: int) -> str:
     opening = (
-        f"Window \"{w['name']}\" sits in {w['wall']}",
-        f"In {w['wall']} there is a window marked \"{w['name']}\"",
-        f"The window tagged \"{w['name']}\" is part of {w['wall']}",
+        f'Window "{w["name"]}" sits in {w["wall"]}',
+        f'In {w["wall"]} there is a window marked "{w["name"]}"',
+        f'The window tagged "{w["name"]}" is part of {w["wall"]}',
     )[index % 3]
     return paragraph(
         f"{opening} (azimuth {num(w['azimuth'])} degrees, {w['status']}); it counts with a multiplier of "
@@ -119,28 +130,30 @@ def _slope(r: Record) -> str:
 def _roof(record: Record) -> list[str]:
     blocks = ["Roof and ceilings"]
     for key in ("ceiling_constructions", "attic_constructions", "ceiling_below_attic_constructions"):
-        what = {"ceiling_constructions": "cathedral ceiling", "attic_constructions": "attic roof"}.get(key, "ceiling")
+        what = {"ceiling_constructions": "cathedral ceiling", "attic_constructions": "attic roof"}.get(
+            key, "ceiling"
+        )
         blocks += [_assembly(item, what) for item in record.get(key, [])]
     for r in record.get("ceilings", []):
         blocks.append(
             paragraph(
-                f"Cathedral ceiling \"{r['name']}\" over zone \"{r['zone']}\" ({r['status']}, built as "
-                f"\"{r['construction_type']}\") is oriented to {num(r['orientation'])} degrees, covers {sqft(r['area'])}, "
+                f'Cathedral ceiling "{r["name"]}" over zone "{r["zone"]}" ({r["status"]}, built as '
+                f'"{r["construction_type"]}") is oriented to {num(r["orientation"])} degrees, covers {sqft(r["area"])}, '
                 f"{_slope(r)}, framing factor {num(r['framing_factor'])}.",
             )
         )
     for a in record.get("attics", []):
         blocks.append(
             paragraph(
-                f"The attic \"{a['name']}\" ({a['status']}, roof construction \"{a['construction_type']}\") has an area of "
+                f'The attic "{a["name"]}" ({a["status"]}, roof construction "{a["construction_type"]}") has an area of '
                 f"{sqft(a['area'])}; its roof {_slope(a)}.",
             )
         )
     for c in record.get("ceilings_below_attic", []):
         blocks.append(
             paragraph(
-                f"Ceiling \"{c['name']}\" separates zone \"{c['zone']}\" from the attic; it is {c['status']}, of type "
-                f"\"{c['construction_type']}\", and has an area of {sqft(c['area'])}.",
+                f'Ceiling "{c["name"]}" separates zone "{c["zone"]}" from the attic; it is {c["status"]}, of type '
+                f'"{c["construction_type"]}", and has an area of {sqft(c["area"])}.',
             )
         )
     return blocks
@@ -152,7 +165,7 @@ def _floors(record: Record) -> list[str]:
         heated = "It is heated." if s["heated"] else "It is not heated."
         blocks.append(
             paragraph(
-                f"Slab floor \"{s['name']}\" in zone \"{s['zone']}\" ({s['status']}) covers {sqft(s['area'])} with an "
+                f'Slab floor "{s["name"]}" in zone "{s["zone"]}" ({s["status"]}) covers {sqft(s["area"])} with an '
                 f"exposed perimeter of {num(s['perimeter'])} feet, edge insulation of R-value "
                 f"{num(s['edge_insulation_r_value'])} and a carpeted fraction of {num(s['carpeted_fraction'])}.",
                 heated,
@@ -165,7 +178,7 @@ def _hvac(s: Record) -> str:
     h, c = s["heating"], s["cooling"]
     ducted = "ducted" if h["ducted"] else "ductless"
     sentences = [
-        f"System \"{s['name']}\" is a {s['system_type']} ({s['status']}).",
+        f'System "{s["name"]}" is a {s["system_type"]} ({s["status"]}).',
         f"In heating it is a {ducted} {h['system_type']} with an HSPF of {num(h['hspf'])}, {num(h['capacity_47'])} Btuh at "
         f"47 degrees and {num(h['capacity_17'])} Btuh at 17 degrees.",
         f"In cooling the {ducted} {c['system_type']} reaches SEER2 {num(c['seer2'])} and EER2 {num(c['eer2'])} at "
@@ -174,7 +187,7 @@ def _hvac(s: Record) -> str:
     if "distribution" in s:
         d = s["distribution"]
         sentences.append(
-            f"Air is distributed by \"{d['name']}\", type {d['system_type']}, with {num(d['percent_leakage'])} percent "
+            f'Air is distributed by "{d["name"]}", type {d["system_type"]}, with {num(d["percent_leakage"])} percent '
             f"leakage, duct insulation of R-{num(d['insulation_r_value'])} and {'a' if d['bypass_duct'] else 'no'} bypass duct."
         )
         if "supply_area" in d:
@@ -186,10 +199,10 @@ def _hvac(s: Record) -> str:
 
 
 def _hot_water(s: Record) -> str:
-    sentences = [f"Hot water system \"{s['name']}\" is {s['status']} and of type {s['system_type']}."]
+    sentences = [f'Hot water system "{s["name"]}" is {s["status"]} and of type {s["system_type"]}.']
     for h in s["water_heaters"]:
         text = (
-            f"Its heater \"{h['name']}\" runs on {h['fuel']}, holds {num(h['volume'])} gallons and stands in the "
+            f'Its heater "{h["name"]}" runs on {h["fuel"]}, holds {num(h["volume"])} gallons and stands in the '
             f"{h['tank_location']}; its input rating is given in {h['input_rating_units']}"
         )
         if "energy_factor" in h:
@@ -203,7 +216,9 @@ def _hot_water(s: Record) -> str:
 
 
 def _closing(b: Building) -> str:
-    checks = listing(["duct leakage where ducts are present", "window labels", "insulation before it is covered"])
+    checks = listing(
+        ["duct leakage where ducts are present", "window labels", "insulation before it is covered"]
+    )
     return paragraph(
         f"The figures above are those of the model as submitted. The field inspector should verify {checks}.",
         f"Should any of the {spelled(3)} differ on site, the calculation for {b.address} has to be run again.",

@@ -44,7 +44,14 @@ R30_FLOOR = (
 
 
 def heat_pump(
-    name: str, unit: str, hspf: float, warm: float, cold: float, seer2: float, eer2: float, ducts: Record | None
+    name: str,
+    unit: str,
+    hspf: float,
+    warm: float,
+    cold: float,
+    seer2: float,
+    eer2: float,
+    ducts: Record | None,
 ) -> Record:
     """A split heat pump, ducted where it has ducts."""
     ducted = ducts is not None
@@ -63,7 +70,9 @@ def heat_pump(
     return system
 
 
-def ducts(name: str, kind: str, leakage: float, insulation: float, sizes: tuple[float, ...] | None = None) -> Record:
+def ducts(
+    name: str, kind: str, leakage: float, insulation: float, sizes: tuple[float, ...] | None = None
+) -> Record:
     """A duct system; with sizes: supply area and diameter, return area and diameter."""
     system: Record = {
         "name": name, "system_type": kind, "percent_leakage": leakage, "insulation_r_value": insulation,

@@ -1,5 +1,6 @@
 """The plan set: general notes in words, schedules as tables, in the order a draftsperson puts them."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from typing import Any
@@ -24,7 +25,10 @@ Record = dict[str, Any]
 
 def schedules(b: Building, record: Record) -> str:
     """The document of a building."""
-    blocks = [f"{b.title.upper()}\n{b.address}, {b.city}\nSheets T1 to T4: energy notes and schedules", "GENERAL NOTES"]
+    blocks = [
+        f"{b.title.upper()}\n{b.address}, {b.city}\nSheets T1 to T4: energy notes and schedules",
+        "GENERAL NOTES",
+    ]
     notes = [*_notes(b, record), *[f"Zone notes: {_zone(zone)}" for zone in record["zones"]]]
     blocks += [paragraph(f"{number}. {note}") for number, note in enumerate(notes, start=1)]
     blocks += ["WINDOW SCHEDULE", window_table(record)]
@@ -32,7 +36,11 @@ def schedules(b: Building, record: Record) -> str:
         blocks += ["SKYLIGHT SCHEDULE", _skylights(record)]
     blocks += ["WALL SCHEDULE", wall_table(record), assemblies(record["wall_constructions"])]
     if "ceilings" in record:
-        blocks += ["ROOF SCHEDULE", roof_table(record["ceilings"]), assemblies(record["ceiling_constructions"])]
+        blocks += [
+            "ROOF SCHEDULE",
+            roof_table(record["ceilings"]),
+            assemblies(record["ceiling_constructions"]),
+        ]
     if "attics" in record:
         blocks += ["ATTIC AND CEILING SCHEDULE", attic_table(record["attics"])]
         blocks += [assemblies(record["attic_constructions"])]
@@ -46,13 +54,19 @@ def schedules(b: Building, record: Record) -> str:
         blocks += [crawl_line(crawl) for crawl in record["crawlspaces"]]
         blocks += [assemblies(record["floor_over_crawlspace_constructions"])]
     blocks += ["MECHANICAL SCHEDULE", system_tables(record), "PLUMBING SCHEDULE", water_lines(record)]
-    blocks.append(paragraph("Contractor to verify all dimensions on site before ordering windows.", *b.remarks))
+    blocks.append(
+        paragraph("Contractor to verify all dimensions on site before ordering windows.", *b.remarks)
+    )
     return pages(blocks, f"{b.title}, energy notes")
 
 
 def _notes(b: Building, record: Record) -> list[str]:
     p, e = record["project"], record["envelope"]
-    garage = "An attached garage is part of the project." if p["attached_garage"] else "There is no attached garage."
+    garage = (
+        "An attached garage is part of the project."
+        if p["attached_garage"]
+        else "There is no attached garage."
+    )
     stories = plural(p["stories"], "story").replace("storys", "stories")
     return [
         f"Scope: {p['house_type']}, {plural(p['dwelling_units'], 'dwelling unit')}, {stories}, "
@@ -72,7 +86,7 @@ def _notes(b: Building, record: Record) -> list[str]:
 def _zone(z: Record) -> str:
     stories = plural(z["stories"], "story").replace("storys", "stories")
     return (
-        f"\"{z['name']}\" is a {z['zone_type']} zone, status {z['status']}, {sqft(z['floor_area'])} on {stories}, ceilings at "
+        f'"{z["name"]}" is a {z["zone_type"]} zone, status {z["status"]}, {sqft(z["floor_area"])} on {stories}, ceilings at '
         f"{num(z['ceiling_height'])} feet, {num(z['volume'])} cubic feet; exterior walls {num(z['exterior_wall_area'])}, doors "
         f"{num(z['exterior_wall_door_area'])}, ceiling below attic {num(z['ceiling_below_attic_area'])}, cathedral ceiling "
         f"{num(z['cathedral_ceiling_area'])}, slab {num(z['slab_floor_area'])}, exterior floor "
@@ -82,7 +96,15 @@ def _zone(z: Record) -> str:
 
 def _skylights(record: Record) -> str:
     rows = [
-        [s["name"], s["roof"], s["status"], num(s["azimuth"]), num(s["area"]), num(s["u_factor"]), num(s["shgc"])]
+        [
+            s["name"],
+            s["roof"],
+            s["status"],
+            num(s["azimuth"]),
+            num(s["area"]),
+            num(s["u_factor"]),
+            num(s["shgc"]),
+        ]
         for s in record["skylights"]
     ]
     return columns(["Skylight", "Roof", "Status", "Azimuth", "Area ft2", "U-factor", "SHGC"], rows)

@@ -45,14 +45,19 @@ def listing(parts: Sequence[str]) -> str:
 
 def paragraph(*sentences: str) -> str:
     """Sentences as a wrapped paragraph."""
-    return textwrap.fill(" ".join(sentence for sentence in sentences if sentence), WIDTH, break_long_words=False)
+    return textwrap.fill(
+        " ".join(sentence for sentence in sentences if sentence), WIDTH, break_long_words=False
+    )
 
 
 def columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A plain table."""
     widths = [max(len(row[index]) for row in (headings, *rows)) for index in range(len(headings))]
     rule = ["-" * width for width in widths]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in (headings, rule, *rows)]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+        for row in (headings, rule, *rows)
+    ]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -65,7 +70,10 @@ def pages(blocks: Sequence[str], footer: str) -> str:
     """Blocks separated by blank lines, with a footer at the end of each page."""
     lines = "\n\n".join(blocks).split("\n")
     parts = [lines[start : start + LINES_PER_PAGE] for start in range(0, len(lines), LINES_PER_PAGE)]
-    shown = ["\n".join(part) + f"\n\n{footer}, page {number} of {len(parts)}\n" for number, part in enumerate(parts, 1)]
+    shown = [
+        "\n".join(part) + f"\n\n{footer}, page {number} of {len(parts)}\n"
+        for number, part in enumerate(parts, 1)
+    ]
     return "\n".join(shown)
 
 

@@ -33,7 +33,18 @@ COMMANDS: tuple[Command, ...] = (
     Command("run-task", "run one task of a profile", "pcsuite.commands.run_task"),
     Command("report", "write tables, figures and the HTML report of a run", "pcsuite.commands.report"),
     Command("compare", "compare two runs item by item, and fail on a regression", "pcsuite.commands.compare"),
+    Command(
+        "promptbench",
+        "perturb prompts and measure what it costs each condition",
+        "pcsuite.commands.promptbench",
+    ),
+    Command("integrations", "install other tools, each on its own", "pcsuite.commands.integrations"),
     Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
+    Command(
+        "verifier-pass",
+        "ask the same model whether stored answers contradict themselves",
+        "pcsuite.commands.verifier_pass",
+    ),
     Command(
         "prompt", "show the exact prompt of a condition, or what two differ in", "pcsuite.commands.prompt"
     ),
@@ -43,8 +54,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
     ),
+    Command(
+        "index", "build and try the search index that loops with retrieval use", "pcsuite.commands.index"
+    ),
     Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
-    Command("verify", "check an extracted record against its truth, field by field", "pcsuite.commands.verify"),
+    Command(
+        "verify", "check an extracted record against its truth, field by field", "pcsuite.commands.verify"
+    ),
     Command("verify-all", "check every eval of a folder, with gates for CI", "pcsuite.commands.verify_all"),
     Command(
         "verify-history", "show how an eval's scores went over iterations", "pcsuite.commands.verify_history"

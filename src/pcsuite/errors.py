@@ -5,6 +5,7 @@ PcsuiteError
 ├── DataError            items, exports or samples cannot be read
 ├── PromptError          a condition cannot be rendered
 ├── MissingExtraError    an optional dependency is not installed
+├── IntegrationError     another tool is not installed, or does not do its work
 ├── EngineError          a model call failed (``retryable`` says whether another try can help)
 │   └── ConstraintUnavailableError   no backend can enforce the constraint on this model
 ├── LogError             the run log cannot be read or written
@@ -54,6 +55,10 @@ class MissingExtraError(PcsuiteError):
         self.module = module
         self.extra = extra
         super().__init__(f"{module} is not installed", hint=f"pip install 'prompt-control-suite[{extra}]'")
+
+
+class IntegrationError(PcsuiteError):
+    """Another tool (PromptBench, HELM) is not installed, or does not do its work."""
 
 
 class EngineError(PcsuiteError):

@@ -102,6 +102,28 @@ def test_flawless_micro_f1_is_not_given_certainty():
     assert nothing_found.high > 0.05
 
 
+def test_few_changed_items_leave_room_for_doubt():
+    control = np.array([[2, 1, 1]] * 40)
+    same = bootstrap_micro_f1_difference(control, control, rng=generator())
+    assert same.value == 0.0
+    assert same.low < -0.02
+    assert same.high > 0.02
+    treated = control.copy()
+    treated[:3] = [3, 0, 0]
+    gained = bootstrap_micro_f1_difference(treated, control, rng=generator())
+    # tp 83, fp 37, fn 37 against tp 80, fp 40, fn 40
+    assert gained.value == pytest.approx(166 / 240 - 160 / 240)
+    assert gained.low < gained.value < gained.high
+    assert gained.method == "bonett-price"
+
+
+def test_one_item_has_a_value_but_no_interval():
+    estimate = paired_bootstrap([0.25], rng=generator())
+    assert estimate.value == 0.25
+    assert np.isnan(estimate.low)
+    assert np.isnan(bootstrap_micro_f1_difference([[1, 0, 0]], [[0, 1, 1]], rng=generator()).high)
+
+
 def test_ratio_by_hand_and_undefined():
     tokens = np.array([100.0, 200.0, 300.0])
     correct = np.array([1.0, 0.0, 1.0])

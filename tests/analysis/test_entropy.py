@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -26,6 +26,7 @@ def test_counting_answers():
     assert counts.tolist() == [[2, 1, 0], [1, 1, 1]]
 
 
+@settings(deadline=None)
 @given(count_rows)
 def test_plug_in_agrees_with_scipy(row):
     assert entropy([row], estimator="plug_in")[0] == pytest.approx(stats.entropy(row), abs=1e-12)
@@ -43,6 +44,7 @@ def test_corrections_by_hand():
     assert entropy([[3, 1]], estimator="jackknife")[0] == pytest.approx(4 * plug - 3 * 0.75 * two_one)
 
 
+@settings(deadline=None)
 @given(count_rows)
 def test_a_constant_answer_has_no_entropy_under_any_estimator(row):
     constant = [sum(row), 0, 0]
@@ -79,6 +81,7 @@ def test_normalisation():
         normalised_entropy([[1, 1]], categories=1)
 
 
+@settings(deadline=None)
 @given(count_rows, st.integers(1, 5))
 def test_rarefaction_by_enumeration(row, replicates):
     from itertools import combinations

@@ -94,7 +94,7 @@ def test_replicates_without_their_effect_are_too_sure():
     """Type-I error at 5 %: with (1|item:cell) near nominal, without it far above."""
     rng = np.random.default_rng(4)
     items, replicates = 30, 8
-    repetitions = {True: 500, False: 100}
+    repetitions = {True: 500, False: 60}
     cells, codes = encode_cells({"condition": ["a", "b"]})
     design = fixed_design(cells, ["condition"])
     item = np.repeat(np.arange(items), 2 * replicates)
@@ -111,6 +111,23 @@ def test_replicates_without_their_effect_are_too_sure():
             rejected[with_effect] += fit.coefficients[1].p_value <= 0.05
     assert 0.03 <= rejected[True] / repetitions[True] <= 0.07
     assert rejected[False] / repetitions[False] > 0.15
+
+
+def test_replicates_that_never_differ_are_one_answer():
+    rng = np.random.default_rng(6)
+    scores = rng.integers(0, 2, 40).astype(float)
+    items, factors = np.repeat(np.arange(20), 2), {"condition": ["a", "b"] * 20}
+    once = fit_mixed_rows(scores, items, factors, ["condition"])
+    tripled = fit_mixed_rows(
+        np.repeat(scores, 3), np.repeat(items, 3), {"condition": np.repeat(["a", "b"] * 20, 3)}, ["condition"]
+    )
+    assert tripled.coefficients[1] == once.coefficients[1]
+
+
+@pytest.mark.parametrize("scores", [[0.5] * 8, [0.0, 1.0] * 4])
+def test_scores_without_noise_are_refused(scores):
+    with pytest.raises(AnalysisError, match="do not vary"):
+        fit_mixed_rows(scores, np.repeat(np.arange(4), 2), {"condition": ["a", "b"] * 4}, ["condition"])
 
 
 def test_refusals():

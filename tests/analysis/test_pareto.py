@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcsuite.analysis.pareto import front_probability, pareto_front
@@ -16,6 +16,7 @@ def test_by_hand():
     assert pareto_front(quality, cost).tolist() == [True, False, False, True]
 
 
+@settings(deadline=None)
 @given(points)
 def test_front_by_definition(pairs):
     quality, cost = [float(q) for q, _ in pairs], [float(c) for _, c in pairs]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -34,6 +34,7 @@ def test_exact_agrees_with_scipy(alternative, graded):
     assert "exact" in ours.method
 
 
+@settings(deadline=None)
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_binary_scores_give_the_exact_mcnemar_test(gains, losses):
     deltas = np.array([1.0] * gains + [-1.0] * losses + [0.0] * 5)
@@ -66,6 +67,16 @@ def test_lattice_and_monte_carlo_agree():
     assert "lattice" in exact.method
     assert "draws" in nudged.method
     assert exact.p_value == pytest.approx(nudged.p_value, abs=4 * np.sqrt(exact.p_value / 50_000) + 1e-3)
+
+
+def test_one_sided_p_values_of_equal_steps_are_binomial():
+    deltas = np.array([0.5] * 9 + [-0.5] * 3)
+    assert sign_flip_test(deltas, rng=generator(), alternative="greater").p_value == pytest.approx(
+        stats.binom.sf(8, 12, 0.5)
+    )
+    assert sign_flip_test(deltas, rng=generator(), alternative="less").p_value == pytest.approx(
+        stats.binom.cdf(9, 12, 0.5)
+    )
 
 
 def test_size_under_the_null():

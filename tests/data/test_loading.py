@@ -37,6 +37,19 @@ def test_the_cache_comes_before_the_sample(folders):
     assert items[0].input_text == "one"
 
 
+def test_files_named_by_items_start_from_where_the_items_came_from(folders, tmp_path):
+    cache, samples = folders
+    (samples / "news_test.jsonl").write_text(LINE, encoding="utf-8")
+    (bundled,) = load_items("news", "test", cache, samples=samples).items
+    assert bundled.file("databases/a.sqlite") == samples / "databases" / "a.sqlite"
+    (cache / "datasets" / "news_test.jsonl").write_text(LINE, encoding="utf-8")
+    (exported,) = load_items("news", "test", cache, samples=samples).items
+    assert exported.file("datasets/databases/a.sqlite") == cache / "datasets" / "databases" / "a.sqlite"
+    assert exported.file(str(tmp_path / "b.sqlite")) == tmp_path / "b.sqlite"
+    assert exported == bundled, "the folder is no part of an item's content"
+    assert Item("a", "one", {}).file("b.sqlite") == Path("b.sqlite")
+
+
 def test_missing_items_name_the_places_and_the_nearest_set(folders):
     cache, samples = folders
     (samples / "news_test.jsonl").write_text(LINE, encoding="utf-8")

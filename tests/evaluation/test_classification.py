@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 
@@ -136,3 +137,18 @@ def test_gold_follows_the_schema() -> None:
     gold = json.loads(NEWS.gold_answer(ITEM))
     assert gold == {"label": "Sports", "rationale": "The text fits Sports best.", "confidence": 0.95}
     assert YES_NO.gold_answer(Item("y", "?", {"label": "no"})) == "Answer: no"
+
+
+def test_gold_shows_the_items_own_reason_and_a_wrong_answer_does_not() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"rationale": {"type": "string", "maxLength": 80}, "label": {"enum": ["yes", "no"]}},
+        "required": ["rationale", "label"],
+    }
+    reasoned = ClassificationEvaluator(ClassificationOptions(labels=("yes", "no")), schema)
+    question = Item("y", "Do birds fly?", {"label": "yes", "rationale": "Most birds have working wings."})
+    # In the schema's order: the reason comes before the label it leads to.
+    expected = '{"rationale": "Most birds have working wings.", "label": "yes"}'
+    assert reasoned.gold_answer(question) == expected
+    wrong = json.loads(reasoned.wrong_answer(question, Random(1)))
+    assert wrong == {"rationale": "The text fits no best.", "label": "no"}

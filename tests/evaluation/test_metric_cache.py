@@ -100,7 +100,8 @@ def test_processes_share_one_file(tmp_path: Path) -> None:
 def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PCS_METRIC_CACHE", str(tmp_path / "mine.sqlite"))
     monkeypatch.setenv("PCS_CACHE_STATS_DIR", str(tmp_path / "stats"))
-    assert cache_path(Path("other")) == tmp_path / "mine.sqlite"
+    monkeypatch.setattr("pcsuite.evaluation.metric_cache._configured", Path("other"))
+    assert cache_path() == tmp_path / "mine.sqlite"
     assert stats_dir(Path("x/y.sqlite")) == tmp_path / "stats"
     shared_metric_cache().put("m", "a", "b", 1.0)
     assert shared_metric_cache() is shared_metric_cache()
@@ -109,9 +110,10 @@ def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list((tmp_path / "stats").glob("*.json"))) == 1
     monkeypatch.delenv("PCS_METRIC_CACHE")
     monkeypatch.delenv("PCS_CACHE_STATS_DIR")
+    assert cache_path() == Path("other")
+    monkeypatch.setattr("pcsuite.evaluation.metric_cache._configured", None)
     assert cache_path() == Path(".cache/metric_cache.sqlite")
     assert stats_dir(Path("x/y.sqlite")) == Path("x/metric_cache_stats")
-    monkeypatch.setattr("pcsuite.evaluation.metric_cache._configured", None)
     configure_metric_cache(tmp_path / "run" / "metrics.sqlite")
     assert shared_metric_cache().path == tmp_path / "run" / "metrics.sqlite"
     close_shared_caches()

@@ -25,6 +25,8 @@ NUMBER = NumberEvaluator()
         ("It is 1200 dollars, for 3 days\n#### 3", "3", 0.0),
         ("#### 1200\nI used 2 steps", "1200", 1.0),
         ('{"answer": 1200}', "1200", 1.0),
+        ('Output: {"answer": 1200}', "1200", 1.0),
+        ('A form is {"answer": 5}.\n#### 1200', "1200", 1.0),
         ("He gets 1,200", "1200", 1.0),
         ("#### INSUFFICIENT_INFO", "INSUFFICIENT_INFO", 0.0),
         ("A: 5\n#### INSUFFICIENT_INFO", "INSUFFICIENT_INFO", 0.0),

@@ -155,6 +155,18 @@ def test_json_answers_relative_paths_and_missing_files(database: Path) -> None:
         evaluator.evaluate(item(Path("none.sqlite"), "SELECT 1"), Answer('{"sql": "SELECT 1"}'))
 
 
+def test_databases_are_found_where_the_item_came_from_unless_a_root_is_set(
+    database: Path, tmp_path: Path
+) -> None:
+    truth = {"query": "SELECT count(*) FROM pet", "database": database.name}
+    loaded = Item("q", "How many?", truth, database.parent)
+    answer = Answer("SELECT count(*) FROM pet")
+    assert SqlEvaluator().evaluate(loaded, answer).metrics["task_score"] == 1.0
+    elsewhere = SqlEvaluator(SqlOptions(database_root=str(tmp_path / "elsewhere")))
+    with pytest.raises(DataError, match="elsewhere"):
+        elsewhere.evaluate(loaded, answer)
+
+
 def test_a_gold_query_that_fails_is_a_data_error(database: Path) -> None:
     with pytest.raises(DataError, match="gold query does not run"):
         SqlEvaluator().evaluate(item(database, "SELECT nothing FROM nowhere"), Answer("SELECT 1"))

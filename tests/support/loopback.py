@@ -49,6 +49,7 @@ class LoopbackServer:
         self.delay_s = delay_s
         self.answer = answer or (lambda body: "fine")
         self.bodies: list[dict[str, Any]] = []
+        self.tokenized: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.arrivals: list[float] = []
@@ -81,6 +82,7 @@ class LoopbackServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._handle)
         app.router.add_post("/api/chat", self._handle)
+        app.router.add_post("/tokenize", self._tokenize)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -104,6 +106,14 @@ class LoopbackServer:
             return await self._respond(request, body)
         finally:
             self.in_flight -= 1
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        """Words, as vLLM counts (``prompt``) and as llama.cpp's server lists (``content``)."""
+        body = await request.json()
+        self.tokenized.append(body)
+        if "prompt" in body:
+            return web.json_response({"count": len(body["prompt"].split())})
+        return web.json_response({"tokens": list(range(len(body["content"].split())))})
 
     async def _respond(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         fault, _, value = (self.faults.popleft() if self.faults else "ok").partition(":")

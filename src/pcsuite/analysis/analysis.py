@@ -11,6 +11,7 @@ from pcsuite.analysis.entropy_tables import entropy_tables
 from pcsuite.analysis.health import RunHealth, run_health
 from pcsuite.analysis.hypotheses import hypotheses
 from pcsuite.analysis.information_tables import Truths, information_table
+from pcsuite.analysis.interventions import interventions_table
 from pcsuite.analysis.item_scores import ItemScores, item_scores
 from pcsuite.analysis.mixed_tables import mixed_results
 from pcsuite.analysis.replicate_tables import self_consistency_table, variance_table
@@ -20,6 +21,7 @@ from pcsuite.analysis.summary import summary_by_condition
 from pcsuite.analysis.support_tables import abstention_table, unsupported_table
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.task_metrics import task_metrics
 
 
 @dataclass(slots=True)
@@ -49,11 +51,13 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
     summary = summary_by_condition(tables, scores)
     made = (
         summary,
+        task_metrics(scores),
         effects(scores),
         mixed.models,
         mixed.means,
         *entropy_tables(tables, scores),
         *robustness_tables(scores),
+        interventions_table(tables),
         self_consistency_table(tables, scores),
         variance_table(tables, scores),
         efficiency(scores, summary),

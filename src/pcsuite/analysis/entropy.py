@@ -170,7 +170,7 @@ def _xlogx(share: FloatArray) -> FloatArray:
 
 
 def _plug_in(table: FloatArray, total: FloatArray) -> FloatArray:
-    return np.asarray(-_xlogx(table / total[:, None]).sum(axis=1), dtype=np.float64)
+    return np.asarray(np.abs(_xlogx(table / total[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 def _miller_madow(table: FloatArray, total: FloatArray) -> FloatArray:

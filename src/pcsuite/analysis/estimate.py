@@ -59,6 +59,11 @@ def undefined(method: str, n: int = 0, level: float = 0.95) -> Estimate:
     return Estimate(float("nan"), float("nan"), float("nan"), level, n, method)
 
 
+def without_interval(value: float, method: str, n: int, level: float) -> Estimate:
+    """A value from too few items to say how sure it is."""
+    return Estimate(value, float("nan"), float("nan"), level, n, method)
+
+
 def as_vector(values: npt.ArrayLike, name: str, *, minimum: int = 1) -> FloatArray:
     """A finite float vector, or an error that names the argument and the first bad position."""
     vector = np.asarray(values, dtype=np.float64)

@@ -77,6 +77,7 @@ def fit_mixed(
     ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
     a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
     """
+    totals = _without_identical_replicates(totals)
     replicated = bool((totals.count > 1).any())
     if replicate_effect and not replicated:
         raise AnalysisError(
@@ -94,6 +95,9 @@ def fit_mixed(
         raise AnalysisError(
             f"{totals.rows} rows of {items} items are too few for {problem.fixed} coefficients"
         )
+    rss = problem.profile(np.ones(len(problem.parameter_names))).rss
+    if rss <= 1e-12 * float(totals.squares.sum()):
+        raise AnalysisError("the scores do not vary around the fixed effects, there is nothing to fit")
     theta, message = _minimise(problem)
     return _assemble(problem, design, theta, message, items, level)
 
@@ -128,6 +132,15 @@ def fit_mixed_rows(
         replicate_effect=replicate_effect,
         level=level,
     )
+
+
+def _without_identical_replicates(totals: CellTotals) -> CellTotals:
+    """Replicates that never differ (greedy decoding) are one answer each, not evidence of zero noise."""
+    within = float((totals.squares - totals.total**2 / totals.count).sum())
+    if not (totals.count > 1).any() or within > 1e-12 * max(float(totals.squares.sum()), 1e-9):
+        return totals
+    means = totals.total / totals.count
+    return CellTotals(totals.item, totals.cell, np.ones_like(means), means, means**2)
 
 
 def _minimise(problem: RemlProblem) -> tuple[FloatArray, str]:

@@ -20,7 +20,7 @@ from pcsuite.analysis.estimate import (
     check_same_length,
 )
 from pcsuite.analysis.resampling import random_bit_totals
-from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.errors import AnalysisError, did_you_mean, require
 
 PERMUTATIONS = 10_000
 ENUMERATE_UP_TO = 20
@@ -113,6 +113,8 @@ def _lattice_steps(moved: FloatArray) -> npt.NDArray[np.int64] | None:
 def _lattice_p(steps: npt.NDArray[np.int64], alternative: Alternative) -> float:
     """Exact tail of Σ ±|step|: its characteristic function is Π cos(|step|·t), sampled and inverted."""
     sizes, multiplicity = np.unique(np.abs(steps), return_counts=True)
+    if len(sizes) == 1:
+        return _binomial_p(int((steps > 0).sum()), len(steps), alternative)
     reach = int((sizes * multiplicity).sum())
     points = 1 << int(2 * reach + 1).bit_length()
     angle = 2 * np.pi * np.arange(points // 2 + 1) / points
@@ -129,7 +131,18 @@ def _lattice_p(steps: npt.NDArray[np.int64], alternative: Alternative) -> float:
         "greater": support >= observed,
         "less": support <= observed,
     }[alternative]
-    return float(min(1.0, max(mass[extreme].sum(), np.exp2(-float(len(steps))))))
+    # Rounding in the transform leaves noise of this size; p is never stated smaller.
+    noise = points * float(np.finfo(np.float64).eps)
+    return float(min(1.0, max(float(mass[extreme].sum()), noise)))
+
+
+def _binomial_p(positive: int, n: int, alternative: Alternative) -> float:
+    """All differences of one size: the sign test."""
+    stats = require("scipy.stats", "stats")
+    if alternative == "two-sided":
+        return min(1.0, 2 * float(stats.binom.cdf(min(positive, n - positive), n, 0.5)))
+    fewer = n - positive if alternative == "greater" else positive
+    return float(stats.binom.cdf(fewer, n, 0.5))
 
 
 def _share_extreme(

@@ -1,7 +1,7 @@
 """The profiled REML criterion of a linear model with crossed random intercepts.
 
 y = Xβ + item + item:cell + Σ small factors + ε. Relative standard deviations θ (random effect over
-residual) are the only free parameters; β and σ² are profiled out (Bates et al. 2015, section 3). The item
+residual) are the only free parameters; β and σ² are profiled out (Bates et al. 2015). The item
 effect, which may have a hundred thousand levels, is eliminated analytically: its block of the precision is
 diagonal. The small factors (dataset, model) stay dense. Only per-item sums of the columns are touched in an
 evaluation.
@@ -50,6 +50,10 @@ class RemlProblem:
         by_cell = np.hstack([design, *indicator])
         columns = np.column_stack([by_cell[totals.cell], totals.total / totals.count])
         self.within = float(np.maximum(totals.squares - totals.total**2 / totals.count, 0.0).sum())
+        last = by_cell.shape[1]
+        self.outer = np.r_[0 : self.fixed, last]
+        self.outer_block = np.ix_(self.outer, self.outer)
+        self.identity = np.eye(self.fixed)
         self._collapse(totals, columns)
 
     @property
@@ -94,23 +98,22 @@ class RemlProblem:
             sums = np.add.reduceat(sums, self.item_starts, axis=0)
             mass = np.add.reduceat(mass, self.item_starts)
         shrink = item / (1 + item * mass)
-        cross = np.tensordot(weight, self.products, axes=1) - (sums * shrink[:, None]).T @ sums
+        cross = (weight[:, None, None] * self.products).sum(axis=0) - (sums * shrink[:, None]).T @ sums
         logs = float(self.cells_of_size @ np.log1p(self.sizes * replicate) + np.log1p(item * mass).sum())
         return self._eliminate_small(cross, np.sqrt(small), logs)
 
     def _eliminate_small(self, cross: FloatArray, scale: FloatArray, logs: float) -> Profile:
         p, q = self.fixed, len(self.factor_of_column)
-        outer = np.r_[0:p, p + q]
-        reduced = cross[np.ix_(outer, outer)]
+        reduced = cross[self.outer_block]
         if q:
             d = scale[self.factor_of_column]
             inner = np.eye(q) + d[:, None] * cross[p : p + q, p : p + q] * d
             lower = np.linalg.cholesky(inner)
-            half = np.linalg.solve(lower, d[:, None] * cross[p : p + q][:, outer])
+            half = np.linalg.solve(lower, d[:, None] * cross[p : p + q][:, self.outer])
             reduced = reduced - half.T @ half
             logs += 2 * float(np.log(np.diag(lower)).sum())
         lower_x = np.linalg.cholesky(reduced[:p, :p])
-        inverse = np.linalg.solve(lower_x, np.eye(p))
+        inverse = np.linalg.solve(lower_x, self.identity)
         rotated = inverse @ reduced[:p, p]
         rss = float(reduced[p, p] - rotated @ rotated) + self.within
         logs += 2 * float(np.log(np.diag(lower_x)).sum())

@@ -28,13 +28,14 @@ from pcsuite.analysis.tables import named_rng
 WORST_COLUMNS = (
     "task", "model", "decoding", "condition", "n_items", "attacks", "clean", "clean_low", "clean_high",
     "worst_attack", "worst", "worst_low", "worst_high", "worst_bias_corrected", "drop", "drop_low", "drop_high",
-    "drop_rate", "drop_rate_low", "drop_rate_high", "sensitivity", "sensitivity_low", "sensitivity_high",
+    "drop_rate", "drop_rate_low", "drop_rate_high", "note", "variance_clean", "variance_worst", "variance_change",
+    "sensitivity", "sensitivity_low", "sensitivity_high",
     "spread", "spread_low", "spread_high", "q10", "median", "q90", "baseline", "worst_delta", "worst_delta_low",
     "worst_delta_high",
 )  # fmt: skip
 ATTACK_COLUMNS = (
     "task", "model", "decoding", "condition", "attack", "n_items", "clean", "attacked", "drop", "drop_low",
-    "drop_high", "drop_rate",
+    "drop_high", "drop_rate", "note", "variance_clean", "variance_attacked", "variance_change",
 )  # fmt: skip
 
 
@@ -98,6 +99,17 @@ def _identity(key: CellKey) -> dict[str, Any]:
     return {"task": key.task, "model": key.model, "decoding": key.decoding, "condition": key.condition}
 
 
+def _note(cell: AttackedCell) -> str | None:
+    """Why a drop rate is missing: 1 - attacked / clean has no value at clean = 0."""
+    return None if cell.clean.sum() > 0 else "clean score is 0: no drop rate"
+
+
+def _variances(clean: FloatArray, hit: FloatArray, name: str) -> dict[str, float | None]:
+    """Variance of the item scores before and after, and the change."""
+    before, after = float(clean.var(ddof=1)), float(hit.var(ddof=1))
+    return {"variance_clean": before, f"variance_{name}": after, "variance_change": after - before}
+
+
 def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]:
     rng = named_rng("robustness", *cell.key)
     worst = worst_case(cell.attacked, cell.attacks, rng=rng)
@@ -117,6 +129,8 @@ def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]
         "worst_bias_corrected": number(worst.bias_corrected),
         **estimate_columns("drop", drop),
         **estimate_columns("drop_rate", performance_drop_rate(cell.clean, hit, rng=rng)),
+        **_variances(cell.clean, hit, "worst"),
+        "note": _note(cell),
         **estimate_columns("sensitivity", prompt_sensitivity(everything, rng=rng)),
         **estimate_columns("spread", spread.range),
         "q10": number(spread.quantiles[0.1]),
@@ -147,6 +161,8 @@ def _attack_records(cell: AttackedCell) -> list[dict[str, Any]]:
                 "attacked": float(hit.mean()),
                 **estimate_columns("drop", paired_bootstrap(cell.clean, hit, rng=rng)),
                 "drop_rate": number(1 - float(hit.mean()) / clean) if clean > 0 else None,
+                "note": _note(cell),
+                **_variances(cell.clean, hit, "attacked"),
             }
         )
     return records

@@ -20,6 +20,9 @@ from pcsuite.analysis.table import FORMULA_STARTS
 from pcsuite.errors import AnalysisError, require
 
 METRIC_PREFIX = "metric_"
+JUDGED_RUN_ID = "judged_run_id"
+VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
+"""What a row of kind ``verifier`` says about the main row that it names."""
 _WHOLE_JSON = ("metrics",)
 # A metric that is text anywhere is kept as text: the string "nan" cast to a number would poison averages.
 _SHAPES = {"number": "DOUBLE", "text": "VARCHAR"}
@@ -46,7 +49,8 @@ class LoadReport:
 class RunTables:
     """Logs loaded into DuckDB; use as a context manager.
 
-    ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included).
+    ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included). Main
+    rows that a verifier pass judged have its verdict among their metrics.
     """
 
     def __init__(self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB") -> None:
@@ -182,7 +186,22 @@ class RunTables:
             )
             partial.replace(target)
             stamp_file.write_text(stamp)
-        self.execute(f"CREATE VIEW runs AS SELECT * FROM read_parquet({sql_text(str(target))})")
+        self.execute(f"CREATE VIEW counted AS SELECT * FROM read_parquet({sql_text(str(target))})")
+        self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
+
+    def _judged_rows_sql(self) -> str:
+        """The counted rows; a main row that was judged has the verdict's metrics as its own."""
+        verdict = [sql_name(METRIC_PREFIX + name) for name in VERDICT_METRICS if name in self.metrics]
+        if JUDGED_RUN_ID not in self.metrics or not verdict:
+            return "SELECT * FROM counted"
+        judged = sql_name(METRIC_PREFIX + JUDGED_RUN_ID)
+        own = ", ".join(f"coalesce(row.{column}, verdict.{column}) AS {column}" for column in verdict)
+        return (
+            f"SELECT row.* REPLACE ({own}) FROM counted AS row LEFT JOIN"
+            f" (SELECT {judged} AS about, {', '.join(verdict)} FROM counted"
+            " WHERE kind = 'verifier' AND n_errors = 0) AS verdict"
+            " ON row.kind = 'main' AND row.run_id = verdict.about"
+        )
 
     def _find_metrics(self) -> None:
         """Every metric name in the log; tasks have different ones, so all rows are asked."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -40,9 +41,9 @@ def add_profile_arguments(
     )
 
 
-def suite_from(args: argparse.Namespace) -> Suite:
-    """The profile with the command line's overrides applied."""
-    overrides: dict[str, Any] = {}
+def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) -> Suite:
+    """The profile with the command line's overrides applied, and ``more`` by dotted key."""
+    overrides: dict[str, Any] = dict(more or {})
     for key, flag in (("run.name", "name"), ("run.output_dir", "output_dir")):
         if getattr(args, flag, None):
             overrides[key] = getattr(args, flag)

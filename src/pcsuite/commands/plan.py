@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from pcsuite.commands.console import output_console
 from pcsuite.commands.options import add_profile_arguments, suite_from
 from pcsuite.runners.estimate import CellEstimate, estimate_plan
 from pcsuite.runners.plan import Plan, build_plan
+from pcsuite.runners.power import DesignPower, PowerSettings, plan_power
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -14,12 +17,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  pcsuite plan --config quickstart\n"
-        "  pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells"
+        "  pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells\n"
+        "  pcsuite plan --config configs/profile_A.yaml --power --effect 0.03\n"
+        "  pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl"
     )
     add_profile_arguments(parser)
     parser.add_argument(
         "--cells", action="store_true", help="list every cell, not only the totals by task and model"
     )
+    _add_power_arguments(parser)
+
+
+def _add_power_arguments(parser: argparse.ArgumentParser) -> None:
+    power = parser.add_argument_group(
+        "power", "the smallest effect the plan can detect, and what a wanted one needs"
+    )
+    power.add_argument("--power", action="store_true", help="show the smallest detectable effects")
+    power.add_argument("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
+    power.add_argument(
+        "--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed"
+    )
+    power.add_argument(
+        "--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)"
+    )
+    power.add_argument(
+        "--correlation",
+        type=float,
+        default=0.5,
+        help="stated correlation of item means between conditions (default 0.5)",
+    )
+    power.add_argument(
+        "--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)"
+    )
+    power.add_argument(
+        "--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)"
+    )
+    power.add_argument("--target", type=float, default=0.8, help="wanted power (default 0.8)")
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -27,14 +60,51 @@ def execute(args: argparse.Namespace) -> int:
     plan = build_plan(suite_from(args))
     estimates = estimate_plan(plan)
     _print_tables(plan, estimates, cells=args.cells)
+    if args.power or args.pilot is not None or args.effect is not None:
+        settings = PowerSettings(
+            args.alpha, args.target, args.effect, args.accuracy, args.correlation, args.noise
+        )
+        _print_power(plan_power(plan, settings, args.pilot), settings)
     return 0
 
 
-def _print_tables(plan: Plan, estimates: list[CellEstimate], *, cells: bool) -> None:
-    from rich.console import Console
+def _print_power(designs: list[DesignPower], settings: PowerSettings) -> None:
     from rich.table import Table
 
-    console = Console()
+    table = Table(title="smallest detectable effect")
+    for column in ("task", "model", "regime"):
+        table.add_column(column)
+    for column in ("items", "replicates", "comparisons", "detectable"):
+        table.add_column(column, justify="right")
+    if settings.effect is not None:
+        table.add_column(f"items for {settings.effect:g}", justify="right")
+        table.add_column(f"replicates for {settings.effect:g}", justify="right")
+    for design in designs:
+        cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
+        cells.append(f"{design.detectable:.3f}" + ("" if design.from_pilot else " *"))
+        if settings.effect is not None:
+            cells.append(str(design.items_needed))
+            cells.append(
+                "none suffices" if design.replicates_needed is None else str(design.replicates_needed)
+            )
+        table.add_row(*cells)
+    console = output_console()
+    console.print(table)
+    console.print(
+        f"power {settings.power:g} at level {settings.alpha:g} shared over the comparisons (Bonferroni); "
+        "paired over items; replicates shrink only the variance within items (Miller 2024)"
+    )
+    if not all(design.from_pilot for design in designs):
+        console.print(
+            f"* variances are stated, not measured: accuracy {settings.accuracy:g}, correlation "
+            f"{settings.correlation:g}, noise {settings.noise:g}; --pilot LOG takes them from a run"
+        )
+
+
+def _print_tables(plan: Plan, estimates: list[CellEstimate], *, cells: bool) -> None:
+    from rich.table import Table
+
+    console = output_console()
     run = plan.suite.profile.run
     console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():

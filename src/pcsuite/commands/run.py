@@ -39,11 +39,12 @@ def execute(args: argparse.Namespace) -> int:
 def run_and_print(suite: Suite, args: argparse.Namespace) -> int:
     """Run a suite and say what came of it."""
     summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache)
-    _print_summary(suite, summary, args.config)
+    print_summary(suite, summary, args.config)
     return 0
 
 
-def _print_summary(suite: Suite, summary: RunSummary, config: str) -> None:
+def print_summary(suite: Suite, summary: RunSummary, config: str) -> None:
+    """Say what a run came to and what comes next."""
     tally = summary.tally
     words = [f"{tally.done} rows in {summary.seconds:.1f} s", f"{tally.tokens:,} tokens"]
     if tally.cost_usd:

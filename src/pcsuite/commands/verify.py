@@ -17,12 +17,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
     parser.add_argument("extracted", type=Path, metavar="EXTRACTED.json")
-    parser.add_argument("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
+    parser.add_argument(
+        "--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="eval folder to save into (default: that of the truth)"
     )
     parser.add_argument("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
-    parser.add_argument("--instructions-version", metavar="V", help="version of the extraction prompt, kept beside")
+    parser.add_argument(
+        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
+    )
     parser.add_argument("--fail-under", type=float, metavar="F1", help="exit with status 1 below this F1")
     parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
     parser.add_argument("--json", action="store_true", help="print the results document instead of a summary")

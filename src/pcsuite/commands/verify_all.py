@@ -18,20 +18,38 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR")
-    parser.add_argument("--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)")
-    parser.add_argument("--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)")
-    parser.add_argument("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
-    parser.add_argument("--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions")
-    parser.add_argument("--instructions-version", metavar="V", help="version of the extraction prompt, kept beside")
-    parser.add_argument("--fail-under", type=float, metavar="F1", help="exit with status 1 below this macro-F1")
     parser.add_argument(
-        "--no-regress", action="store_true", help="exit with status 1 if an eval is below its best iteration so far"
+        "--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)"
+    )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)"
+    )
+    parser.add_argument(
+        "--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)"
+    )
+    parser.add_argument(
+        "--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions"
+    )
+    parser.add_argument(
+        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
+    )
+    parser.add_argument(
+        "--fail-under", type=float, metavar="F1", help="exit with status 1 below this macro-F1"
+    )
+    parser.add_argument(
+        "--no-regress",
+        action="store_true",
+        help="exit with status 1 if an eval is below its best iteration so far",
+    )
+    parser.add_argument(
+        "--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR"
     )
     parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.epilog = (
         "examples:\n"
         "  pcsuite verify-all evals --fail-under 0.90 --no-regress\n"
+        "  pcsuite verify-all evals --copy-samples\n"
         "  pcsuite verify-all evals --only cottage --no-save\n\n"
         "exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)"
     )
@@ -39,12 +57,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command."""
-    from pcsuite.verifier.evals import find_evals, score_evals
+    from pcsuite.verifier.evals import copy_samples, find_evals, score_evals
     from pcsuite.verifier.mapping import load_mapping
     from pcsuite.verifier.report import render_report
     from pcsuite.verifier.scores import pool
     from pcsuite.verifier.store import save_iteration
 
+    if args.copy_samples:
+        copy_samples(args.evals_dir)
     evals = find_evals(args.evals_dir, args.only, args.exclude)
     scored = score_evals(evals, load_mapping(args.mapping), args.extracted)
     best_before = {entry.eval.eval_id: _best(entry) for entry in scored}
@@ -107,12 +127,13 @@ def _as_table(scored: list[ScoredEval], pooled: Pooled, best_before: dict[str, f
         )
     headings = ["eval", "F1", "precision", "recall", *ERROR_HEADINGS.values(), "best before", ""]
     lines = [table(headings, rows), ""]
+    noun = "eval" if pooled.evals == 1 else "evals"
     for name, value, interval in (
         ("macro-F1", pooled.macro_f1, pooled.macro_interval),
         ("micro-F1", pooled.micro_f1, pooled.micro_interval),
     ):
         spread = f"  95 % interval {interval.low:.3f} to {interval.high:.3f}" if interval else ""
-        lines.append(f"{name} {value:.3f}{spread}  over {pooled.evals} evals")
+        lines.append(f"{name} {value:.3f}{spread}  over {pooled.evals} {noun}")
     return "\n".join(lines)
 
 

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json")
+    parser.add_argument(
+        "before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json"
+    )
     parser.add_argument("after", type=Path, metavar="RESULTS_B")
     parser.add_argument("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.epilog = (
-        "example:\n  pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002"
+        "example:\n"
+        "  pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002"
     )
 
 
@@ -47,10 +50,7 @@ def execute(args: argparse.Namespace) -> int:
 def _listing(name: str, changes: tuple[Change, ...]) -> str:
     if not changes:
         return f"{name}: 0"
-    rows = [
-        ["", change.field_path, _words(change.before), _words(change.after)]
-        for change in changes
-    ]
+    rows = [["", change.field_path, _words(change.before), _words(change.after)] for change in changes]
     return f"{name}: {len(changes)}\n" + table(["", "field", "before", "after"], rows)
 
 

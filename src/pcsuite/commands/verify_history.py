@@ -20,9 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
     parser.add_argument(
-        "--mapping", type=Path, help="score all iterations under this mapping (default: the newest iteration's rules)"
+        "--mapping",
+        type=Path,
+        help="score all iterations under this mapping (default: the newest iteration's rules)",
     )
-    parser.add_argument("--all-fields", action="store_true", help="show every field, not only those that moved")
+    parser.add_argument(
+        "--all-fields", action="store_true", help="show every field, not only those that moved"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.epilog = "example:\n  pcsuite verify-history evals/cottage"
 
@@ -32,8 +36,9 @@ def execute(args: argparse.Namespace) -> int:
     from pcsuite.verifier.history import field_trends
     from pcsuite.verifier.store import rebuild_aggregate
 
-    aggregate = rebuild_aggregate(args.eval_dir, _rules(args))
-    trends = field_trends(args.eval_dir, aggregate)
+    rules = _rules(args)
+    aggregate = rebuild_aggregate(args.eval_dir, rules)
+    trends = field_trends(args.eval_dir, aggregate, rules)
     if args.json:
         fields = {trend.field: list(trend.scores) for trend in trends}
         print(json.dumps({**aggregate, "field_trends": fields}, indent=1))

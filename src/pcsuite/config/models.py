@@ -20,8 +20,8 @@ class ModelSpec(Definition):
     """Model family, a fixed effect of the mixed model."""
     size: str
     """Size class as shown in tables, for example ``7B``."""
-    params_b: float = Field(gt=0)
-    """Parameters in billions."""
+    params_b: float | None = Field(default=None, gt=0)
+    """Parameters in billions; leave out where they are not published."""
     price_in: float = Field(default=0.0, ge=0)
     """USD per million prompt tokens."""
     price_out: float = Field(default=0.0, ge=0)

@@ -136,9 +136,15 @@ class PromptBenchSection(Definition):
     conditions_subset: tuple[str, ...] = ("C2", "C3", "C4", "C6")
     """Conditions to attack."""
     attack_types: tuple[str, ...] = ("injection", "paraphrase", "reorder", "distractor", "role_confusion")
-    """Perturbation kinds."""
+    """Perturbation kinds; ``promptbench:deepwordbug`` (``checklist``, ``stresstest``, ``semantic``) are its own."""
     max_items: int = Field(default=200, gt=0)
     """Items a task."""
+    variants: int = Field(default=3, gt=0)
+    """Variants of each kind, at most."""
+    query_budget: int = Field(default=40, ge=5)
+    """Prompts that one search of PromptBench may try."""
+    search_items: int = Field(default=4, gt=0)
+    """Development items each of them is tried on."""
 
 
 class RetrievalSection(Definition):

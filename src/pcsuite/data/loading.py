@@ -24,6 +24,11 @@ class ItemSource(NamedTuple):
         """How runs and reports name the source."""
         return "exported dataset" if self.kind == "cache" else "bundled sample"
 
+    @property
+    def root(self) -> Path:
+        """Folder that file names inside items start from: the cache folder, or that of the samples."""
+        return self.path.parent.parent if self.kind == "cache" else self.path.parent
+
 
 class LoadedItems(NamedTuple):
     """Items of one split, and where they came from."""
@@ -56,15 +61,18 @@ def find_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAM
 def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> LoadedItems:
     """Read the items of a split: from the cache if exported, else from the bundled sample."""
     source = find_items(dataset, split, cache_dir, samples=samples)
-    return LoadedItems(read_items(source.path), source)
+    return LoadedItems(read_items(source.path, source.root), source)
 
 
-def read_items(path: Path) -> list[Item]:
-    """Read an items file; bad JSON, missing keys and repeated ids are errors with file and line."""
+def read_items(path: Path, root: Path | None = None) -> list[Item]:
+    """Read an items file; bad JSON, missing keys and repeated ids are errors with file and line.
+
+    ``root`` is the folder that file names inside the items start from.
+    """
     items: list[Item] = []
     seen: dict[str, str] = {}
     for row in read_jsonl(path):
-        item = _item(row)
+        item = _item(row, root)
         if item.item_id in seen:
             raise row.error(f"item_id '{item.item_id}' was already used ({seen[item.item_id]})")
         seen[item.item_id] = row.where.removeprefix(f"{path} ")
@@ -74,8 +82,8 @@ def read_items(path: Path) -> list[Item]:
     return items
 
 
-def _item(row: Row) -> Item:
+def _item(row: Row, root: Path | None) -> Item:
     item_id = row.text("item_id")
     if not item_id:
         raise row.error("'item_id' is empty")
-    return Item(item_id, row.text("input_text"), row.row("truth").values)
+    return Item(item_id, row.text("input_text"), row.row("truth").values, root)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pcsuite.engines.adapters.base import (
     CallContext,
@@ -19,6 +19,8 @@ from pcsuite.engines.adapters.base import (
 )
 from pcsuite.errors import ConstraintUnavailableError
 
+CANARY_TASK = "canary"
+"""Task id of the canary's call: simulated models neither abstain nor fail on it."""
 ABSURD = "zqx7 violet marmot"
 QUESTION = "What is two plus two? Reply with the number only."
 _DECODING = Decoding("canary", temperature=0.0, top_p=1.0, max_tokens=48)
@@ -77,10 +79,25 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, generate: Gene
     return canary.bites(answer["text"])
 
 
+async def refusal_of(
+    adapter: ModelAdapter, constraint: Constraint, generate: Generate | None = None
+) -> str | None:
+    """Why a constraint cannot be enforced, by asking for one token under it; ``None`` if it can."""
+    brief = replace(_DECODING, max_tokens=1)
+    try:
+        if generate is not None:
+            await generate(QUESTION, brief, 0, constraint)
+        else:
+            await adapter.agenerate(QUESTION, brief, 0, constraint, _simulation_context(canary_for("regex")))
+    except ConstraintUnavailableError as error:
+        return str(error)
+    return None
+
+
 def _simulation_context(canary: Canary) -> CallContext:
     """What a simulated model answers from; real models ignore it."""
     return CallContext(
-        task_id="canary",
+        task_id=CANARY_TASK,
         item_id="canary",
         condition_id="canary",
         operators=(),

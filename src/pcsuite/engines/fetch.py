@@ -67,7 +67,7 @@ def pull_weights(
         return target
     partial = models_dir(cache_dir) / "partial" / entry.sha256[:12]
     partial.mkdir(parents=True, exist_ok=True)
-    with _exclusive(partial.with_suffix(".lock")):
+    with exclusive(partial.with_suffix(".lock")):
         if is_present(entry, cache_dir):  # another process fetched it while we waited
             return target
         whole = _fetch_any(entry, partial, _Forward(progress), source)
@@ -236,8 +236,8 @@ def _check_and_place(entry: WeightsEntry, whole: Path, partial: Path, target: Pa
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """Let one process at a time fetch a file; the others wait."""
+def exclusive(path: Path) -> Iterator[None]:
+    """Let one process at a time fetch or install something; the others wait."""
     try:
         import fcntl
     except ImportError:  # not POSIX: two pulls at once would only repeat work, placing is atomic

@@ -55,17 +55,18 @@ class AdaptiveLimiter:
 
     async def acquire(self) -> int:
         """Wait for a place; the number returned tells :meth:`record_overload` when the call began."""
-        while not self._open():
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._wake()  # we were called in but will not go: call the next one
-                raise
-        self.in_flight += 1
-        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        if not self._waiting and self._open():
+            self._enter()
+            return self._cut_count
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        self._wake()  # sets the alarm where a pause keeps us out
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.release()  # the place was ours already
+            raise
         return self._cut_count
 
     def release(self) -> None:
@@ -109,10 +110,13 @@ class AdaptiveLimiter:
         self._wake()
 
     def _wake(self) -> None:
-        """Call in as many waiters as there are places; each checks again before it goes."""
-        places = self.limit - self.in_flight
-        while places > 0 and self._waiting:
+        """Give free places to those who waited longest; a place is theirs before they run again."""
+        while self._waiting and self._open():
             waiter = self._waiting.popleft()
             if not waiter.done():
+                self._enter()
                 waiter.set_result(None)
-                places -= 1
+
+    def _enter(self) -> None:
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -71,6 +71,9 @@ class Evaluator(ABC):
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         self.options = options if options is not None else self.Options()
         self.schema = schema
+
+    def know_pages(self, titles: Iterable[str]) -> None:
+        """Take the titles of all pages that can be cited; evaluators that score no citations ignore them."""
 
     @abstractmethod
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:

@@ -91,7 +91,10 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         return rng.choice(others) if others else f"not {gold}"
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
-        """A short reason, where the schema asks for one."""
+        """A short reason, where the schema asks for one: the item's own beside its label, where it has one."""
         field = self.settings.rationale_field
-        properties = (self.schema or {}).get("properties", {})
-        return {field: f"The text fits {value} best."} if field in properties else {}
+        if field not in (self.schema or {}).get("properties", {}):
+            return {}
+        own = item.truth.get("rationale")
+        is_gold = fold(value) == fold(str(item.truth.get("label", "")))
+        return {field: str(own) if own and is_gold else f"The text fits {value} best."}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +76,12 @@ class FeverEvaluator(Evaluator):
         """The options, typed."""
         return cast(FeverOptions, self.options)
 
+    def know_pages(self, titles: Iterable[str]) -> None:
+        """Take the corpus's page titles, read when first needed; the options' own ones come before them."""
+        self._corpus_titles = titles
+
+    _corpus_titles: Iterable[str] | None = None
+
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer; ``NOT_ENOUGH_INFO`` counts as abstaining."""
         parsed = parse_object(clean_text(answer.text), self.schema)
@@ -144,7 +150,9 @@ class FeverEvaluator(Evaluator):
             except (OSError, UnicodeDecodeError) as error:
                 raise DataError(f"known_pages_file {path} cannot be read: {error}") from error
         elif settings.known_pages is None:
-            return None
+            if self._corpus_titles is None:
+                return None
+            titles = list(self._corpus_titles)
         return frozenset(normalise_page(title) for title in titles if title.strip())
 
     def _unsupported(self, cited: Sequence[Sentence], answer: Answer) -> int | None:

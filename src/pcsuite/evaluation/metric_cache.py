@@ -48,10 +48,19 @@ class MetricStats:
         self.compute_seconds += other.compute_seconds
 
 
-def cache_path(default: Path | None = None) -> Path:
-    """Where the cache lies: ``PCS_METRIC_CACHE``, else ``default``, else ``.cache/metric_cache.sqlite``."""
+_configured: Path | None = None
+
+
+def configure_metric_cache(path: Path) -> None:
+    """Set where this process keeps its cache; the environment variable still wins."""
+    global _configured
+    _configured = path
+
+
+def cache_path() -> Path:
+    """Where the cache lies: ``PCS_METRIC_CACHE``, else as configured, else ``.cache/metric_cache.sqlite``."""
     override = os.environ.get(CACHE_VARIABLE)
-    return Path(override) if override else (default or DEFAULT_CACHE)
+    return Path(override) if override else (_configured or DEFAULT_CACHE)
 
 
 def stats_dir(cache: Path) -> Path:
@@ -208,13 +217,6 @@ class MetricCache:
 
 _shared: dict[tuple[int, Path, Path], MetricCache] = {}
 _shared_lock = threading.Lock()
-_configured: Path | None = None
-
-
-def configure_metric_cache(path: Path) -> None:
-    """Set where this process keeps the shared cache; the environment variable still wins."""
-    global _configured
-    _configured = path
 
 
 def shared_metric_cache() -> MetricCache:
@@ -222,7 +224,7 @@ def shared_metric_cache() -> MetricCache:
 
     A forked child opens its own: a SQLite connection must not cross a fork.
     """
-    path = cache_path(_configured).absolute()
+    path = cache_path().absolute()
     place = (os.getpid(), path, stats_dir(path))
     with _shared_lock:
         if place not in _shared:

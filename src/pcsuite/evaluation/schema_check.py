@@ -79,7 +79,10 @@ def _number_blind(value: Any) -> Any:
 
 
 def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Fit an answer's fields to a schema: drop those it forbids, cut texts, add those it requires."""
+    """Fit an answer's fields to a schema: drop those it forbids, cut texts, add those it requires.
+
+    Fields come in the schema's order, the one a constrained answer has, so that exemplars show the same.
+    """
     if schema is None:
         return dict(fields)
     properties: Mapping[str, Any] = schema.get("properties", {})
@@ -92,7 +95,8 @@ def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     for name in schema.get("required", []):
         if name not in fitted:
             fitted[name] = _smallest(properties.get(name, {}))
-    return fitted
+    listed = [name for name in properties if name in fitted]
+    return {name: fitted[name] for name in [*listed, *(name for name in fitted if name not in properties)]}
 
 
 def _cut(value: Any, schema: Mapping[str, Any]) -> Any:

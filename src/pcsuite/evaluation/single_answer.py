@@ -145,6 +145,8 @@ class SingleAnswerEvaluator(Evaluator):
             plain = self.schema is None
         parsed = parse_object(text, self.schema)
         value = parsed.fields.get(self.settings.answer_field)
+        if self.schema is None and parsed.json_mode == "embedded" and marked_answer(text) is not None:
+            value = None  # a text task's marked answer wins over an object that happens to stand in the text
         if value is not None or not plain or field_abstains(parsed.fields.get(self.settings.abstain_field)):
             if parsed.json_valid and value is None:
                 parsed.parse_errors.append(f"no field '{self.settings.answer_field}'")

@@ -35,7 +35,7 @@ class SqlOptions(Definition):
     query_field: str = "sql"
     """Field with the query, where the answer is JSON."""
     database_root: str | None = None
-    """Folder that relative database paths of the items start from; by default the working directory."""
+    """Folder that relative database paths of the items start from; by default where the items came from."""
     time_limit_s: float = Field(default=5.0, gt=0)
     """Seconds a query may run."""
     max_rows: int = Field(default=100_000, gt=0)
@@ -120,9 +120,9 @@ class SqlEvaluator(Evaluator):
         return Counter(rows) == Counter(gold_rows)
 
     def _database(self, item: Item) -> Path:
-        path = Path(str(truth_of(item, "database")))
-        if not path.is_absolute() and self.settings.database_root is not None:
-            path = Path(self.settings.database_root) / path
+        name = str(truth_of(item, "database"))
+        root = self.settings.database_root
+        path = item.file(name) if root is None else Path(root) / name
         if not path.is_file():
             raise DataError(
                 f"item '{item.item_id}': database {path} does not exist",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, cast
 
@@ -64,21 +63,20 @@ class TruthfulQaEvaluator(Evaluator):
     def __init__(
         self,
         options: BaseModel | None = None,
-        schema: dict[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
         cache: MetricCache | None = None,
     ) -> None:
         super().__init__(options, schema)
         require_similarity_libraries()
         self._cache = cache
-        self._similarities  # noqa: B018  a missing BLEURT is told at the start, not at the first answer
+        self._similarities = self._choose_similarities()
 
     @property
     def settings(self) -> TruthfulQaOptions:
         """The options, typed."""
         return cast(TruthfulQaOptions, self.options)
 
-    @cached_property
-    def _similarities(self) -> dict[str, tuple[str, Similarity]]:
+    def _choose_similarities(self) -> dict[str, tuple[str, Similarity]]:
         """Name in the metrics, name in the cache, function."""
         similarities: dict[str, tuple[str, Similarity]] = {
             "rouge_l": ("rouge_l", rouge_l),

@@ -48,7 +48,7 @@ def repair_torn_line(path: Path) -> int:
 
 
 class AppendFile:
-    """A file that is repaired when opened and then only grows, one whole line a write."""
+    """A file that is repaired when opened and then only grows, by whole lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,17 +61,17 @@ class AppendFile:
         self._size = os.fstat(self._descriptor).st_size
         self._dirty = False
 
-    def write(self, line: bytes) -> None:
-        """Append one line; a line that does not fit on the disk leaves no trace."""
+    def write(self, lines: bytes) -> None:
+        """Append whole lines; what does not fit on the disk leaves no trace."""
         written = 0
         try:
-            while written < len(line):
-                written += os.write(self._descriptor, line[written:])
+            while written < len(lines):
+                written += os.write(self._descriptor, lines[written:])
         except OSError as error:
             if written:
                 os.ftruncate(self._descriptor, self._size)
             raise self._failure(error) from error
-        self._size += len(line)
+        self._size += len(lines)
         self._dirty = True
 
     def sync(self) -> None:

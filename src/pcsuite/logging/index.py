@@ -46,7 +46,7 @@ class ResumeIndex:
         key = bytes.fromhex(run_id[:32])
         if key in self._added:
             return True
-        if key in self._failed:
+        if key in self._failed or not len(self._high):
             return False
         high = np.uint64(int.from_bytes(key[:8], "big"))
         low = np.uint64(int.from_bytes(key[8:], "big"))

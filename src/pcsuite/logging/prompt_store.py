@@ -29,7 +29,7 @@ class PromptStore:
         key = bytes.fromhex(prompt_hash[:32])
         if key in self._known:
             return
-        body = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 6))
+        body = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 3))
         self._file.write(prompt_hash.encode("ascii") + b" " + body + b"\n")
         self._known.add(key)
 

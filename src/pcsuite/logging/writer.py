@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from pcsuite.errors import LogError
 from pcsuite.logging.files import AppendFile
 from pcsuite.logging.index import ResumeIndex
 from pcsuite.logging.lock import RunLock
@@ -35,15 +37,17 @@ class RunPaths:
 class RunLog:
     """The append-only log of one run, locked for this process while open.
 
-    A row is handed to the operating system as one write, its prompt before it, so a killed process loses
-    none; both files are synced to the disk at least every second or 200 rows. Rows that a power cut takes
-    with it were not yet promised: they are simply run again.
+    Rows are handed to the operating system at once, their prompts before them, so a killed process loses
+    none; inside an event loop the rows of one turn of the loop go out as one write. Both files are synced to
+    the disk at least every second or 200 rows; what a power cut takes with it is simply run again.
     """
 
     def __init__(self, paths: RunPaths, *, overwrite: bool = False) -> None:
         self.paths = paths
         self._overwrite = overwrite
         self._lock = RunLock(paths.lock)
+        self._lines: list[bytes] = []
+        self._failure: LogError | None = None
         self._unsynced = 0
         self._synced_at = time.monotonic()
 
@@ -64,7 +68,10 @@ class RunLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self.sync()
+            if self._failure is None:
+                self.sync()
+            elif error is None:
+                raise self._failure
         finally:
             self.prompts.close()
             self._file.close()
@@ -77,21 +84,42 @@ class RunLog:
 
     def append(self, row: RunRow, prompt: str | None = None) -> None:
         """Write one row, and its prompt if it is new."""
+        if self._failure is not None:
+            raise self._failure
         if prompt is not None:
             self.prompts.add(row.prompt.prompt_hash, prompt)
-        self._file.write(encode_row(row))
+        self._lines.append(encode_row(row))
         if not row.errors:
             self.index.add(row.run_id)
-        self._unsynced += 1
-        if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
-            self.sync()
+        if len(self._lines) == 1:
+            try:
+                asyncio.get_running_loop().call_soon(self._write_in_loop)
+            except RuntimeError:
+                self._write()
 
     def sync(self) -> None:
-        """Bring everything written so far to the disk."""
+        """Bring everything appended so far to the disk."""
+        self._write()
         self.prompts.sync()
         self._file.sync()
         self._unsynced = 0
         self._synced_at = time.monotonic()
+
+    def _write_in_loop(self) -> None:
+        """Write what one turn of the event loop appended; a failure is raised by the next append."""
+        try:
+            self._write()
+        except LogError as error:
+            self._failure = error
+
+    def _write(self) -> None:
+        if not self._lines:
+            return
+        lines, self._lines = self._lines, []
+        self._file.write(b"".join(lines))
+        self._unsynced += len(lines)
+        if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
+            self.sync()
 
     def _set_aside(self) -> None:
         """Move an earlier log and its prompts out of the way under the next free number."""

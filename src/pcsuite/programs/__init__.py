@@ -6,5 +6,11 @@ from pcsuite.programs.base import Program
 from pcsuite.registry import Registry
 
 PROGRAMS: Registry[type[Program]] = Registry(
-    "program", "pcsuite.programs", {"single": "pcsuite.programs.single:SingleCall"}
+    "program",
+    "pcsuite.programs",
+    {
+        "single": "pcsuite.programs.single:SingleCall",
+        "react": "pcsuite.programs.react:ReactLoop",
+        "retry": "pcsuite.programs.retry:RetryOnFail",
+    },
 )

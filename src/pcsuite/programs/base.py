@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import Constraint, Decoding, Usage
-from pcsuite.evaluation.base import Evaluator
+from pcsuite.engines.adapters.base import Constraint, Decoding, Tool, Usage
+from pcsuite.evaluation.base import Evaluator, MetricValue
+from pcsuite.retrieval.base import Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,25 @@ class Call(Protocol):
 
     ``step`` names the call within the program; its seed is derived from the row's seed and the step, so
     that no two calls of any two replicates share a stream. Step ``""`` uses the row's seed as it is.
+    ``max_tokens`` lowers the completion limit of this call, for programs that share one between calls.
+    ``tools`` are what the prompt offers, for adapters that can offer them natively too.
     """
 
     async def __call__(
-        self, prompt: str, *, step: str = "", constraint: Constraint | None = None
+        self,
+        prompt: str,
+        *,
+        step: str = "",
+        constraint: Constraint | None = None,
+        max_tokens: int | None = None,
+        tools: tuple[Tool, ...] = (),
     ) -> Reply: ...
+
+
+class Search(Protocol):
+    """Looks something up in the task's corpus."""
+
+    async def __call__(self, query: str, k: int) -> list[Passage]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,8 @@ class Job:
     constraint: Constraint | None
     evaluator: Evaluator
     max_steps: int
-    retrieve: Any = None
-    """Search function of the task's retriever, for programs that use tools."""
+    retrieve: Search | None = None
+    """Search function of the task's retriever, for programs that need one."""
 
 
 @dataclass(slots=True)
@@ -64,6 +79,19 @@ class Outcome:
     tool_calls: int = 0
     retrieved: Sequence[tuple[str, int, str]] | None = None
     transcript: list[dict[str, Any]] | None = None
+    metrics: dict[str, MetricValue] = field(default_factory=dict)
+    """What the program itself has to log, beside what the evaluator measures."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """The most a program can take for one row."""
+
+    calls: int = 1
+    completions: int = 1
+    """How often the completion limit can be used up."""
+    extra_prompt_tokens: int = 0
+    """Prompt tokens of all calls beyond the condition's prompt, at about four characters a token."""
 
 
 class Program(ABC):
@@ -71,6 +99,13 @@ class Program(ABC):
 
     needs_retrieval: bool = False
     """Whether the program needs the task's retriever."""
+    version: ClassVar[int] = 1
+    """Raised when the program would do something else with the same job; part of run ids."""
+
+    @classmethod
+    def worst_case(cls, max_steps: int) -> WorstCase:
+        """What a row can take at most, for estimates before a run."""
+        return WorstCase()
 
     @abstractmethod
     async def run(self, job: Job, call: Call) -> Outcome:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite.config.tasks import TaskKind
+from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.environment import render_file
 from pcsuite.prompts.operators import Bundle
@@ -34,6 +36,8 @@ class PromptTree:
     input_text: str
     blocks: tuple[Block, ...] = ()
     filler: int = 0
+    order: tuple[int, ...] = ()
+    """A permutation of :meth:`parts`; empty for the base template's own order."""
 
     def texts(self, slot: Slot) -> list[str]:
         """Texts of the blocks in one slot, in order."""
@@ -43,10 +47,27 @@ class PromptTree:
         """The same prompt with content-free filler lines."""
         return replace(self, filler=lines)
 
+    def parts(self, templates_dir: Path | None = None) -> list[str]:
+        """The prompt's parts as the base template orders them: prefix, instruction, blocks, input, post."""
+        bare = replace(self, instruction="", blocks=(), filler=0, order=())
+        shown_input = bare.assemble(templates_dir).strip("\n")
+        middle = [*self.texts("block"), *self.texts("fewshot")]
+        return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
+
+    def reordered(self, order: Sequence[int]) -> PromptTree:
+        """The same parts in another order; filler stays in front."""
+        if sorted(order) != list(range(len(self.parts()))):
+            raise PromptError(f"{list(order)} is not an order of {len(self.parts())} parts")
+        return replace(self, order=tuple(order))
+
     def assemble(self, templates_dir: Path | None = None) -> str:
         """The text a model gets."""
+        filler = ["\n".join([FILLER_LINE] * self.filler)] if self.filler else []
+        if self.order:
+            parts = self.parts(templates_dir)
+            return "\n\n".join(filler + [parts[place] for place in self.order])
         variables = {
-            "filler": ["\n".join([FILLER_LINE] * self.filler)] if self.filler else [],
+            "filler": filler,
             "prefix": self.texts("prefix"),
             "instruction": self.instruction,
             "blocks": self.texts("block"),

@@ -190,7 +190,29 @@ def levels_section(analysis: Analysis) -> Section:
         _lead("Where each condition stands, clean prompts only.", records, "summary_by_condition"),
         make_grid(columns, records[:MOST_SHOWN], attributes),
         filters_for(records, attributes, ("Task", "Model", "Regime", "Condition")),
+        extras=_task_metrics(analysis),
     )
+
+
+def _task_metrics(analysis: Analysis) -> list[Extra]:
+    """What a task measures besides its score: a table per task, one row per cell, one column per metric."""
+    by_task: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
+    metrics: dict[str, dict[str, None]] = {}
+    identity = ("model", "decoding", "condition")
+    for record in analysis.tables["task_metrics"].records():
+        task, key = record["task"], tuple(record[name] for name in identity)
+        row = by_task.setdefault(task, {}).setdefault(key, {name: record[name] for name in identity})
+        row[record["metric"]] = record["mean"]
+        metrics.setdefault(task, {})[record["metric"]] = None
+    return [
+        Extra(
+            f"metrics-{place}-table",
+            f"What else was measured on {task}",
+            plain_grid((*identity, *metrics[task]), list(rows.values())[:MOST_SHOWN]),
+            "Means over items; task_metrics.csv has their standard errors.",
+        )
+        for place, (task, rows) in enumerate(by_task.items())
+    ]
 
 
 def conditions_section(analysis: Analysis) -> Section:

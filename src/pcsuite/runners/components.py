@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import ValidationError
+from pathlib import Path
 
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.build import build_adapter, check_model
-from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.errors import ConfigError
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation.base import Evaluator
+from pcsuite.evaluation.build import build_evaluator as evaluator_of
+from pcsuite.retrieval import RETRIEVERS
 
 
 def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
-    """The task's evaluator with its options and schema."""
+    """The task's evaluator with its options and schema; an error names the task's place in its file."""
     task = suite.tasks[task_id]
-    source = suite.sources["tasks_ref"]
-    if task.evaluator not in EVALUATORS:
-        message = f"unknown evaluator '{task.evaluator}' ({did_you_mean(task.evaluator, EVALUATORS)})"
-        raise ConfigError(source.problem(["tasks", task_id, "evaluator"], message))
-    kind = EVALUATORS.get(task.evaluator)
     try:
-        options = kind.Options.model_validate(task.evaluator_options)
-    except ValidationError as error:
-        first: Any = error.errors(include_url=False)[0]
-        keys = ["tasks", task_id, "evaluator_options", *first["loc"]]
-        if first["type"] == "extra_forbidden":
-            message = f"unknown key ({did_you_mean(str(first['loc'][-1]), kind.Options.model_fields)})"
-        else:
-            message = first["msg"]
-        raise ConfigError(source.problem(keys, message)) from error
-    return kind(options, suite.schema(task_id))
+        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+    except ConfigError as error:
+        place = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
+        raise ConfigError(suite.sources["tasks_ref"].problem(place, str(error))) from error
+    if task.retrieval:
+        # Without retrieval a citation can still be held against the corpus: is there such a page?
+        settings = suite.profile.integrations.retrieval
+        cache_dir = Path(suite.profile.run.cache_dir)
+        titles = RETRIEVERS.get(settings.backend).page_titles(settings, task.dataset, cache_dir)
+        if titles is not None:
+            evaluator.know_pages(titles)
+    return evaluator
 
 
 def build_model(suite: Suite, model_id: str) -> ModelAdapter:

@@ -43,16 +43,13 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
             model_id: suite.models[model_id].model_dump(
                 mode="json", include={"provider", "family", "size", "params_b", "price_in", "price_out"}
             )
-            for model_id in suite.profile.selection.models
+            for model_id in plan.scope.models
         },
         "conditions": {
             cell.condition.id: {"title": cell.condition.title, "operators": list(cell.operators)}
             for cell in plan.cells
         },
-        "regimes": {
-            name: suite.regimes[name].model_dump(mode="json")
-            for name in suite.profile.selection.decoding_regimes
-        },
+        "regimes": {name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
         "planned_rows": plan.calls,
         "not_applicable": [
             {"task": e.task_id, "model": e.model_id, "condition": e.condition_id, "reason": e.reason}
@@ -60,6 +57,23 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
         ],
     }
     path = manifest_path(paths)
+    if plan.scope.block:
+        content = _added_block(plan.scope.block, content, path)
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
     temporary.replace(path)
+
+
+def _added_block(block: str, content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The manifest of the run, with what a further block of the same log brings in."""
+    try:
+        main: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        main = {**content, "planned_rows": 0, "not_applicable": []}
+    merged = {**content, **main}
+    for name in ("tasks", "models", "conditions", "regimes"):
+        merged[name] = {**content[name], **main.get(name, {})}
+    known = main.get("not_applicable", [])
+    merged["not_applicable"] = known + [e for e in content["not_applicable"] if e not in known]
+    merged["blocks"] = {**main.get("blocks", {}), block: {"planned_rows": content["planned_rows"]}}
+    return merged

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from pcsuite.config.load import Suite, digest
 from pcsuite.config.tasks import TaskSpec
+from pcsuite.constraints.choose import choose_backend
 from pcsuite.data.items import Item
 from pcsuite.data.loading import ItemSource, load_items
 from pcsuite.data.sampling import exemplars as choose_exemplars
 from pcsuite.data.sampling import sample_items
-from pcsuite.engines.adapters.base import ConstraintKind, Decoding
+from pcsuite.engines.adapters.base import Decoding, ModelAdapter
 from pcsuite.engines.build import check_model
-from pcsuite.errors import DataError
+from pcsuite.errors import ConstraintUnavailableError, DataError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
+from pcsuite.programs.base import Program, WorstCase
 from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import BANDS
+from pcsuite.prompts.operators import Operator
 from pcsuite.runners.components import build_evaluator
+from pcsuite.runners.retrieval import retrieval_version
 
 CLEAN = PerturbationRef()
 MAX_EXEMPLARS = 4
@@ -41,6 +47,8 @@ class TaskPlan:
     evaluator: Evaluator
     band: tuple[int, int]
     item_digests: Mapping[str, str] = field(repr=False)
+    hash_seed: str = "pcsuite-v1"
+    """Salt of everything that is chosen by hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,26 @@ class Cell:
     def calls(self) -> int:
         """Rows this cell makes."""
         return len(self.task.items) * len(self.seeds) * len(self.perturbations)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of a profile that a plan covers."""
+
+    tasks: tuple[str, ...]
+    models: tuple[str, ...]
+    conditions: tuple[str, ...]
+    regimes: tuple[str, ...]
+    max_items: int | None = None
+    """At most so many items a task, the first of those the profile takes."""
+    block: str = ""
+    """Name of the block this plan adds to the profile's run; empty for the run itself."""
+
+    @classmethod
+    def of_selection(cls, suite: Suite) -> Scope:
+        """All that the profile selects."""
+        chosen = suite.profile.selection
+        return cls(chosen.tasks, chosen.models, chosen.conditions, chosen.decoding_regimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +120,7 @@ class Plan:
     tasks: Mapping[str, TaskPlan]
     cells: tuple[Cell, ...]
     not_applicable: tuple[NotApplicable, ...]
+    scope: Scope
 
     @property
     def calls(self) -> int:
@@ -122,25 +151,29 @@ def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> 
 def build_plan(
     suite: Suite,
     perturbations: Sequence[PerturbationRef] = (CLEAN,),
+    scope: Scope | None = None,
 ) -> Plan:
-    """Lay out the grid; nothing is started or called."""
-    selection = suite.profile.selection
-    conditions = expand_conditions(selection.conditions, suite.conditions, suite.operators)
-    tasks = {task_id: plan_task(suite, task_id) for task_id in selection.tasks}
+    """Lay out the grid of the profile's selection, or of a scope; nothing is started or called."""
+    scope = scope or Scope.of_selection(suite)
+    conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
+    tasks = {task_id: _first_items(plan_task(suite, task_id), scope.max_items) for task_id in scope.tasks}
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
-    for model_id in selection.models:
+    for model_id in scope.models:
         adapter, options = check_model(model_id, suite.models[model_id])
-        enforceable = adapter.enforceable(options)
         for task in tasks.values():
             for condition in conditions:
-                reason = why_not_applicable(suite, task, enforceable, condition)
+                reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
                     continue
-                for regime in selection.decoding_regimes:
+                for regime in scope.regimes:
                     cells.append(_cell(suite, task, model_id, condition, regime, tuple(perturbations)))
-    return Plan(suite, tasks, tuple(cells), tuple(skipped))
+    return Plan(suite, tasks, tuple(cells), tuple(skipped), scope)
+
+
+def _first_items(task: TaskPlan, most: int | None) -> TaskPlan:
+    return task if most is None else replace(task, items=task.items[:most])
 
 
 def plan_task(suite: Suite, task_id: str) -> TaskPlan:
@@ -159,6 +192,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         suite.schema(task_id),
         suite.grammar(task_id),
         _exemplars(suite, spec, evaluator, cache_dir, scored=items),
+        suite.lmql_query(task_id),
     )
     digests = {item.item_id: digest([item.input_text, item.truth])[:16] for item in items}
     return TaskPlan(
@@ -170,6 +204,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         evaluator,
         spec.length_band or BANDS[spec.kind],
         digests,
+        repro.deterministic_hash_seed,
     )
 
 
@@ -189,7 +224,11 @@ def _exemplars(
 
 
 def why_not_applicable(
-    suite: Suite, task: TaskPlan, enforceable: frozenset[ConstraintKind], condition: ConditionBundle
+    suite: Suite,
+    task: TaskPlan,
+    provider: type[ModelAdapter],
+    options: BaseModel,
+    condition: ConditionBundle,
 ) -> str | None:
     """Why a condition cannot run on a task and model, or ``None`` if it can."""
     ctx = task.prompting.context("")
@@ -197,11 +236,15 @@ def why_not_applicable(
     if bundle is None:
         return f"the task defines no {' or '.join(condition.constraint_kinds())} to enforce"
     for operator in bundle.of_type("constraint"):
-        if operator.spec.kind not in enforceable:
-            return f"the model cannot enforce a {operator.spec.kind} constraint while decoding"
+        assert operator.spec.kind is not None, "a constraint operator has a kind"
+        try:
+            choose_backend(operator.spec.engine or "auto", provider, options, operator.spec.kind)
+        except ConstraintUnavailableError as error:
+            return str(error)
     for operator in bundle.of_type("program"):
-        name = operator.spec.engine or operator.name
-        if PROGRAMS.get(name).needs_retrieval:
+        if _program(operator).needs_retrieval:
+            if bundle.of_type("constraint"):
+                return "a loop that calls tools cannot run under a hard constraint on its output"
             if not task.spec.retrieval:
                 return "the task has no corpus to search"
             if task.id not in suite.profile.integrations.retrieval.enabled_for_tasks:
@@ -210,6 +253,28 @@ def why_not_applicable(
         if (operator.spec.k or 0) > len(ctx.exemplars):
             return f"the training split offers {len(ctx.exemplars)} exemplars, {operator.spec.k} are needed"
     return None
+
+
+def cell_program(cell: Cell) -> type[Program]:
+    """The program that makes a cell's calls."""
+    operator = _program_operator(cell)
+    return PROGRAMS.get("single") if operator is None else _program(operator)
+
+
+def cell_worst_case(cell: Cell) -> WorstCase:
+    """What one row of a cell can take at most."""
+    operator = _program_operator(cell)
+    return WorstCase() if operator is None else _program(operator).worst_case(operator.spec.max_steps or 1)
+
+
+def _program_operator(cell: Cell) -> Operator | None:
+    bundle = cell.condition.bundle(cell.task.prompting.context(""))
+    operators = bundle.of_type("program") if bundle is not None else ()
+    return operators[-1] if operators else None
+
+
+def _program(operator: Operator) -> type[Program]:
+    return PROGRAMS.get(operator.spec.engine or operator.name)
 
 
 def _cell(
@@ -230,6 +295,7 @@ def _cell(
         ),
         "schema": task.prompting.schema,
         "grammar": task.prompting.grammar,
+        "lmql_query": task.prompting.lmql_query,
         "exemplars": [[entry.input_text, entry.output_text] for entry in task.prompting.exemplars],
         "model": suite.models[model_id],
         "model_id": model_id,
@@ -237,8 +303,11 @@ def _cell(
         "decoding": decoding.as_dict(),
         "length": [suite.profile.length_control, task.band],
     }
-    if bundle.of_type("program"):
-        defining["retrieval"] = suite.profile.integrations.retrieval
+    for operator in bundle.of_type("program"):
+        program = _program(operator)
+        defining["program"] = [operator.spec.engine or operator.name, program.version]
+        if program.needs_retrieval:
+            defining["retrieval"] = retrieval_version(suite, task.id)
     return Cell(
         task=task,
         model_id=model_id,

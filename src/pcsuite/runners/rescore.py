@@ -17,9 +17,9 @@ from pcsuite.logging.reader import newest_rows
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.runners.components import build_evaluator
-from pcsuite.runners.rows import parsed_record, utc_now
+from pcsuite.runners.rows import PROGRAM_METRIC, parsed_record, utc_now
 
-_KEPT_METRICS = ("token_cost", "cost_usd")
+_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval")
 
 
 @dataclass(slots=True)
@@ -62,7 +62,11 @@ def _again(
         return None
     answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row))
     evaluation = task[0].evaluate(item, answer)
-    kept = {name: row.metrics[name] for name in _KEPT_METRICS if name in row.metrics}
+    kept = {
+        name: value
+        for name, value in row.metrics.items()
+        if name in _KEPT_METRICS or name.startswith(PROGRAM_METRIC)
+    }
     fresh = msgspec.structs.replace(
         row,
         parsed=parsed_record(evaluation),
@@ -77,12 +81,11 @@ def _again(
 
 
 def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
-    """The passages a closed loop was shown, from the transcript."""
-    transcript = row.generation.transcript if row.generation is not None else None
-    if transcript is None:
+    """The passages a loop was shown, from the transcript; ``None`` for a row that is not of such a loop."""
+    if row.generation is None or row.generation.react_steps == 0:
         return None
     passages: list[tuple[str, int, str]] = []
-    for step in transcript:
+    for step in row.generation.transcript or ():
         for page, sentence, text in step.get("passages", ()):
             passages.append((str(page), int(sentence), str(text)))
     return passages

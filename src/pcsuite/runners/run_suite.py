@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite.config.load import Suite
-from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Constraint, ModelAdapter, Tool
 from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, PcsuiteError
+from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Call, Job, Program, Reply
@@ -22,11 +23,15 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.length import fit
 from pcsuite.runners.client import ModelClient, derived_seed
 from pcsuite.runners.components import build_model
+from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.manifest import write_manifest
-from pcsuite.runners.plan import NotApplicable, Plan, Unit, build_plan
+from pcsuite.runners.perturbed import Perturber, registered_perturbation
+from pcsuite.runners.plan import Cell, NotApplicable, Plan, Unit, build_plan, cell_program
 from pcsuite.runners.progress import Progress, Tally
+from pcsuite.runners.retrieval import TaskRetrievers
 from pcsuite.runners.rows import PreparedPrompt, RowBuilder, answer_of, prepare
 
+METRIC_CACHE = "metric_cache.sqlite"
 _MIN_CALLS_JUDGED = 50
 _PROMPTS_KEPT = 512
 
@@ -47,19 +52,36 @@ def run_suite(
     suite: Suite, *, quiet: bool = False, policy: RetryPolicy | None = None, use_cache: bool = True
 ) -> RunSummary:
     """Run a profile, or go on with it; returns when every row is logged."""
-    return asyncio.run(_run(suite, quiet=quiet, policy=policy or RetryPolicy(), use_cache=use_cache))
+    return run_plan(build_plan(suite), quiet=quiet, policy=policy, use_cache=use_cache)
 
 
-async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: bool) -> RunSummary:
+def run_plan(
+    plan: Plan,
+    *,
+    quiet: bool = False,
+    policy: RetryPolicy | None = None,
+    use_cache: bool = True,
+    perturber: Perturber = registered_perturbation,
+) -> RunSummary:
+    """Run a plan into its profile's log, or go on with it."""
+    return asyncio.run(
+        _run(plan, quiet=quiet, policy=policy or RetryPolicy(), use_cache=use_cache, perturber=perturber)
+    )
+
+
+async def _run(
+    plan: Plan, *, quiet: bool, policy: RetryPolicy, use_cache: bool, perturber: Perturber
+) -> RunSummary:
+    suite = plan.suite
     run = suite.profile.run
     started = time.monotonic()
-    plan = build_plan(suite)
-    adapters = {model_id: build_model(suite, model_id) for model_id in suite.profile.selection.models}
+    configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
+    adapters = {model_id: build_model(suite, model_id) for model_id in plan.scope.models}
     try:
         with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
             cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
             try:
-                runner = SuiteRunner(plan, log, adapters, cache=cache, policy=policy)
+                runner = SuiteRunner(plan, log, adapters, cache=cache, policy=policy, perturber=perturber)
                 return await runner.run(quiet=quiet, started=started)
             finally:
                 if cache is not None:
@@ -67,6 +89,7 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: boo
     finally:
         for adapter in adapters.values():
             await adapter.aclose()
+        close_shared_caches()
 
 
 class SuiteRunner:
@@ -80,8 +103,10 @@ class SuiteRunner:
         *,
         cache: ResponseCache | None,
         policy: RetryPolicy,
+        perturber: Perturber = registered_perturbation,
     ) -> None:
         self.plan = plan
+        self._perturber = perturber
         self._log = log
         self._rows = RowBuilder(plan.suite)
         limits = plan.suite.profile.limits
@@ -102,12 +127,14 @@ class SuiteRunner:
             for model_id, adapter in adapters.items()
         }
         self._programs: dict[str, Program] = {}
+        self._retrievers = TaskRetrievers(plan.suite, policy)
         self._prompts: OrderedDict[tuple[str, str, str, str], PreparedPrompt] = OrderedDict()
         self._stop: PcsuiteError | None = None
 
     async def run(self, *, quiet: bool, started: float) -> RunSummary:
         """Run everything that is not done; local models one after the other, remote ones side by side."""
         await self._drop_unenforced()
+        await self._open_retrievers()
         pending = {model_id: self._pending(model_id) for model_id in self._clients}
         total = sum(pending.values())
         write_manifest(self.plan, self._log.paths)
@@ -135,25 +162,27 @@ class SuiteRunner:
     async def _drop_unenforced(self) -> None:
         """Prove that every constraint really restricts decoding; what does not is "not applicable"."""
         dropped: list[NotApplicable] = []
-        kept = list(self.plan.cells)
-        for model_id, client in self._clients.items():
-            kinds: dict[ConstraintKind, bool] = {}
-            for cell in [cell for cell in kept if cell.model_id == model_id]:
-                condition = apply_condition(cell.condition, cell.task.prompting.context(""))
-                if condition.constraint is None:
-                    continue
-                kind: ConstraintKind = condition.constraint.kind
-                if kind not in kinds:
-                    kinds[kind] = await client.enforces(kind)
-                if not kinds[kind]:
-                    kept.remove(cell)
-                    reason = f"the model's {kind} constraint did not bite: a forced answer was not produced"
-                    dropped.append(NotApplicable(cell.task.id, model_id, cell.condition.id, reason))
+        kept: list[Cell] = []
+        for cell in self.plan.cells:
+            condition = apply_condition(cell.condition, cell.task.prompting.context(""))
+            reason = None
+            if condition.constraint is not None:
+                client = self._clients[cell.model_id]
+                reason = await client.why_unenforced(constraint_of(condition.constraint))
+            if reason is None:
+                kept.append(cell)
+            else:
+                dropped.append(NotApplicable(cell.task.id, cell.model_id, cell.condition.id, reason))
         if dropped:
             unique = tuple(dict.fromkeys(dropped))
             self.plan = replace(
                 self.plan, cells=tuple(kept), not_applicable=self.plan.not_applicable + unique
             )
+
+    async def _open_retrievers(self) -> None:
+        for cell in self.plan.cells:
+            if cell_program(cell).needs_retrieval:
+                await self._retrievers.open(cell.task.id)
 
     async def _run_models(self, clients: list[ModelClient], progress: Progress) -> None:
         tasks = []
@@ -190,7 +219,8 @@ class SuiteRunner:
     async def _process(self, client: ModelClient, unit: Unit, progress: Progress) -> None:
         prepared = self._prepare(client, unit)
         try:
-            outcome = await self._program(prepared).run(self._job(unit, prepared), _caller(client, unit))
+            program = self._program(prepared)
+            outcome = await program.run(self._job(unit, prepared, program), _caller(client, unit, prepared))
         except EngineError as error:
             self._log.append(
                 self._rows.failed(unit, prepared, str(error), client.identity), prepared.measured.text
@@ -220,7 +250,8 @@ class SuiteRunner:
         )
         prepared = self._prompts.get(key)
         if prepared is None:
-            condition = apply_condition(cell.condition, cell.task.prompting.context(unit.item.input_text))
+            ctx = cell.task.prompting.context(unit.item.input_text)
+            condition = apply_condition(cell.condition, ctx, perturb=self._perturber(unit))
             control = self.plan.suite.profile.length_control
             measured = fit(condition.tree, cell.task.band, control, client.adapter.count_tokens)
             prepared = self._prompts[key] = prepare(condition, measured)
@@ -235,7 +266,7 @@ class SuiteRunner:
             self._programs[name] = PROGRAMS.get(name)()
         return self._programs[name]
 
-    def _job(self, unit: Unit, prepared: PreparedPrompt) -> Job:
+    def _job(self, unit: Unit, prepared: PreparedPrompt, program: Program) -> Job:
         wanted = prepared.condition.constraint
         operator = prepared.condition.program
         return Job(
@@ -243,9 +274,10 @@ class SuiteRunner:
             item=unit.item,
             prompt=prepared.measured.text,
             decoding=unit.cell.decoding,
-            constraint=None if wanted is None else Constraint(wanted.kind, wanted.value),
+            constraint=None if wanted is None else constraint_of(wanted),
             evaluator=unit.cell.task.evaluator,
             max_steps=1 if operator is None else operator.spec.max_steps or 1,
+            retrieve=self._retrievers.search_of(unit.cell.task.id) if program.needs_retrieval else None,
         )
 
     def _judge_error_rate(self, tally: Tally, error: EngineError) -> None:
@@ -258,9 +290,10 @@ class SuiteRunner:
             )
 
 
-def _caller(client: ModelClient, unit: Unit) -> Call:
+def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     """The function a program calls: the unit's decoding and seed, with the step mixed in."""
     evaluator, item, cell = unit.cell.task.evaluator, unit.item, unit.cell
+    measured = prepared.measured
     context = CallContext(
         task_id=cell.task.id,
         item_id=item.item_id,
@@ -271,7 +304,20 @@ def _caller(client: ModelClient, unit: Unit) -> Call:
         wrong=lambda rng: evaluator.wrong_answer(item, rng),
     )
 
-    async def call(prompt: str, *, step: str = "", constraint: Constraint | None = None) -> Reply:
-        return await client.ask(prompt, cell.decoding, derived_seed(unit.seed, step), constraint, context)
+    async def call(
+        prompt: str,
+        *,
+        step: str = "",
+        constraint: Constraint | None = None,
+        max_tokens: int | None = None,
+        tools: tuple[Tool, ...] = (),
+    ) -> Reply:
+        tokens = measured.tokens if measured.exact and prompt is measured.text else None
+        decoding = cell.decoding
+        if max_tokens is not None and max_tokens < decoding.max_tokens:
+            decoding = replace(decoding, max_tokens=max_tokens)
+        seed = derived_seed(unit.seed, step)
+        purpose = replace(context, tools=tools) if tools else context
+        return await client.ask(prompt, decoding, seed, constraint, purpose, tokens)
 
     return call

@@ -35,9 +35,9 @@ class CellReader:
         is_name = rule.type == "text" and rule.path.rpartition(".")[2] == "name"
         if not text or (not is_name and text.casefold() in self._blank):
             return None
-        if rule.type in ("integer", "number"):
-            if text.casefold() in self._blank_words or self._is_blank_number(text):
-                return None
+        numeric = rule.type in ("integer", "number")
+        if numeric and (text.casefold() in self._blank_words or self._is_blank_number(text)):
+            return None
         return parse_cell(text, rule.type)
 
     def _is_blank_number(self, text: str) -> bool:
@@ -96,7 +96,9 @@ class CellReader:
         which fewer cells contradict their declared type is taken.
         """
         lacking = {label_key(label) for label in may_lack}
-        reduced = tuple(c for c in columns if not {label_key(c.label), label_key(split_unit(c.label)[0])} & lacking)
+        reduced = tuple(
+            c for c in columns if not {label_key(c.label), label_key(split_unit(c.label)[0])} & lacking
+        )
         if not lacking or len(reduced) == len(columns):
             return columns
         cells = row.cells[start:]

@@ -71,21 +71,23 @@ class _Comparer:
             result.by_field.setdefault(pattern, Counts()).add(verdict, count)
         return result
 
-    def _record(self, leaf: Leaf, verdict: str, path: str, expected: Any, actual: Any, note: str = "") -> None:
+    def _record(
+        self, leaf: Leaf, verdict: str, path: str, expected: Any, actual: Any, note: str = ""
+    ) -> None:
         self.verdicts[leaf.pattern, leaf.section, leaf.weight, verdict] += 1
         if verdict != "match":
             self.discrepancies.append(
                 Discrepancy(path, expected, actual, verdict, note or _note(leaf, verdict, expected, actual))
             )
 
-    def compare(self, node: Node, expected: Any, actual: Any, path: str, pattern: str, note: str = "") -> None:
+    def compare(
+        self, node: Node, expected: Any, actual: Any, path: str, pattern: str, note: str = ""
+    ) -> None:
         if isinstance(node, Leaf):
             if node.type == "text_list":
                 self._compare_texts(node, expected, actual, path, note)
             elif expected is not None or actual is not None:
-                verdict = judge_value(
-                    expected, actual, node.type, node.relative, node.absolute, node.modulo
-                )
+                verdict = judge_value(expected, actual, node.type, node.relative, node.absolute, node.modulo)
                 self._record(node, verdict, path, expected, actual, note)
         elif isinstance(node, ObjectNode):
             self._compare_part(node, expected, actual, path, pattern, note)
@@ -122,28 +124,31 @@ class _Comparer:
         items = [(index, item) for index, item in given if isinstance(item, dict)]
         pairs = pair_items(node, truth, [item for _, item in items]) if truth and items else []
         partner = dict(pairs)
-        truth_names = Counter(item.get("name") for item in truth)
+        names = Counter(item.get("name") for item in truth)
         for index, item in enumerate(truth):
             name = item.get("name")
-            place = item_path(path, name if truth_names[name] == 1 else None, index)
-            if index in partner:
-                found = items[partner[index]][1]
-                self.compare_object(node.item, item, found, place, node.pattern, note)
-            else:
-                self.compare_object(node.item, item, {}, place, node.pattern, note or "the whole item is missing")
+            place = item_path(path, name if names[name] == 1 else None, index)
+            found = items[partner[index]][1] if index in partner else None
+            missing = "the whole item is missing" if found is None else ""
+            self.compare_object(node.item, item, found or {}, place, node.pattern, note or missing)
         paired = set(partner.values())
-        names = Counter(str(item.get("name")) for _, item in items)
-        for position, (index, item) in enumerate(items):
-            if position not in paired:
-                name = item.get("name")
-                plain = names[str(name)] == 1 and name not in truth_names
-                place = item_path(path, name if plain else None, index)
-                self.compare_object(
-                    node.item, {}, item, place, node.pattern, f"item {index + 1} of the extraction is not in the truth"
-                )
+        extra = [entry for position, entry in enumerate(items) if position not in paired]
+        self._extra_items(node, extra, {str(name) for name in names}, path)
         for index, item in given:
             if item is not None and not isinstance(item, dict):
                 self._invented(item, f"{path}[{index}]", node.pattern)
+
+    def _extra_items(
+        self, node: ListNode, extra: list[tuple[int, dict[str, Any]]], taken: set[str], path: str
+    ) -> None:
+        """Items of the extraction that stand for nothing in the truth; by index where a name would mislead."""
+        names = Counter(str(item.get("name")) for _, item in extra)
+        for index, item in extra:
+            name = item.get("name")
+            misleading = names[str(name)] > 1 or str(name) in taken
+            place = item_path(path, None if misleading else name, index)
+            note = f"item {index + 1} of the extraction is not in the truth"
+            self.compare_object(node.item, {}, item, place, node.pattern, note)
 
     def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, path: str, note: str) -> None:
         truth: list[str] = expected or []
@@ -154,7 +159,9 @@ class _Comparer:
                 self._record(leaf, "format_error", f"{path}[{index}]", text, actual)
             return
         for verdict, index, left, right in pair_texts(truth, actual or []):
-            self._record(leaf, verdict, f"{path}[{index}]", left, right, note if verdict != "format_error" else "")
+            self._record(
+                leaf, verdict, f"{path}[{index}]", left, right, note if verdict != "format_error" else ""
+            )
 
     def _wrong_shape(
         self, node: Node, expected: Any, actual: Any, path: str, pattern: str, wanted: str
@@ -198,7 +205,9 @@ def _scalars(value: Any, path: str, pattern: str) -> Iterator[tuple[str, str, An
     while stack:
         current, place, shape = stack.pop()
         if isinstance(current, dict):
-            stack.extend((child, f"{place}.{key}", f"{shape}.{key}") for key, child in reversed(current.items()))
+            stack.extend(
+                (child, f"{place}.{key}", f"{shape}.{key}") for key, child in reversed(current.items())
+            )
         elif isinstance(current, list):
             stack.extend(
                 (child, f"{place}[{index}]", f"{shape}[]")
@@ -211,7 +220,9 @@ def _scalars(value: Any, path: str, pattern: str) -> Iterator[tuple[str, str, An
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
     """What a reader should know about a discrepancy."""
     if verdict == "format_error":
-        wanted = {"text": "text", "text_list": "a list", "boolean": "true or false"}.get(leaf.type, "a number")
+        wanted = {"text": "text", "text_list": "a list", "boolean": "true or false"}.get(
+            leaf.type, "a number"
+        )
         return f"{type_in_words(actual)} where {wanted} belongs"
     if verdict == "wrong_value" and leaf.type in ("number", "integer") and is_number(actual):
         difference = as_float(actual) - as_float(expected)

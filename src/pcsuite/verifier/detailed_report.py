@@ -50,7 +50,10 @@ class DetailedReport:
         self._cells = CellReader(mapping, source)
         self._fields = {label_key(rule.label): rule for rule in mapping.fields if rule.label}
         self._blocks: dict[str, tuple[BlockRule, FieldRule]] = {
-            label_key(rule.label): (block, rule) for block in mapping.blocks for rule in block.fields if rule.label
+            label_key(rule.label): (block, rule)
+            for block in mapping.blocks
+            for rule in block.fields
+            if rule.label
         }
         self._headers = {label_key(header): table for table in mapping.tables for header in table.headers}
         self._given: dict[str, tuple[int, Any]] = {}
@@ -185,10 +188,10 @@ class DetailedReport:
 
     def _new_item(self, rule: TableRule, name: str) -> dict[str, Any]:
         items: list[dict[str, Any]] = self.record.setdefault(rule.path, [])
-        if rule.rows_in == "B":  # a system comes again for each further unit it has
-            for item in items:
-                if item.get("name") == name and not rule.parts:
-                    return item
+        if rule.rows_in == "B" and not rule.parts:  # a system comes again for each further unit it has
+            for known in items:
+                if known.get("name") == name:
+                    return known
         item: dict[str, Any] = {}
         items.append(item)
         self._group.append(item)
@@ -247,9 +250,7 @@ class DetailedReport:
         owner_item[part.rule.path] = content
 
 
-def _fill(
-    item: dict[str, Any], values: Sequence[tuple[FieldRule, Any]], continues: bool, where: str
-) -> None:
+def _fill(item: dict[str, Any], values: Sequence[tuple[FieldRule, Any]], continues: bool, where: str) -> None:
     """Put a row's values into its item; fields of a nested list make one new nested item."""
     nested: dict[str, dict[str, Any]] = {}
     for rule, value in values:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from pcsuite.errors import DataError, did_you_mean
@@ -37,7 +39,9 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     """The evals of a folder by name; unknown names are errors."""
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
-    found = {path.parent.name: Eval(path.parent.name, path.parent) for path in sorted(root.glob(f"*/{TRUTH}"))}
+    found = {
+        path.parent.name: Eval(path.parent.name, path.parent) for path in sorted(root.glob(f"*/{TRUTH}"))
+    }
     if not found:
         raise DataError(f"{root}: no evals", hint=f"an eval is a folder with {TRUTH} and {EXTRACTED}")
     for name in (*only, *exclude):
@@ -47,6 +51,18 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     if not chosen:
         raise DataError(f"{root}: every eval is excluded")
     return chosen
+
+
+def bundled_evals() -> Path:
+    """Folder of the synthetic evals that ship with the package."""
+    return Path(str(resources.files("pcsuite.data") / "samples" / "buildingspec"))
+
+
+def copy_samples(root: Path) -> None:
+    """Copy the synthetic evals to a folder that does not exist yet."""
+    if root.exists():
+        raise DataError(f"{root}: exists already", hint="the samples are copied to a new folder only")
+    shutil.copytree(bundled_evals(), root)
 
 
 def score_evals(evals: Sequence[Eval], mapping: FieldMapping, extracted: str = EXTRACTED) -> list[ScoredEval]:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from pcsuite.errors import DataError
 from pcsuite.verifier.rows import read_bytes
+from pcsuite.verifier.values import type_in_words
 
 MAX_DEPTH = 64
 """Deepest nesting that is read; a BuildingSpec has five levels."""
@@ -29,14 +30,18 @@ def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
-        raise DataError(f"{source}: row {error.lineno}: not JSON: {error.msg} (column {error.colno})") from None
+        raise DataError(
+            f"{source}: row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
+        ) from None
     except ValueError as error:
         raise DataError(f"{source}: not JSON: {error}") from None
     except RecursionError:
         raise DataError(f"{source}: nested deeper than {MAX_DEPTH} levels") from None
     if not isinstance(value, dict):
-        kind = {list: "a list", str: "text"}.get(type(value), "a single value")
-        raise DataError(f"{source}: row 1: the root is {kind}, not an object", hint="one file holds one record")
+        raise DataError(
+            f"{source}: row 1: the root is {type_in_words(value)}, not an object",
+            hint="one file holds one record",
+        )
     if _deeper_than(value, MAX_DEPTH):
         raise DataError(f"{source}: nested deeper than {MAX_DEPTH} levels")
     return value

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcsuite.errors import DataError
-from pcsuite.verifier.store import iteration_folders, read_results, results_folder
+from pcsuite.verifier.results import Rules, score_bytes
+from pcsuite.verifier.store import EXTRACTION, iteration_folders, read_results, results_folder
 
 Document = dict[str, Any]
 
@@ -26,23 +26,25 @@ class FieldTrend:
         return self.scores[-1] - self.scores[0]
 
 
-def field_trends(place: Path, aggregate: Document) -> list[FieldTrend]:
-    """Trends of the fields, largest change first; iterations that are not comparable as recorded are left out."""
+def field_trends(place: Path, aggregate: Document, rules: Rules | None = None) -> list[FieldTrend]:
+    """Trends of the fields, largest change first, over the comparable iterations of an aggregate.
+
+    ``rules`` are those the aggregate was built under; iterations recorded under others are scored again.
+    """
     usable = {
-        entry["iteration"]
-        for entry in aggregate["iterations"]
-        if entry["comparable"] and "rescored" not in entry
+        entry["iteration"]: "rescored" in entry for entry in aggregate["iterations"] if entry["comparable"]
     }
     scores: dict[str, list[float]] = {}
     for number, folder in iteration_folders(results_folder(place)):
         if number not in usable:
             continue
-        try:
-            by_field = read_results(folder).get("by_field", {})
-        except DataError:
-            continue
-        for name, part in by_field.items():
-            scores.setdefault(name, []).append(part["f1"])
+        if usable[number] and rules is not None:
+            again = score_bytes((folder / EXTRACTION).read_bytes(), rules, str(folder), strict=False)
+            by_field = {name: counts.f1 for name, counts in again.comparison.by_field.items()}
+        else:
+            by_field = {name: part["f1"] for name, part in read_results(folder).get("by_field", {}).items()}
+        for name, f1 in by_field.items():
+            scores.setdefault(name, []).append(f1)
     trends = [FieldTrend(name, tuple(values)) for name, values in scores.items()]
     return sorted(trends, key=lambda trend: (-abs(trend.change), trend.scores[-1], trend.field))
 
@@ -105,7 +107,7 @@ def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:
     keyed: dict[tuple[str, bool, int], Document] = {}
     for entry in document["discrepancies"]:
         place = (entry["field_path"], entry["error_type"] == "hallucination")
-        keyed[(*place, seen[place])] = entry
+        keyed[place[0], place[1], seen[place]] = entry
         seen[place] += 1
     return keyed
 
@@ -115,5 +117,7 @@ def _warnings(before: Document, after: Document) -> list[str]:
     for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths")):
         left, right = before.get(key), after.get(key)
         if left != right:
-            warnings.append(f"different {what}: {str(left)[:16]} and {str(right)[:16]}; differences may come from that")
+            warnings.append(
+                f"different {what}: {str(left)[:16]} and {str(right)[:16]}; differences may come from that"
+            )
     return warnings

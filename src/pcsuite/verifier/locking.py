@@ -58,7 +58,7 @@ def replace_atomically(path: Path, data: bytes) -> None:
     """Write a file so that readers see the old or the new content and nothing between."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     write_durably(temporary, data)
-    os.replace(temporary, path)
+    temporary.replace(path)
     sync_folder(path.parent)
 
 

@@ -173,10 +173,15 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
 
 
 def load_mapping(path: Path | None = None) -> FieldMapping:
-    """Read and check a mapping file; by default the bundled one for BuildingSpec."""
+    """Read and check a mapping file; by default the bundled one for BuildingSpec.
+
+    ``field_mapping.yaml`` and ``schemas/field_mapping.yaml`` (and the same with classes) name the bundled files where
+    there is no such file in the working folder.
+    """
     place = path if path is not None else bundled_mapping()
-    if path is not None and not path.exists() and bundled_mapping(path.name).exists():
-        place = bundled_mapping(path.name)
+    if path is not None and not path.exists() and str(path.parent) in (".", "schemas"):
+        bundled = bundled_mapping(path.name)
+        place = bundled if path.suffix == ".yaml" and bundled.exists() else path
     try:
         status = place.stat()
     except OSError:
@@ -202,10 +207,18 @@ def _check(mapping: FieldMapping, source: YamlSource) -> None:
             _check_pattern(source.path, pattern, rule.type, known)
     for path in mapping.metadata:
         if known is not None and path not in known and path not in _containers(known):
-            raise ConfigError(f"{source.path}: unknown metadata path '{path}'", hint=did_you_mean(path, known))
+            raise ConfigError(
+                f"{source.path}: unknown metadata path '{path}'", hint=did_you_mean(path, known)
+            )
     for table in mapping.tables:
         if table.columns[0].path != "name" and mapping.record == "buildingspec":
             raise ConfigError(f"{source.path}: the first column of '{table.path}' must be its name")
+    from pcsuite.verifier.tree import compile_mapping  # the tree is built from mappings, hence not at the top
+
+    try:
+        compile_mapping(mapping)
+    except ConfigError as error:
+        raise ConfigError(f"{source.path}: {error.message}") from error
 
 
 def _check_pattern(source: Path, pattern: str, declared: str, known: dict[str, str]) -> None:

@@ -131,8 +131,12 @@ def _codes_agree(
             key = normalise_text(value)
         return missing if key is None else codes.setdefault(key, len(codes))
 
-    expected = np.array([[code(v, leaf, -1) for v, leaf in zip(row, leaves, strict=True)] for row in truth_cells])
-    actual = np.array([[code(v, leaf, -2) for v, leaf in zip(row, leaves, strict=True)] for row in other_cells])
+    expected = np.array(
+        [[code(v, leaf, -1) for v, leaf in zip(row, leaves, strict=True)] for row in truth_cells]
+    )
+    actual = np.array(
+        [[code(v, leaf, -2) for v, leaf in zip(row, leaves, strict=True)] for row in other_cells]
+    )
     equal: Matrix = (expected[:, None, :] == actual[None, :, :]).sum(axis=2).astype(float)
     return equal, _given(truth_cells, other_cells)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 Step = str | int | tuple[str, str]
@@ -92,7 +93,7 @@ def set_path(record: dict[str, Any], path: str, value: Any) -> None:
     """Put a value at a path, making the objects, lists and items on the way."""
     steps = parse_path(path)
     holder: Any = record
-    for step, following in zip(steps, steps[1:], strict=False):
+    for step, following in pairwise(steps):
         holder = _enter(holder, step, list if not isinstance(following, str) else dict)
     last = steps[-1]
     if isinstance(last, str):

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from pcsuite.verifier.plot import f1_plot
 from pcsuite.verifier.scores import ERROR_TYPES
@@ -36,9 +37,15 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters["shown"] = shown
+    environment.filters["breakable"] = breakable
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
     environment.filters["score"] = lambda value: f"{value:.3f}"
     return environment.get_template("eval-report.html.j2")
+
+
+def breakable(path: str) -> Markup:
+    """A path that may wrap after a dot or an underscore, and not within a word."""
+    return Markup(str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
 
 
 def shown(value: Any) -> str:
@@ -67,9 +74,7 @@ def render_report(document: dict[str, Any], aggregate: dict[str, Any]) -> str:
         error_names=ERROR_NAMES,
         error_meanings=ERROR_MEANINGS,
         plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
-        latest=next(
-            (e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None
-        ),
+        latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
     )
 
 

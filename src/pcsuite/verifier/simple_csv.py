@@ -72,5 +72,6 @@ class SimpleCsv:
                 self._cells.check_unit(row, unit if candidate != name else None, rule, candidate)
                 return candidate, rule
         raise DataError(
-            f"{self._source}: row {row.number}: unknown field '{name}'", hint=did_you_mean(name, self._patterns)
+            f"{self._source}: row {row.number}: unknown field '{name}'",
+            hint=did_you_mean(name, self._patterns),
         )

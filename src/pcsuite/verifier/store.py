@@ -69,10 +69,14 @@ def read_results(path: Path) -> Document:
     place = path / RESULTS if path.is_dir() else path
     try:
         document = json.loads(place.read_text(encoding="utf-8"))
-        if not isinstance(document["metrics"]["f1"], int | float) or not isinstance(document["discrepancies"], list):
+        if not isinstance(document["metrics"]["f1"], int | float) or not isinstance(
+            document["discrepancies"], list
+        ):
             raise KeyError
     except FileNotFoundError:
-        raise DataError(f"{place}: no such file", hint="give an iteration folder or its eval-results.json") from None
+        raise DataError(
+            f"{place}: no such file", hint="give an iteration folder or its eval-results.json"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{place}: not a results file of the verifier") from None
     return dict(document)
@@ -104,7 +108,7 @@ def save_iteration(
         write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
         sync_folder(partial)
         final = results / f"iteration-{number:03d}"
-        os.rename(partial, final)
+        partial.rename(final)
         sync_folder(results)
         replace_atomically(results / AGGREGATE, to_json(aggregate))
     return Saved(final, document, aggregate)
@@ -159,7 +163,11 @@ def _entries(folders: list[tuple[int, Path]], rules: Rules | None) -> Iterator[D
             yield {"iteration": number, "f1": None, "rules_hash": None, "note": str(error)}
             continue
         document["iteration"] = number
-        yield _entry(document) if rules is None or _under(document, rules) else _rescored(folder, document, rules)
+        yield (
+            _entry(document)
+            if rules is None or _under(document, rules)
+            else _rescored(folder, document, rules)
+        )
 
 
 def _under(document: Document, rules: Rules) -> bool:
@@ -206,7 +214,10 @@ def _rescored(folder: Path, document: Document, rules: Rules) -> Document:
 
 
 def summarise(
-    eval_id: str, entries: list[Document] | Iterator[Document], rules_hash: str | None, truth_hash: str | None = None
+    eval_id: str,
+    entries: list[Document] | Iterator[Document],
+    rules_hash: str | None,
+    truth_hash: str | None = None,
 ) -> Document:
     """The aggregate: entries with their trend, and the best. Only scores under the same rules are compared."""
     iterations: list[Document] = []

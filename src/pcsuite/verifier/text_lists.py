@@ -16,7 +16,7 @@ _GATE = 0.5
 
 
 def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Verdict, int, Any, Any]]:
-    """Verdicts on two lists of texts as ``(verdict, index, expected, actual)``; the index is the truth's where it has one.
+    """Verdicts on two lists of texts: ``(verdict, index, expected, actual)``, by the truth's index where it has one.
 
     Equal texts pair first, then texts that share most words (a wrong value), then values that are no text with
     what is left of the truth (a format error); the rest is missing or invented.
@@ -24,7 +24,9 @@ def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Ver
     values = [(index, value) for index, value in enumerate(given) if value is not None]
     values.sort(key=lambda entry: canonical_json(entry[1]))
     open_truth, open_values = _take_equal(truth, values)
-    yield from (("match", index, truth[index], truth[index]) for index in range(len(truth)) if index not in open_truth)
+    yield from (
+        ("match", index, truth[index], truth[index]) for index in range(len(truth)) if index not in open_truth
+    )
     texts = [entry for entry in open_values if isinstance(entry[1], str)]
     others = [entry for entry in open_values if not isinstance(entry[1], str)]
     for row, column in _alike([truth[index] for index in open_truth], [text for _, text in texts]):

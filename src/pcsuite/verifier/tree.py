@@ -96,14 +96,16 @@ def _place(root: ObjectNode, pattern: str, leaf: Node, pairing: Pairing) -> None
         key = holder.removesuffix("[]")
         child = node.children.get(key)
         if child is None:
-            child = ListNode(".".join(walked), ObjectNode(), pairing) if holder.endswith("[]") else ObjectNode()
+            child = (
+                ListNode(".".join(walked), ObjectNode(), pairing) if holder.endswith("[]") else ObjectNode()
+            )
             node.children[key] = child
         if isinstance(child, ListNode) == holder.endswith("[]") and isinstance(child, ListNode | ObjectNode):
             node = child.item if isinstance(child, ListNode) else child
         else:
-            raise ConfigError(f"mapping: '{pattern}' does not fit the other paths at '{'.'.join(walked)}'")
+            raise ConfigError(f"'{pattern}' does not fit the other paths at '{'.'.join(walked)}'")
     if last.endswith("[]") or isinstance(node.children.get(last), ListNode | ObjectNode):
-        raise ConfigError(f"mapping: '{pattern}' does not fit the other paths")
+        raise ConfigError(f"'{pattern}' does not fit the other paths")
     node.children[last] = leaf
 
 

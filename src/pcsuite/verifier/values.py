@@ -10,7 +10,7 @@ from typing import Any, Literal
 FieldType = Literal["text", "integer", "number", "boolean", "text_list"]
 Verdict = Literal["match", "omission", "hallucination", "format_error", "wrong_value"]
 
-_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ROUNDING_SLACK = 1e-12
 """Relative allowance for decimal values that have no exact binary form (.31 - .30 exceeds .01 by 9e-18)."""
 
@@ -25,7 +25,7 @@ def normalise_text(text: str) -> str:
 def parse_number(text: str) -> float:
     """A decimal number as exports write it (``1200.0``, ``.30``, ``1,200``); ``ValueError`` otherwise."""
     cleaned = text.strip()
-    if not any(c.isdigit() for c in cleaned) or not cleaned.isascii() or not _NUMBER.fullmatch(cleaned):
+    if not _NUMBER.fullmatch(cleaned):
         raise ValueError(f"'{text}' is not a number")
     value = float(cleaned.replace(",", ""))
     if not math.isfinite(value):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 import jsonschema
 import pytest
 
+from pcsuite.cli import main
 from pcsuite.engines.adapters.base import Constraint, Decoding
 from pcsuite.engines.adapters.llamacpp import (
     RANDOM_SEED,
@@ -22,10 +24,14 @@ from pcsuite.engines.adapters.llamacpp import (
 from pcsuite.engines.canary import mask_bites
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
-D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=24)
-D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=24)
+D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=16)
+D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=16)
 PROMPT = "Write one sentence about rivers."
-PROMPTS = [PROMPT, "Name a fruit and say why you like it.", "What is 3 + 4?"]
+CALLS = [
+    (prompt, decoding, seed)
+    for prompt in (PROMPT, "Name a fruit and say why you like it.")
+    for decoding, seed in ((D0, 0), (D1, 1), (D1, 2))
+]
 
 
 def test_regular_expressions_between_larks_slashes():
@@ -102,21 +108,14 @@ def test_token_counts(embedded):
 @pytest.mark.model
 def test_same_question_same_text_in_any_worker_and_any_process(embedded, embedded_weights):
     async def ask_all(adapter):
-        calls = [
-            (prompt, decoding, seed) for prompt in PROMPTS for decoding, seed in ((D0, 0), (D1, 1), (D1, 2))
-        ]
-        answers = await asyncio.gather(*(adapter.agenerate(*call) for call in calls))
+        answers = await asyncio.gather(*(adapter.agenerate(*call) for call in CALLS))
         return [answer["text"] for answer in answers]
 
     first = asyncio.run(ask_all(embedded))
     second = asyncio.run(ask_all(embedded))  # another event loop, other workers
     single = LlamaCppAdapter("other", LlamaCppOptions(path=embedded_weights, workers=1))
     try:
-        third = [
-            single.generate(prompt, decoding, seed)["text"]
-            for prompt in PROMPTS
-            for decoding, seed in ((D0, 0), (D1, 1), (D1, 2))
-        ]
+        third = [single.generate(*call)["text"] for call in CALLS]
         assert single.identity() == embedded.identity()
     finally:
         single.close()
@@ -128,8 +127,8 @@ def test_same_question_same_text_in_any_worker_and_any_process(embedded, embedde
 def test_seeds_matter_only_when_sampling(embedded):
     greedy = {embedded.generate(PROMPT, D0, seed)["text"] for seed in (0, 1, RANDOM_SEED)}
     assert len(greedy) == 1
-    sampled = {embedded.generate(PROMPT, D1, seed)["text"] for seed in range(1, 5)}
-    assert len(sampled) == 4
+    sampled = {embedded.generate(PROMPT, D1, seed)["text"] for seed in (1, 2, 3)}
+    assert len(sampled) == 3
     # llama.cpp would draw this seed anew each time.
     assert len({embedded.generate(PROMPT, D1, RANDOM_SEED)["text"] for _ in range(2)}) == 1
 
@@ -275,3 +274,24 @@ def process_runs(process_id: int) -> bool:
             return stream.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.model
+def test_a_model_without_chat_template_continues_the_text(embedded_weights):
+    adapter = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1, chat=False))
+    try:
+        answer = adapter.generate("The capital of France is", D0, 0)
+        forced = adapter.generate_constrained(
+            "The capital of France is", D0, 0, Constraint("regex", " zq[0-9]")
+        )
+        # Nothing but the text is sent: no template around it.
+        assert answer["usage"]["prompt_tokens"] == adapter.count_tokens("The capital of France is")
+        assert re.fullmatch(" zq[0-9]", forced["text"])
+    finally:
+        adapter.close()
+
+
+@pytest.mark.model
+def test_models_check_verifies_and_asks(embedded_weights, capsys):
+    assert main(["models", "check", "smollm2-135m"]) == 0
+    assert "smollm2-135m: sha256 ok, answered 'The capital of France is Paris.'" in capsys.readouterr().out

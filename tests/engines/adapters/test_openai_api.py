@@ -256,3 +256,20 @@ def test_several_event_loops_and_calls_inside_a_running_loop():
         assert asyncio.run(twice(adapter)) == ["fine"] * 9
         assert asyncio.run(twice(adapter)) == ["fine"] * 9
     assert server.peak_in_flight == 8
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "llama_server"])
+def test_tokens_are_counted_by_the_server_once_per_text(dialect):
+    with LoopbackServer() as server:
+        adapter = adapter_for(server, tokenize=dialect, model="org/name")
+        assert [adapter.count_tokens(text) for text in ("one two", "one", "one two")] == [2, 1, 2]
+    assert len(server.tokenized) == 2
+    assert ("model" in server.tokenized[0]) == (dialect == "vllm")
+
+
+def test_tokens_that_cannot_be_counted():
+    with LoopbackServer() as server:
+        assert adapter_for(server).count_tokens("one two") is None
+    gone = OpenAIAdapter("gone", OpenAIOptions(base_url="http://127.0.0.1:9/v1", tokenize="vllm"))
+    with pytest.raises(EngineError, match="does not count tokens"):
+        gone.count_tokens("one")

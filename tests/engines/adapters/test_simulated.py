@@ -19,6 +19,7 @@ from pcsuite.engines.adapters.simulated import (
     true_accuracy,
     true_effect,
 )
+from pcsuite.engines.canary import mask_bites
 from pcsuite.errors import EngineError
 
 D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=80)
@@ -173,6 +174,12 @@ def test_failures_can_be_rehearsed():
             errors.append(error)
     assert not any(error.retryable for error in errors)
     assert abs(len(errors) / 2000 - 0.25) < 4 * math.sqrt(0.25 * 0.75 / 2000)
+
+
+@pytest.mark.parametrize("kind", ["json_schema", "regex", "cfg"])
+def test_the_canary_is_not_fooled_by_simulated_trouble(kind):
+    model = adapter(abstain_rate=0.999, error_rate=0.5, fatal_error_rate=0.5)
+    assert asyncio.run(mask_bites(model, kind)) is True
 
 
 def test_usage_is_plausible_and_within_the_limit():

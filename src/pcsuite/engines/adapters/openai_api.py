@@ -15,14 +15,17 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic import BaseModel, Field, field_validator
 
 from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._openai_tokens import TokenEndpoint, TokenizeDialect
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
     Structured,
@@ -39,12 +42,15 @@ from pcsuite.engines.adapters.base import (
     Decoding,
     Generation,
     ModelAdapter,
+    Tool,
 )
 from pcsuite.engines.redact import Redactor
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+
+TOKEN_COUNTS_KEPT = 20_000
 
 
 class OpenAIOptions(Definition):
@@ -66,8 +72,13 @@ class OpenAIOptions(Definition):
     """Name of the completion limit (OpenAI's newer models want ``max_completion_tokens``)."""
     system_prompt: str | None = None
     """System message; by default none is sent."""
+    tools: bool = False
+    """Whether loops with tools (REACT_LOOP) also offer them through the server's own tool calling."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as they are."""
+    tokenize: TokenizeDialect = "none"
+    """The server's endpoint for counting tokens (vLLM and llama.cpp's server have one). Without it prompts
+    cannot be counted before they are sent."""
     timeout_s: float = Field(default=120.0, gt=0)
     """Longest wait for a whole answer."""
     connect_timeout_s: float = Field(default=10.0, gt=0)
@@ -109,6 +120,14 @@ class OpenAIAdapter(ModelAdapter):
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
         self._redact = Redactor([key] if key else [])
+        endpoint = TokenEndpoint(
+            self.options.tokenize,
+            self.options.base_url,
+            self._remote_model,
+            self._headers,
+            self.options.connect_timeout_s,
+        )
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(endpoint)
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
         self._sessions = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -135,7 +154,17 @@ class OpenAIAdapter(ModelAdapter):
         context: CallContext | None = None,
     ) -> Generation:
         """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
-        return await self._ask(self._session(), prompt, decoding, seed, constraint)
+        tools = context.tools if context is not None and self.options.tools else ()
+        return await self._ask(self._session(), prompt, decoding, seed, constraint, tools)
+
+    def count_tokens(self, text: str) -> int | None:
+        """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
+        if self.options.tokenize == "none":
+            return None
+        try:
+            return self._count(text)
+        except EngineError as error:
+            raise self._clean(error) from None
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""
@@ -146,6 +175,7 @@ class OpenAIAdapter(ModelAdapter):
             "seed_supported": str(self.options.seed_supported),
             "system_prompt": self.options.system_prompt or "",
             "extra_body": json.dumps(self.options.extra_body, sort_keys=True),
+            **({"tools": "native"} if self.options.tools else {}),
         }
 
     async def aclose(self) -> None:
@@ -176,7 +206,7 @@ class OpenAIAdapter(ModelAdapter):
             timeout=aiohttp.ClientTimeout(
                 total=self.options.timeout_s, sock_connect=self.options.connect_timeout_s
             ),
-            trust_env=True,
+            proxy=environment_proxy(self.options.base_url),
         )
         return session
 
@@ -201,9 +231,10 @@ class OpenAIAdapter(ModelAdapter):
         decoding: Decoding,
         seed: int,
         constraint: Constraint | None,
+        tools: Sequence[Tool] = (),
     ) -> Generation:
         try:
-            wire = self._wire(prompt, decoding, seed, constraint)
+            wire = self._wire(prompt, decoding, seed, constraint, tools)
             started = time.perf_counter()
             answer = await self._exchange(session, wire)
             generation = parse_answer(answer, (time.perf_counter() - started) * 1000, wire.path)
@@ -214,7 +245,14 @@ class OpenAIAdapter(ModelAdapter):
             generation["constraint_backend"] = f"native:{self.options.structured}"
         return generation
 
-    def _wire(self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None) -> Wire:
+    def _wire(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None,
+        tools: Sequence[Tool],
+    ) -> Wire:
         system = self.options.system_prompt
         messages = [] if system is None else [{"role": "system", "content": system}]
         return build_request(
@@ -226,6 +264,7 @@ class OpenAIAdapter(ModelAdapter):
             structured=self.options.structured,
             max_tokens_field=self.options.max_tokens_field,
             extra_body=self.options.extra_body,
+            tools=tools,
         )
 
     async def _exchange(self, session: ClientSession, wire: Wire) -> Any:
@@ -233,8 +272,9 @@ class OpenAIAdapter(ModelAdapter):
         aiohttp = require("aiohttp", "openai")
         root = self.options.base_url
         url = (root.removesuffix("/v1") if wire.path == "/api/chat" else root) + wire.path
+        body = json.dumps(wire.body).encode()
         try:
-            async with session.post(url, data=json.dumps(wire.body), allow_redirects=False) as response:
+            async with session.post(url, data=body, allow_redirects=False) as response:
                 content = await response.read()
                 status, headers = response.status, response.headers
         except asyncio.TimeoutError:
@@ -277,3 +317,11 @@ def _read_key(model_id: str, variable: str | None) -> str | None:
             f"model '{model_id}': environment variable {variable} is not set", hint=f"export {variable}=…"
         )
     return key
+
+
+def environment_proxy(url: str) -> str | None:
+    """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)

@@ -32,6 +32,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
 )
+from pcsuite.engines.canary import CANARY_TASK
 from pcsuite.errors import EngineError
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
@@ -132,7 +133,10 @@ class SimulatedAdapter(ModelAdapter):
             str(seed),
         )
         failure, noise, right, valid, abstain, length = _uniforms(digest)
-        self._maybe_fail(digest, failure)
+        if context.task_id == CANARY_TASK:
+            abstain = 1.0
+        else:
+            self._maybe_fail(digest, failure)
         text = self._text(context, digest, noise, right, abstain)
         if constraint is None and valid >= self._logits(
             "json", context.task_id, context.operators, context.perturbation

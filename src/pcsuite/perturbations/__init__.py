@@ -1,0 +1,81 @@
+"""Perturbations: what is done to a prompt to see whether a condition's effect survives it.
+
+A kind has numbered variants with stable ids (``injection-1``). The wording of a variant never changes: a new
+wording gets a new number, so that rows of the same id stay comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pcsuite.errors import ConfigError
+from pcsuite.perturbations.base import Kind, Site
+from pcsuite.prompts.tree import PromptTree
+from pcsuite.registry import Registry
+
+PERTURBATIONS: Registry[Kind] = Registry(
+    "perturbation",
+    "pcsuite.perturbations",
+    {
+        "injection": "pcsuite.perturbations.injection:INJECTION",
+        "paraphrase": "pcsuite.perturbations.paraphrase:PARAPHRASE",
+        "reorder": "pcsuite.perturbations.reorder:REORDER",
+        "distractor": "pcsuite.perturbations.distractor:DISTRACTOR",
+        "role_confusion": "pcsuite.perturbations.role_confusion:ROLE_CONFUSION",
+    },
+)
+WORDING_VARIED = "paraphrase"
+"""The kind that keeps the structure and varies the wording."""
+STRUCTURE_VARIED = "reorder"
+"""The kind that keeps the wording and varies the structure."""
+
+
+class Variant(NamedTuple):
+    """One variant of a kind, by its number from 1."""
+
+    kind: str
+    number: int
+
+    @property
+    def id(self) -> str:
+        """The id that the log shows."""
+        return f"{self.kind}-{self.number}"
+
+
+def variants(kinds: Iterable[str], most: int | None = None) -> list[Variant]:
+    """The variants of some kinds, at most so many of each."""
+    found = []
+    for name in kinds:
+        count = PERTURBATIONS.get(name).variants
+        found += [Variant(name, number) for number in range(1, min(count, most or count) + 1)]
+    return found
+
+
+def variant_of(kind: str, variant_id: str) -> Variant:
+    """The variant an id names."""
+    prefix, _, number = variant_id.rpartition("-")
+    count = PERTURBATIONS.get(kind).variants
+    if prefix != kind or not number.isdigit() or not 1 <= int(number) <= count:
+        raise ConfigError(
+            f"'{variant_id}' is no variant of {kind}", hint=f"they are {kind}-1 to {kind}-{count}"
+        )
+    return Variant(kind, int(number))
+
+
+def perturb(tree: PromptTree, site: Site, variant: Variant) -> PromptTree:
+    """The perturbed prompt."""
+    return PERTURBATIONS.get(variant.kind).apply(tree, site, variant.number)
+
+
+__all__ = [
+    "PERTURBATIONS",
+    "STRUCTURE_VARIED",
+    "WORDING_VARIED",
+    "Kind",
+    "Site",
+    "Variant",
+    "perturb",
+    "variant_of",
+    "variants",
+]

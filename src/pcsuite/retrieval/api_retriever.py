@@ -1,0 +1,105 @@
+"""``api_retriever``: passages from an HTTP endpoint.
+
+The endpoint is sent ``POST {"query": "…", "k": 5}`` as JSON and answers
+
+    {"passages": [{"page": "Lorvik", "sentence": 0, "text": "…", "score": 7.1}, …]}
+
+best first; ``score`` may be left out, and ``"version"`` beside ``"passages"`` is ignored. Anything else is an
+error: a search that failed is never taken for one that found nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from pcsuite.config.profile import RetrievalSection
+from pcsuite.errors import ConfigError, EngineError
+from pcsuite.retrieval.base import DEFAULT_K, Passage, Retriever
+
+TIMEOUT_S = 30.0
+_MAX_BYTES = 4 << 20
+
+
+class ApiRetriever(Retriever):
+    """Asks a search endpoint."""
+
+    blocking: ClassVar[bool] = True
+
+    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        self.url = url
+        self._timeout_s = timeout_s
+
+    @classmethod
+    def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ApiRetriever:
+        """Check the address; nothing is sent yet."""
+        return cls(_checked_url(settings))
+
+    @classmethod
+    def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
+        """The address: what stands behind it cannot be known."""
+        return {"backend": "api_retriever", "url": _checked_url(settings)}
+
+    def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
+        """Ask the endpoint; every failure is an :class:`EngineError` that says whether to try again."""
+        body = json.dumps({"query": query, "k": k}).encode()
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        try:
+            with urlopen(Request(self.url, body, headers), timeout=self._timeout_s) as response:
+                content = response.read(_MAX_BYTES + 1)
+        except HTTPError as error:
+            with error:
+                status = error.code
+            raise EngineError(
+                f"search endpoint {self.url} answered HTTP {status}",
+                status=status,
+                retryable=status >= 500 or status in (408, 425, 429),
+            ) from None
+        except (OSError, HTTPException) as error:
+            raise EngineError(
+                f"search endpoint {self.url} cannot be reached: {error}", retryable=True
+            ) from None
+        return self._passages(content)[:k]
+
+    def _passages(self, content: bytes) -> list[Passage]:
+        try:
+            if len(content) > _MAX_BYTES:
+                raise ValueError(f"more than {_MAX_BYTES >> 20} MB")
+            answer = json.loads(content)
+            return [_passage(entry) for entry in answer["passages"]]
+        except (ValueError, TypeError, KeyError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise EngineError(
+                f"search endpoint {self.url} answered in another form: {reason}",
+                hint='expected {"passages": [{"page", "sentence", "text"}]}',
+            ) from None
+
+
+def _passage(entry: Any) -> Passage:
+    page, sentence, text = entry["page"], entry["sentence"], entry["text"]
+    if not isinstance(page, str) or not isinstance(text, str):
+        raise ValueError("'page' and 'text' should be strings")
+    if not isinstance(sentence, int) or isinstance(sentence, bool):
+        raise ValueError("'sentence' should be a whole number")
+    return Passage(page, sentence, text, float(entry.get("score", 0.0)))
+
+
+def _checked_url(settings: RetrievalSection) -> str:
+    url = settings.api_url
+    if url is None:
+        raise ConfigError(
+            "backend api_retriever needs an address", hint="set integrations.retrieval.api_url in the profile"
+        )
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise ConfigError(
+            f"integrations.retrieval.api_url: '{parts.hostname or url}' is no plain http address",
+            hint="for example http://127.0.0.1:9200/search, without credentials",
+        )
+    return url

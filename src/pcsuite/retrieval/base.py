@@ -1,0 +1,49 @@
+"""The interface of a retriever: a query in, the best passages out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pcsuite.config.profile import RetrievalSection
+
+DEFAULT_K = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A sentence of a page, as evidence cites it, with the score it was found by."""
+
+    page: str
+    sentence: int
+    text: str
+    score: float
+
+
+class Retriever(ABC):
+    """Finds passages."""
+
+    blocking: ClassVar[bool] = False
+    """Whether a search waits for something outside the process and belongs in a thread."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Retriever:
+        """The retriever of a dataset, made ready to be searched (an index is built on first use)."""
+
+    @classmethod
+    @abstractmethod
+    def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
+        """What determines the passages it would find, known without building anything; part of run ids."""
+
+    @classmethod
+    def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
+        """Names of all pages that can be cited, or ``None`` where they cannot be listed."""
+        return None
+
+    @abstractmethod
+    def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
+        """At most ``k`` passages, best first; none where nothing matches."""

@@ -1,0 +1,85 @@
+"""What ``prompt``, ``plan``, ``config`` and ``run`` print."""
+
+import json
+
+import pytest
+from support.profiles import write_profile
+
+from pcsuite.cli import main
+
+
+def test_prompt_shows_what_a_model_gets(capsys):
+    assert main(["prompt", "agnews_json", "C1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("You are a news editor who files incoming items under one of four desks.\n\nClassify")
+    assert "Goal:\nName the one desk" in shown
+
+
+def test_prompt_diff_shows_only_what_changes(capsys):
+    assert main(["prompt", "agnews_json", "C4", "--diff", "C3"]) == 0
+    added = [line for line in capsys.readouterr().out.splitlines() if line.startswith("+") and line[1:2] != "+"]
+    assert added[1] == "+Before you answer, check silently:"
+    assert main(["prompt", "agnews_json", "C6", "--diff", "C4"]) == 0
+    shown = capsys.readouterr().out
+    assert "C4 and C6 have the same prompt" in shown
+    assert "json_schema enforced" in shown
+
+
+def test_prompt_names_unknown_things(capsys):
+    assert main(["prompt", "agnews", "C1"]) == 2
+    assert "unknown task 'agnews' (did you mean 'agnews_json'?)" in capsys.readouterr().err
+    assert main(["prompt", "agnews_json", "C11"]) == 2
+    assert "unknown condition 'C11'" in capsys.readouterr().err
+    assert main(["prompt", "agnews_json", "C1", "--item", "ag_news-test-1"]) == 2
+    assert "has no item 'ag_news-test-1'" in capsys.readouterr().err
+    assert main(["prompt", "agnews_json", "C8"]) == 2
+    assert "pcsuite optimize" in capsys.readouterr().err
+
+
+def test_plan_counts_calls_and_says_what_is_not_applicable(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C6", "C7"), items=4)
+    assert main(["plan", "--config", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "24 rows, 24 to run" in shown
+    assert "C7 × agnews_json × sim" in shown
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["plan", "--config", str(path)]) == 0
+    assert "24 rows, 0 to run" in capsys.readouterr().out
+
+
+def test_run_says_where_the_log_is(tmp_path, capsys):
+    path = write_profile(tmp_path, items=2)
+    assert main(["run", "--config", str(path), "--quiet", "--limit", "1", "--conditions", "C0"]) == 0
+    shown = capsys.readouterr().out
+    assert "t: 3 rows in" in shown
+    assert str(tmp_path / "outputs" / "runs" / "t.jsonl") in shown
+
+
+def test_run_task_and_set(tmp_path, capsys):
+    path = write_profile(tmp_path, tasks=("agnews_json", "gsm8k"), items=1)
+    arguments = ["run-task", "gsm8k", "--config", str(path), "--quiet", "--set", "repro.seeds_per_task={default: 1}"]
+    assert main(arguments) == 0
+    assert "t: 6 rows in" in capsys.readouterr().out
+
+
+def test_config_check_and_schema(tmp_path, capsys):
+    assert main(["config", "check", "quickstart"]) == 0
+    assert "fine" in capsys.readouterr().out
+    assert main(["config", "schema", "profile"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["properties"]["limits"]["description"] == "How much is run."
+    assert main(["config", "schema", "--out", str(tmp_path / "schemas")]) == 0
+    assert len(list((tmp_path / "schemas").glob("*.schema.json"))) == 7
+
+
+def test_config_check_reaches_evaluators_and_models(tmp_path, capsys):
+    model = {"m": {"provider": "simulated", "family": "f", "size": "s", "base_acuracy": 0.5}}
+    assert main(["config", "check", str(write_profile(tmp_path, model))]) == 2
+    assert "unknown key 'base_acuracy' (did you mean 'base_accuracy'?)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["nonsense", "limits.max_itmes=3"])
+def test_a_bad_override_is_named(tmp_path, capsys, value):
+    assert main(["plan", "--config", str(write_profile(tmp_path)), "--set", value]) == 2
+    assert value.partition("=")[0].split(".")[-1] in capsys.readouterr().err

@@ -1,0 +1,101 @@
+"""Environments of other tools: made once, found again, and a missing one told in one line."""
+
+import pytest
+
+from pcsuite.cli import main
+from pcsuite.errors import ConfigError, IntegrationError
+from pcsuite.integrations.catalogue import (
+    INTEGRATIONS,
+    PROMPTBENCH,
+    InstallStep,
+    Integration,
+    find_integration,
+)
+from pcsuite.integrations.environments import (
+    environment_dir,
+    environment_python,
+    environment_variables,
+    install,
+    is_installed,
+    recipe_hash,
+)
+from support.profiles import write_profile
+
+TINY = Integration("tiny", "Tiny", "nothing at all", "1", steps=(), probe="import json", size="a little")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_an_environment_is_made_once_and_found_again(cache):
+    lines = []
+    assert not is_installed(TINY)
+    folder = install(TINY, lines.append)
+    assert folder == cache / "envs" / "tiny" == environment_dir(TINY)
+    assert is_installed(TINY)
+    assert environment_python(TINY).exists()
+    assert lines == [f"making {folder}", "trying Tiny"]
+    install(TINY, lines.append)
+    assert len(lines) == 2
+    other = Integration("tiny", "Tiny", "nothing at all", "2", steps=(), probe="import json")
+    with pytest.raises(
+        IntegrationError, match="Tiny is installed by another recipe .pcsuite integrations install tiny."
+    ):
+        environment_python(other)
+
+
+def test_a_failed_installation_leaves_nothing_that_looks_installed():
+    broken = Integration("broken", "Broken", "", "1", steps=(), probe="import no_such_module")
+    with pytest.raises(
+        IntegrationError, match="Broken cannot be installed: .* No module named 'no_such_module'"
+    ) as told:
+        install(broken, lambda line: None)
+    assert "\n" not in str(told.value)
+    assert not is_installed(broken)
+
+
+def test_variables_name_the_environment_and_no_foreign_path(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    found = environment_variables(PROMPTBENCH)
+    assert found["NLTK_DATA"] == str(environment_dir(PROMPTBENCH) / "nltk_data")
+    assert found["HF_HUB_OFFLINE"] == "1"
+    assert "PYTHONPATH" not in found
+
+
+def test_the_recipe_hash_follows_what_is_installed():
+    changed = Integration("tiny", "Tiny", "another summary", "1", steps=(InstallStep(("x==1",)),))
+    assert recipe_hash(TINY) != recipe_hash(changed)
+    assert recipe_hash(PROMPTBENCH) == recipe_hash(INTEGRATIONS["promptbench"])
+
+
+def test_pins_are_exact_and_cover_the_steps():
+    pins = dict(line.split("==") for line in PROMPTBENCH.pins_text().split())
+    assert pins["torch"] == "2.13.0"
+    for step in PROMPTBENCH.steps[:2]:
+        for requirement in step.requirements:
+            name, version = requirement.split("==")
+            assert pins[name] == version
+
+
+def test_an_unknown_tool_gets_a_suggestion():
+    with pytest.raises(ConfigError, match="unknown integration 'promtbench' .did you mean 'promptbench'"):
+        find_integration("promtbench")
+
+
+def test_a_missing_install_is_one_line_with_the_command(tmp_path, capsys):
+    block = {"attack_types": ["promptbench:checklist"], "tasks": ["agnews_json"], "conditions_subset": ["C0"]}
+    path = write_profile(tmp_path, integrations={"promptbench": block})
+    assert main(["promptbench", "--config", str(path)]) == 2
+    told = capsys.readouterr().err.strip()
+    assert told == "pcsuite: PromptBench is not installed (pcsuite integrations install promptbench)"
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_the_list_says_what_is_there(capsys):
+    assert main(["integrations", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert "promptbench 0.0.4" in shown
+    assert "not installed: pcsuite integrations install promptbench" in shown

@@ -1,0 +1,111 @@
+"""PromptBench itself, where it is installed."""
+
+import asyncio
+import csv
+import json
+
+import pytest
+
+from pcsuite.cli import main
+from pcsuite.integrations.catalogue import PROMPTBENCH
+from pcsuite.integrations.environments import is_installed
+from pcsuite.integrations.promptbench import AttackNotApplicableError, AttackRequest, PromptBenchWorker
+from pcsuite.logging.reader import iter_rows
+from support.profiles import SIMULATED, write_profile
+
+pytestmark = pytest.mark.skipif(
+    not is_installed(PROMPTBENCH), reason=f"PromptBench is not installed ({PROMPTBENCH.command})"
+)
+TEXT = "Sort the parcels by weight.\n\n~~~\n\nRules:\n- Heavy parcels go left, marked HEAVY.\n- Small parcels go right."
+PROTECTED = ("HEAVY", "left", "right")
+
+
+def attack(name, budget, score=lambda text: (sum(map(ord, text)) % 101) / 101, dataset=""):
+    asked = []
+
+    async def run():
+        worker = PromptBenchWorker()
+
+        async def answer(text):
+            asked.append(text)
+            return score(text)
+
+        try:
+            return await worker.attack(AttackRequest(name, TEXT, PROTECTED, 5, budget, TEXT, dataset), answer)
+        finally:
+            await worker.aclose()
+
+    return asyncio.run(run()), asked
+
+
+@pytest.mark.parametrize(("name", "budget"), [("deepwordbug", 12), ("checklist", 6), ("stresstest", 6)])
+def test_an_attack_keeps_to_its_budget_its_parts_and_its_words(name, budget):
+    result, asked = attack(name, budget)
+    assert 2 <= len(asked) == result["queries"] <= budget
+    assert asked[0] == TEXT
+    attacked = result["attacked"]
+    assert attacked in asked[1:]
+    assert result["attacked_score"] == min(
+        (sum(map(ord, t)) % 101) / 101 for t in asked[1:] if "[UNK]" not in t
+    )
+    assert attacked.count("\n\n~~~\n\n") == 1
+    for word in PROTECTED:
+        assert word in attacked
+
+
+def test_the_same_seed_finds_the_same_prompt_in_another_process():
+    first, second = attack("deepwordbug", 10), attack("deepwordbug", 10)
+    assert first == second
+
+
+def test_a_clean_score_of_zero_is_no_division_by_zero():
+    result, _ = attack("stresstest", 6, score=lambda text: 0.0)
+    assert result["original_score"] == result["attacked_score"] == 0.0
+    assert "true" in result["attacked"]
+
+
+def test_semantic_says_for_which_data_it_has_prompts():
+    with pytest.raises(
+        AttackNotApplicableError, match="no canned prompts for dataset 'parcels'; it has them for cola"
+    ):
+        attack("semantic", 6, dataset="parcels")
+    result, asked = attack("semantic", 6, dataset="sst2")
+    assert len(asked) == 6
+    assert result["attacked"] in asked[1:]
+
+
+def test_attacked_prompts_are_logged_as_perturbations_and_searched_once(tmp_path, capsys):
+    block = {
+        "attack_types": ["promptbench:checklist", "promptbench:stresstest", "promptbench:semantic"],
+        "tasks": ["csqa_json"],
+        "conditions_subset": ["C0", "C4"],
+        "query_budget": 5,
+        "search_items": 2,
+        "max_items": 3,
+    }
+    path = write_profile(tmp_path, {"sim": SIMULATED}, integrations={"promptbench": block})
+    assert main(["promptbench", "--quiet", "--config", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "checklist × C4 × csqa_json × sim:" in told
+    assert "semantic × C0 × csqa_json × sim: not applicable: semantic has no canned prompts" in told
+    log = tmp_path / "outputs" / "runs" / "t.jsonl"
+    rows = list(iter_rows(log))
+    assert len(rows) == 3 * 2 * 3
+    stored = json.loads(log.with_suffix(".attacks.json").read_text())
+    assert len(stored) == 4
+    logged = {(row.condition.id, row.perturbation.type, row.perturbation.id) for row in rows}
+    for record in stored.values():
+        ref = record["perturbation"]
+        assert ref["id"].startswith(f"promptbench:{record['attack']}-")
+        assert (record["condition"], ref["type"], ref["id"]) in logged
+        assert record["parts"] != record["original"]
+    with (tmp_path / "outputs" / "tables" / "robustness_by_attack.csv").open() as stream:
+        for row in csv.DictReader(stream):
+            clean = float(row["clean"])
+            wanted = 1 - float(row["attacked"]) / clean if clean else None
+            assert (float(row["drop_rate"]) if row["drop_rate"] else None) == (wanted if clean else None)
+    assert main(["promptbench", "--quiet", "--config", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "queries" not in told
+    assert "18 were done before" in told
+    assert len(list(iter_rows(log))) == 18

@@ -1,0 +1,38 @@
+"""A small real block: the embedded model, two tasks, two conditions, five kinds."""
+
+import csv
+
+import pytest
+
+from pcsuite.cli import main
+from pcsuite.engines.weights import catalogue_entry, is_present
+from pcsuite.logging.reader import iter_rows
+from support.profiles import write_profile
+
+WEIGHTS = "smollm2-135m-instruct-q4_1"
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.skipif(
+        not is_present(catalogue_entry(WEIGHTS)), reason="pcsuite models pull smollm2-135m fetches the model"
+    ),
+]
+MODEL = {"provider": "llamacpp", "family": "smollm2", "size": "135M", "params_b": 0.135, "weights": WEIGHTS}
+
+
+def test_a_real_block_ends_with_tables_and_figures(tmp_path):
+    path = write_profile(
+        tmp_path,
+        {"smollm2-135m": MODEL},
+        regimes=("d0_greedy",),
+        integrations={"promptbench": {"variants": 1, "max_items": 2, "conditions_subset": ["C2", "C6"]}},
+    )
+    assert main(["promptbench", "--quiet", "--config", str(path)]) == 0
+    rows = list(iter_rows(tmp_path / "outputs" / "runs" / "t.jsonl"))
+    assert len(rows) == 2 * 2 * 2 * 6
+    assert not any(row.errors for row in rows)
+    assert len({row.prompt.prompt_hash for row in rows if row.condition.id == "C2"}) == 2 * 2 * 6
+    with (tmp_path / "outputs" / "tables" / "robustness_worst_case.csv").open() as stream:
+        worst = list(csv.DictReader(stream))
+    assert len(worst) == 4
+    assert all(int(row["attacks"]) == 5 for row in worst)
+    assert (tmp_path / "outputs" / "plots" / "robustness_drop__csqa_json__grid.png").exists()

@@ -1,0 +1,120 @@
+"""The command line: instant help, one-line errors, one way in."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pcsuite
+from pcsuite.cli import COMMANDS, main
+
+HEAVY = {
+    "aiohttp",
+    "bm25s",
+    "dspy",
+    "duckdb",
+    "jinja2",
+    "jsonschema",
+    "matplotlib",
+    "msgspec",
+    "numpy",
+    "outlines",
+    "pandas",
+    "pydantic",
+    "ray",
+    "rich",
+    "rouge_score",
+    "sacrebleu",
+    "scipy",
+    "statsmodels",
+    "torch",
+    "transformers",
+    "xllamacpp",
+    "yaml",
+}
+PACKAGE = Path(pcsuite.__file__).parent
+
+
+def modules_after(code):
+    script = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    return {name.partition(".")[0] for name in output.splitlines()}
+
+
+def test_help_imports_nothing_heavy():
+    loaded = modules_after("from pcsuite.cli import main\nmain([])")
+    assert not loaded & HEAVY
+
+
+def test_help_is_quick():
+    """CPU time of the interpreter and the help text together; wall time would measure the machine's load."""
+    code = "import resource, pcsuite.cli as c; c.main([]); print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert float(output.splitlines()[-1]) < 0.3
+
+
+def test_no_module_imports_a_heavy_optional_package_at_its_top():
+    optional = HEAVY - {"jinja2", "jsonschema", "msgspec", "numpy", "pydantic", "rich", "yaml"}
+    for path in PACKAGE.rglob("*.py"):
+        if path.name.startswith("_") and path.name.endswith("_worker.py"):
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            for name in names:
+                assert name.partition(".")[0] not in optional, f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_help_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command.name, "--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert f"pcsuite {command.name}" in shown.split("example", 1)[1]
+
+
+def test_help_lists_every_command(capsys):
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {command.name} " in shown for command in COMMANDS)
+
+
+def test_unknown_command_and_profile_are_one_line(capsys):
+    assert main(["rnu"]) == 2
+    assert capsys.readouterr().err == "pcsuite: unknown command 'rnu' (did you mean 'run'?)\n"
+    assert main(["plan", "--config", "nowhere.yaml"]) == 2
+    assert capsys.readouterr().err == "pcsuite: nowhere.yaml: no such file\n"
+
+
+def test_debug_shows_the_traceback():
+    process = subprocess.run(
+        [sys.executable, "-m", "pcsuite.cli", "--debug", "plan", "--config", "nowhere.yaml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" in process.stderr
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"pcsuite {pcsuite.__version__}\n"
+
+
+def test_layers_import_downwards_only():
+    order = ["config", "data", "prompts", "engines", "evaluation", "programs", "logging", "analysis", "report"]
+    for index, layer in enumerate(order):
+        for path in (PACKAGE / layer).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pcsuite."):
+                    target = node.module.split(".")[1]
+                    if target in order:
+                        assert order.index(target) <= index, f"{path.relative_to(PACKAGE)} imports {node.module}"
+                    assert target not in ("runners", "commands", "cli"), f"{path.relative_to(PACKAGE)}"

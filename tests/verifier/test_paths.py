@@ -1,0 +1,47 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcsuite.verifier.paths import get_path, item_path, parse_path, pattern_of, set_path
+
+RECORD = {
+    "project": {"city": "X"},
+    "windows": [{"name": "101", "u_factor": 0.3}, {"name": "No", "u_factor": 0.2}],
+}
+
+
+def test_list_steps_by_index_and_by_name():
+    assert get_path(RECORD, "windows[1].u_factor") == 0.2
+    assert get_path(RECORD, "windows[name=101].u_factor") == 0.3
+    assert get_path(RECORD, "windows[name=absent].u_factor") is None
+    assert get_path(RECORD, "windows[7].u_factor") is None
+    assert get_path(RECORD, "project.city.deeper") is None
+
+
+def test_patterns_leave_list_steps_open():
+    assert pattern_of(parse_path("a[0].b[name=x.y].c")) == "a[].b[].c"
+
+
+@given(st.text(min_size=1).filter(lambda name: name.strip()))
+def test_any_name_survives_being_written_into_a_path(name):
+    path = item_path("windows", name, 3) + ".area"
+    assert parse_path(path) == ("windows", ("name", name), "area")
+
+
+def test_nameless_items_go_by_index():
+    assert item_path("windows", "  ", 3) == "windows[3]"
+    assert item_path("windows", 101, 3) == "windows[3]"
+
+
+@pytest.mark.parametrize("path", ["", ".a", "a.", "a[", "a[x]", "a[0]b", "[0]"])
+def test_malformed_paths(path):
+    with pytest.raises(ValueError, match=r"expected|empty"):
+        parse_path(path)
+
+
+def test_setting_makes_what_is_missing():
+    record = {}
+    set_path(record, "a.b", 1)
+    set_path(record, "items[1].x", 2)
+    set_path(record, "items[name=k].y", 3)
+    assert record == {"a": {"b": 1}, "items": [{}, {"x": 2}, {"name": "k", "y": 3}]}
