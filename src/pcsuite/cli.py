@@ -34,7 +34,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("report", "write tables, figures and the HTML report of a run", "pcsuite.commands.report"),
     Command("compare", "compare two runs item by item, and fail on a regression", "pcsuite.commands.compare"),
     Command(
-        "promptbench", "perturb prompts and measure what it costs each condition", "pcsuite.commands.promptbench"
+        "promptbench",
+        "perturb prompts and measure what it costs each condition",
+        "pcsuite.commands.promptbench",
     ),
     Command("integrations", "install other tools, each on its own", "pcsuite.commands.integrations"),
     Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
@@ -66,6 +68,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "verify-diff", "show which fields two results fixed, broke or changed", "pcsuite.commands.verify_diff"
     ),
+    Command("improve", "better an extraction prompt, guarded by held-out evals", "pcsuite.commands.improve"),
 )
 
 EPILOG = """examples:
