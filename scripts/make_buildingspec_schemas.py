@@ -1,4 +1,7 @@
-"""Write the JSON schemas of BuildingSpec into the package. Run from the repository root after changing the model."""
+"""Write the JSON schemas of BuildingSpec: the record's into the package, the extraction's beside the other tasks'.
+
+Run after changing the model or the mapping.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from pathlib import Path
 
 from pcsuite.verifier.schema import buildingspec_schema, extraction_schema
 
-SCHEMAS = Path(__file__).resolve().parents[1] / "src" / "pcsuite" / "verifier" / "schemas"
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
     """Write both files."""
-    for name, schema in (
-        ("buildingspec.schema.json", buildingspec_schema()),
-        ("buildingspec_extraction.schema.json", extraction_schema()),
+    for path, schema in (
+        (ROOT / "src/pcsuite/verifier/schemas/buildingspec.schema.json", buildingspec_schema()),
+        (ROOT / "configs/schemas/buildingspec_json.json", extraction_schema()),
     ):
-        (SCHEMAS / name).write_text(json.dumps(schema, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(schema, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -88,7 +88,7 @@ def test_metrics_differ_by_task_and_appear_late(tmp_path):
         assert tables.metrics["tp"] == "number"
         assert tables.metrics["note"] == "text"
         row = tables.query(
-            "SELECT metric_tp, metric_note, metric_flag, \"metric_odd name.x\", metric_none FROM runs"
+            'SELECT metric_tp, metric_note, metric_flag, "metric_odd name.x", metric_none FROM runs'
             " WHERE item_id = 'z'"
         )
         assert row == [(2.0, "nan", 1.0, 1.5, None)]

@@ -10,7 +10,10 @@ from pcsuite.evaluation.abstention import field_abstains, last_line, text_abstai
 @pytest.mark.parametrize(
     "text",
     ["INSUFFICIENT_INFO", "insufficient information", "I don't know.", "I have no comment.", "Unknown", "N/A",
-     "It cannot be determined from the text.", "There is not enough information.", "I'm not sure", "abstain"],
+     "It cannot be determined from the text.", "There is not enough information.", "I'm not sure", "abstain",
+     "NOT_ENOUGH_INFO", "There is insufficient evidence.", "I'm not able to answer that.", "I am unsure",
+     "I do not have enough information to answer.", "I have no idea", "I'd rather not say", "I will abstain.",
+     "Sorry, unable to determine.", "Cannot answer", "As a model I cannot provide an answer to this"],
 )  # fmt: skip
 def test_abstentions(text: str) -> None:
     assert text_abstains(text)
@@ -19,7 +22,9 @@ def test_abstentions(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["World", "", "The unknown soldier is buried there.", "42", "Nobody knows his name",
-     "x " * 200 + "I don't know", "comment"],
+     "x " * 200 + "I don't know", "comment",
+     "Dogs are unable to tell red from green.", "Nobody can tell the twins apart", "I have enough information: 42",
+     "There was insufficient rain", "She could not say no"],
 )  # fmt: skip
 def test_answers(text: str) -> None:
     assert not text_abstains(text)

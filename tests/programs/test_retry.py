@@ -71,7 +71,7 @@ def test_all_attempts_together_stay_within_the_constrained_calls_limit(tokens, l
     """A model that always fails and stops at its limit, as engines do."""
 
     class Limited(ScriptedModel):
-        async def __call__(self, prompt, *, step="", constraint=None, max_tokens=None):
+        async def __call__(self, prompt, *, step="", constraint=None, max_tokens=None, tools=()):
             reply = await super().__call__(prompt, step=step, constraint=constraint, max_tokens=max_tokens)
             reply.usage["completion_tokens"] = min(reply.usage["completion_tokens"], max_tokens or limit)
             return reply

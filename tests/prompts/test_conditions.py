@@ -82,7 +82,7 @@ def test_nothing_of_an_absent_operator_shows(task_id):
 def test_c0_is_instruction_and_input_only(task_id):
     task = task_plan(task_id)
     prompt = conditions_of(task_id)["C0"].prompt
-    rest = prompt.replace(task.spec.instruction, "").replace(task.items[0].input_text, "")
+    rest = prompt.replace(task.spec.instruction, "").replace(task.items[0].input_text.strip("\n"), "")
     assert rest.split() == [f"{task.spec.input_label}:".split()[0], *f"{task.spec.input_label}:".split()[1:]]
 
 

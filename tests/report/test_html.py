@@ -89,7 +89,7 @@ def test_verdicts_come_first_and_name_the_simulation(page):
     first = text.index("What the run says")
     assert first < text.index("Effects", first) < text.index("Rows to read") < text.index("What failed")
     assert re.search(
-        r"C6 raised JSON validity from 0\.\d\d to 1\.00 against C0 \(\+0\.\d\d, 95 % interval", text
+        r"C6 raised JSON validity from 0\.\d\d to 1\.00 against C0\. \+0\.\d\d, 95 % interval", text
     )
 
 

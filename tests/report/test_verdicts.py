@@ -1,4 +1,6 @@
-from pcsuite.report.verdicts import verdicts
+from pcsuite.report.verdicts import overview, verdict_groups
+
+TEMPERATURE = {"d0": 0.0, "d1": 0.7}
 
 
 def effect(**given):
@@ -10,43 +12,69 @@ def effect(**given):
     return record | given
 
 
-def texts(records):
-    return [(verdict.text, verdict.tone) for verdict in verdicts(records, {"d0": 0.0, "d1": 0.7})]
+def sentences(records):
+    (group,) = verdict_groups(records, TEMPERATURE)
+    return [(verdict.text, verdict.evidence, verdict.tone) for verdict in group.verdicts]
 
 
 def test_a_gain_is_told_with_its_numbers():
-    assert texts([effect(metric="json_valid")]) == [
+    assert sentences([effect(metric="json_valid")]) == [
         (
-            "t, m: C6 raised JSON validity from 0.31 to 1.00 against C0 (+0.69, 95 % interval 0.52 to 0.80,"
-            " 40 items, adjusted p < 0.001: holds after correction).",
+            "C6 raised JSON validity from 0.31 to 1.00 against C0",
+            "+0.69, 95 % interval 0.52 to 0.80, 40 items, adjusted p < 0.001: holds after correction",
             "good",
         )
     ]
 
 
 def test_chance_is_called_chance():
-    ((text, tone),) = texts([effect(p_bh=0.2, delta=0.05, treated=0.36)])
-    assert text.startswith(
-        "t, m: no condition raised the score beyond chance; the largest change is C6 raised"
+    ((text, evidence, tone),) = sentences([effect(p_bh=0.2, delta=0.05, treated=0.36)])
+    assert (
+        text
+        == "No condition raised the score beyond chance; at most, C6 raised it from 0.31 to 0.36 against C0"
     )
-    assert "adjusted p 0.200: does not hold after correction" in text
+    assert "adjusted p 0.200: does not hold after correction" in evidence
     assert tone == "neutral"
 
 
 def test_harm_is_told():
-    best = effect(condition="C1")
-    found = texts([best, effect(condition="C2", delta=-0.2, treated=0.11), effect(metric="unsupported_rate")])
-    assert [tone for _, tone in found] == ["good", "bad", "bad"]
-    assert "C2 lowered the score from 0.31 to 0.11" in found[1][0]
-    assert "C6 raised the unsupported rate" in found[2][0]
+    records = [
+        effect(condition="C1"),
+        effect(condition="C2", delta=-0.2, treated=0.11),
+        effect(metric="unsupported_rate"),
+    ]
+    found = sentences(records)
+    assert [tone for _, _, tone in found] == ["good", "bad", "bad"]
+    assert found[1][0] == "C2 lowered the score from 0.31 to 0.11 against C0"
+    assert found[2][0] == "C6 raised the unsupported rate from 0.31 to 1.00 against C0"
 
 
 def test_the_least_random_regime_speaks():
-    found = texts([effect(), effect(decoding="d1", condition="C5")])
-    assert len(found) == 1
-    assert found[0][0].startswith("t, m, d0: C6 raised")
+    (group,) = verdict_groups([effect(), effect(decoding="d1", condition="C5")], TEMPERATURE)
+    assert group.decoding == "d0"
+    assert [verdict.text.split()[0] for verdict in group.verdicts] == ["C6"]
 
 
 def test_cost_is_a_ratio():
-    ((text, _),) = texts([effect(metric="total_tokens", control=100.0, treated=250.0, delta=150.0)])
-    assert text == "t, m: against 100 tokens an answer under C0, C6 2.5 times as many."
+    ((text, _, _),) = sentences(
+        [effect(metric="total_tokens", control=100.0, treated=250.0, delta=150.0, p_bh=None)]
+    )
+    assert text == "Tokens per answer: 100 under C0; C6 2.5× that many"
+
+
+def test_the_overview_counts_pairs():
+    records = [effect(model=f"m{k}", delta=0.1 * k, p_bh=0.01 if k > 1 else 0.5) for k in range(1, 4)]
+    records += [
+        effect(model=f"m{k}", condition="C1", delta=-0.1, p_bh=0.01 if k == 1 else 0.5) for k in range(1, 4)
+    ]
+    (verdict,) = overview(records, TEMPERATURE)
+    assert (
+        verdict.text
+        == "C6 improved the score on 2 of 3 task–model pairs (after correction), by +0.20 in the median"
+    )
+    assert verdict.evidence == "Others: C1 worse on 1 of 3 (-0.10)"
+    assert verdict.tone == "neutral"
+
+
+def test_one_pair_needs_no_overview():
+    assert overview([effect()], TEMPERATURE) == []

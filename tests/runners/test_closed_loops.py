@@ -14,9 +14,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.loopback import COMPLETION_TOKENS, PROMPT_TOKENS, LoopbackServer
-from support.profiles import loopback_profile
+from aiohttp import web
 
+from pcsuite.analysis.item_scores import item_scores
+from pcsuite.analysis.support_tables import unsupported_table
+from pcsuite.analysis.tables import RunTables
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import EngineError
@@ -25,6 +27,8 @@ from pcsuite.runners.client import derived_seed
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
+from support.loop_profiles import loopback_profile
+from support.loopback import COMPLETION_TOKENS, PROMPT_TOKENS, LoopbackServer, completion
 
 FIRST_SHOWN = re.compile(r'^1\. (\{"page".*?\})', re.MULTILINE)
 
@@ -143,6 +147,10 @@ def test_retrieval_off_and_on_are_told_apart_and_off_is_judged_by_the_corpus(tmp
     }
     # Lorvik is a page of the corpus, so without retrieval it may be cited; the loop never saw it.
     assert seen == {("C3", False, 0.0), ("C7", True, 1.0)}
+    with RunTables([summary.paths.log], tmp_path / "tables") as tables:
+        shown = unsupported_table(item_scores(tables)).records()
+        rows = [(row["condition"], row["retrieval"], row["unsupported_rate"]) for row in shown]
+    assert rows == [("C3", False, 0.0), ("C7", True, 1.0)]
 
 
 class RetryScript:
@@ -246,6 +254,36 @@ def test_a_constraint_on_a_loop_is_not_applicable(tmp_path):
         plan.not_applicable[0].reason
         == "a loop that calls tools cannot run under a hard constraint on its output"
     )
+
+
+class NativeCaller(LoopbackServer):
+    """A server that calls tools in its own way before it answers."""
+
+    async def _respond(self, request, body):
+        if "\nObservation:\n" in prompt_of(body):
+            return await super()._respond(request, body)
+        answer = completion("I look.", finish_reason="tool_calls")
+        arguments = json.dumps({"query": 'the "capital" [of]\nKarvenia'})
+        function = {"name": "search", "arguments": arguments}
+        answer["choices"][0]["message"]["tool_calls"] = [
+            {"id": "1", "type": "function", "function": function}
+        ]
+        return web.json_response(answer)
+
+
+def test_native_tool_calls_take_the_same_way(tmp_path):
+    with NativeCaller(answer=lambda body: f"Final: {verdict('SUPPORTS', [])}") as server:
+        path = loopback_profile(
+            tmp_path, server.base_url, options={"tools": True}, limits={"max_items_per_task": 1}
+        )
+        (row,) = newest_rows(run_suite(load_suite(path), quiet=True).paths.log)
+    assert (row.generation.finish_reason, row.generation.tool_calls) == ("stop", 1)
+    assert row.generation.transcript[0]["text"] == "I look.\nAction: search[\"the 'capital' [of] Karvenia\"]"
+    assert row.generation.transcript[1]["query"] == "the 'capital' [of] Karvenia"
+    assert ["Karvenia", 1] in [passage[:2] for passage in row.generation.transcript[1]["passages"]]
+    (offered,) = server.bodies[0]["tools"]
+    assert offered["function"]["name"] == "search"
+    assert offered["function"]["parameters"]["required"] == ["query"]
 
 
 class Gate:

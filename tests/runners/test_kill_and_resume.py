@@ -20,7 +20,11 @@ COMMAND = [sys.executable, "-m", "pcsuite.cli", "run", "--quiet", "--config"]
 
 @pytest.fixture
 def profile(tmp_path):
-    slow = {"sim": SIMULATED | {"latency_ms": 30}}
+    return profile_with(tmp_path, latency_ms=30)
+
+
+def profile_with(tmp_path, *, latency_ms):
+    slow = {"sim": SIMULATED | {"latency_ms": latency_ms}}
     return write_profile(
         tmp_path,
         slow,
@@ -76,7 +80,8 @@ def test_twenty_kills_end_with_the_rows_of_an_undisturbed_run(profile, tmp_path)
     assert count == ROWS
 
 
-def test_a_second_process_on_the_same_run_is_refused(profile, tmp_path):
+def test_a_second_process_on_the_same_run_is_refused(tmp_path):
+    profile = profile_with(tmp_path, latency_ms=400)  # long enough for the second to start beside it
     first = start(profile)
     log = tmp_path / "outputs" / "runs" / "t.jsonl"
     while not lines(log):
@@ -86,9 +91,11 @@ def test_a_second_process_on_the_same_run_is_refused(profile, tmp_path):
     assert second.returncode == 2
     assert f"in use by process {first.pid}" in output
     assert len(output.strip().splitlines()) == 1
-    first.communicate(timeout=120)
-    assert first.returncode == 0
-    assert content(log)[1] == ROWS
+    assert first.poll() is None
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    finish(profile_with(tmp_path, latency_ms=0))
+    assert {row.errors == [] for row in iter_rows(log)} == {True}
 
 
 def test_a_full_disk_ends_in_a_clear_error_and_a_log_that_resumes(profile, tmp_path):

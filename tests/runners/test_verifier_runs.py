@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
-from support.loopback import LoopbackServer
-from support.profiles import loopback_profile
 
+from pcsuite.analysis.item_scores import item_scores
+from pcsuite.analysis.replicate_tables import self_consistency_table
+from pcsuite.analysis.support_tables import unsupported_table
+from pcsuite.analysis.table import Table
+from pcsuite.analysis.tables import RunTables
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
+from pcsuite.data.loading import load_items
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, LogError
 from pcsuite.logging.reader import iter_rows, newest_rows
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
+from support.loop_profiles import loopback_profile
+from support.loopback import LoopbackServer
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT_ENOUGH_INFO")
 
@@ -88,6 +95,50 @@ def test_verdicts_by_hand_and_none_asked_twice(tmp_path):
         assert found == expected
     assert all(body["temperature"] == 0 and body["max_tokens"] == 40 for body in model.questions)
     assert rescore(suite, dry_run=True).changed == 0
+
+
+def test_verdicts_break_ties_of_votes_and_reach_the_tables(tmp_path):
+    gold = {item.input_text: item.truth["label"] for item in load_items("fever", "dev", tmp_path).items}
+    drawn: Counter[str] = Counter()
+
+    def answer(body):
+        prompt = body["messages"][-1]["content"]
+        claim = next(claim for claim in gold if f"Claim:\n{claim}\n" in prompt + "\n")
+        right, wrong = gold[claim], next(label for label in LABELS if label != gold[claim])
+        if prompt.startswith("Judge an answer"):
+            is_right = f'"{right}"' in prompt.partition("Answer:\n")[2]
+            return json.dumps({"contradiction": not is_right, "correct": is_right})
+        drawn[claim] += 1  # wrong, right, wrong, right
+        return json.dumps({"label": right if drawn[claim] % 2 == 0 else wrong, "evidence": []})
+
+    with LoopbackServer(answer=answer) as server:
+        suite = profile(
+            tmp_path,
+            server,
+            selection={"conditions": ["C0"], "decoding_regimes": ["d1_sampled"]},
+            repro={
+                "max_inflight": 1,
+                "seeds": {"d1_sampled": [1, 2, 3, 4]},
+                "seeds_per_task": {"default": 4},
+            },
+        )
+        log = run_suite(suite, quiet=True).paths.log
+
+        def tables(name: str) -> tuple[Table, Table]:
+            with RunTables([log], tmp_path / name) as run_tables:
+                scores = item_scores(run_tables)
+                return self_consistency_table(run_tables, scores), unsupported_table(scores)
+
+        before, _ = tables("before")
+        verifier_pass(suite, quiet=True)
+        votes, unsupported = tables("after")
+    # Two right and two wrong of four: without a verdict half a tie is right, with it every tie.
+    final = {row["k"]: row for row in before.records()}[4]
+    assert (final["accuracy"], final["gain"], final["tie_break"]) == (0.5, 0.0, "expected value")
+    final = {row["k"]: row for row in votes.records()}[4]
+    assert (final["accuracy"], final["gain"], final["tie_break"]) == (1.0, 0.5, "verifier score")
+    (row,) = unsupported.records()
+    assert row["contradiction_rate"] == 0.5
 
 
 def test_equal_answers_of_replicates_are_judged_once(tmp_path):

@@ -47,7 +47,7 @@ class ScriptedModel:
         self.lines = lines
         self.asked: list[dict[str, Any]] = []
 
-    async def __call__(self, prompt, *, step="", constraint=None, max_tokens=None) -> Reply:
+    async def __call__(self, prompt, *, step="", constraint=None, max_tokens=None, tools=()) -> Reply:
         line = self.lines[min(len(self.asked), len(self.lines) - 1)]
         text, finish, tokens = (line, "stop", 10) if isinstance(line, str) else (*line, 10)[:3]
         self.asked.append(

@@ -67,6 +67,18 @@ def test_no_record_scores_zero(evaluator, text):
     assert evaluation.parsed.answer is None
 
 
+def test_nothing_is_taken_from_a_truncated_answer(evaluator):
+    item = ITEMS[0]
+    gold = evaluator.gold_answer(item)
+    for text in (gold, gold[: len(gold) // 2]):
+        evaluation = evaluator.evaluate(item, Answer(text, "length"))
+        metrics = evaluation.metrics
+        assert (metrics["task_score"], metrics["truncated"], metrics["answered"]) == (0.0, True, False)
+        assert (metrics["tp"], metrics["fp"], metrics["hallucinations"]) == (0, 0, 0)
+        assert metrics["fn"] == metrics["omissions"] > 100
+        assert evaluation.parsed.answer is None
+
+
 def test_equal_records_are_one_answer(evaluator):
     item = ITEMS[0]
     gold = item.truth["record"]

@@ -4,21 +4,34 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
+from pcsuite.config.load import bundled_configs
 from pcsuite.verifier.mapping import bundled_mapping
 from pcsuite.verifier.model import BuildingSpec
 from pcsuite.verifier.schema import buildingspec_schema, extraction_schema
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("path", "make"),
     [
-        ("buildingspec.schema.json", buildingspec_schema),
-        ("buildingspec_extraction.schema.json", extraction_schema),
+        (bundled_mapping("buildingspec.schema.json"), buildingspec_schema),
+        (bundled_configs() / "schemas" / "buildingspec_json.json", extraction_schema),
     ],
 )
-def test_the_shipped_schema_is_the_one_of_the_model(name, make):
-    assert json.loads(bundled_mapping(name).read_text(encoding="utf-8")) == make()
+def test_the_shipped_schema_is_the_one_of_the_model(path, make):
+    assert json.loads(path.read_text(encoding="utf-8")) == make()
     jsonschema.Draft202012Validator.check_schema(make())
+
+
+def test_sections_of_one_shape_share_a_definition():
+    schema = extraction_schema()
+    constructions = [name for name in schema["properties"] if name.endswith("_constructions")]
+    assert len(constructions) == 6
+    for name in constructions:
+        assert schema["properties"][name] == {"$ref": "#/$defs/wall_constructions"}
+        jsonschema.validate({name: [{"name": "R-21", "cavity_r_value": 21}]}, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({name: [{"name": "R-21", "colour": "red"}]}, schema)
+    assert set(schema["$defs"]) == {"wall_constructions", "ceilings_below_attic"}
 
 
 def test_only_the_name_of_an_item_is_required():

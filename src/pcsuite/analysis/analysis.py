@@ -21,6 +21,7 @@ from pcsuite.analysis.summary import summary_by_condition
 from pcsuite.analysis.support_tables import abstention_table, unsupported_table
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.task_metrics import task_metrics
 
 
 @dataclass(slots=True)
@@ -47,8 +48,10 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
     analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     mixed = mixed_results(tables, scores)
     analysis.notes += mixed.notes
+    summary = summary_by_condition(tables, scores)
     made = (
-        summary_by_condition(tables, scores),
+        summary,
+        task_metrics(scores),
         effects(scores),
         mixed.models,
         mixed.means,
@@ -57,7 +60,7 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
         interventions_table(tables),
         self_consistency_table(tables, scores),
         variance_table(tables, scores),
-        efficiency(scores),
+        efficiency(scores, summary),
         unsupported_table(scores),
         abstention_table(scores),
         information_table(tables, scores, truths),

@@ -1,12 +1,13 @@
 """Bootstrap intervals over items: means, paired differences, ratios of totals and micro-F1.
 
-The default interval is the *expanded percentile* (Hesterberg 2015, section 5.4): the percentile interval
+The default interval is the *expanded percentile* (Hesterberg 2015): the percentile interval
 read at the levels Φ(±t_{n-1}·sqrt(n/(n-1))), which undoes the two causes of its shortness at small n. In
-simulation over bounded scores (n = 30…500, binary, averaged replicates, skewed, zero-one inflated) it
-covers 93–97 %, where the plain percentile falls to 92 % and BCa and bootstrap-t go wrong on scores with few
-values (bootstrap-t intervals become infinitely wide). Where fewer than ``FEW`` items differ at all no
-bootstrap can work, because the resamples hardly vary; then a score interval takes over and
-``Estimate.method`` says so.
+simulation over bounded scores (n = 30…500: binary differences, averaged replicates, zero-one inflated) it
+covers 93–97 % (92–93 % for the mean of strongly skewed scores at n = 30), where the plain percentile falls to
+91 % and BCa and bootstrap-t go wrong on scores with few values (bootstrap-t intervals become infinitely wide).
+Where fewer than ``FEW`` items differ at all no bootstrap can work, because the resamples hardly vary; then a
+score interval takes over, which errs on the wide side, and ``Estimate.method`` says so. The table is made by
+``benchmarks/coverage_simulation.py``.
 """
 
 from __future__ import annotations
@@ -27,15 +28,13 @@ from pcsuite.analysis.estimate import (
     undefined,
     without_interval,
 )
-from pcsuite.analysis.proportions import adjusted_paired_interval, wilson_mean
+from pcsuite.analysis.proportions import FEW, adjusted_paired_interval, wilson_mean
 from pcsuite.analysis.resampling import resample_totals
 from pcsuite.errors import AnalysisError, did_you_mean, require
 
 IntervalMethod = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"]
 METHODS: tuple[IntervalMethod, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
 RESAMPLES = 10_000
-FEW = 15
-"""Below this many informative items a bootstrap distribution is too coarse to read quantiles from."""
 
 
 def paired_bootstrap(

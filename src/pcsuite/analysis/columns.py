@@ -5,6 +5,9 @@ from __future__ import annotations
 from pcsuite.analysis.estimate import Estimate
 from pcsuite.analysis.table import number
 
+LEVEL_RESAMPLES = 2_000
+"""Resamples behind the interval of a level; differences that claims rest on take the full 10,000."""
+
 
 def estimate_columns(name: str, estimate: Estimate) -> dict[str, float | None]:
     """``name``, ``name_low`` and ``name_high``."""

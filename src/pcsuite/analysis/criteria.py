@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.analysis.findings import Finding, Verdict, average_effect, levels, twins
+from pcsuite.analysis.findings import Finding, Verdict, average_effect, paired_twins
 from pcsuite.analysis.item_scores import SCORE, ItemScores
 from pcsuite.analysis.table import Table
 
@@ -90,7 +90,7 @@ def loop_tradeoff(tables: Mapping[str, Table], scores: ItemScores, grounds: Find
     statement = "P3: the closed loop beats the open loop on unsupported content without losing score."
     if grounds.verdict == "not tested":
         return Finding("P3", statement, "not tested", grounds.evidence)
-    gain = average_effect(twins(levels(SCORE, scores), scores, "REACT_LOOP"))
+    gain = average_effect(paired_twins(scores, "REACT_LOOP", SCORE))
     if gain is None:
         return Finding("P3", statement, "inconclusive", f"{grounds.evidence} The score could not be paired.")
     lost = gain.verdict(expected="positive") == "contradicted"

@@ -15,7 +15,7 @@ from pcsuite.analysis.estimate import (
     check_same_length,
     undefined,
 )
-from pcsuite.analysis.proportions import adjusted_paired_interval, clopper_pearson
+from pcsuite.analysis.proportions import FEW, adjusted_paired_interval, clopper_pearson
 from pcsuite.errors import AnalysisError, require
 
 LARGE_SAMPLE = 2_000
@@ -139,14 +139,14 @@ def absolute_risk_reduction(
     """How much the failure rate falls, control minus treated, on the same items.
 
     0/1 failures use the interval of Bonett & Price 2012; averaged replicates the paired t interval (its
-    small-sample form where fewer than 15 items differ).
+    small-sample form where fewer than 8 items differ).
     """
     first = as_vector(treated_failure, "treated_failure", minimum=2)
     second = as_vector(control_failure, "control_failure", minimum=2)
     check_same_length(first, second, "treated_failure and control_failure")
     _check_unit_scores(first, second)
     deltas = second - first
-    if np.isin(deltas, (-1.0, 0.0, 1.0)).all() or np.count_nonzero(deltas) < 15:
+    if np.isin(deltas, (-1.0, 0.0, 1.0)).all() or np.count_nonzero(deltas) < FEW:
         estimate = adjusted_paired_interval(deltas, level=level)
     else:
         estimate = paired_t_interval(deltas, level=level)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pcsuite.analysis.bootstrap import bootstrap_mean, paired_bootstrap
-from pcsuite.analysis.columns import estimate_columns
+from pcsuite.analysis.columns import LEVEL_RESAMPLES, estimate_columns
 from pcsuite.analysis.estimate import Estimate
-from pcsuite.analysis.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.item_scores import CLEAN, SCORE, CellKey, ItemScores
 from pcsuite.analysis.pareto import pareto_front
 from pcsuite.analysis.rates import cost_per_correct
-from pcsuite.analysis.summary import cell_estimate
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables import named_rng
 
@@ -26,12 +25,18 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def efficiency(scores: ItemScores) -> Table:
-    """One record per clean cell."""
+def efficiency(scores: ItemScores, summary: Table) -> Table:
+    """One record per clean cell; scores and their intervals are the summary's."""
+    levels = {
+        (row["task"], row["model"], row["decoding"], row["condition"]): row
+        for row in summary.records()
+        if row["perturbation"] == CLEAN
+    }
     records = []
     for keys in scores.groups().values():
         for key in keys:
-            records.append(_record(scores, key, keys))
+            level = levels[key.task, key.model, key.decoding, key.condition]
+            records.append(_record(scores, key, keys, level))
     _mark_front(records)
     return Table.of("efficiency", records, COLUMNS)
 
@@ -45,16 +50,19 @@ def unconstrained_counterpart(scores: ItemScores, key: CellKey, keys: Sequence[C
     return next((other for other in keys if list(scores.operators_in(other)) == free), None)
 
 
-def _record(scores: ItemScores, key: CellKey, keys: Sequence[CellKey]) -> dict[str, Any]:
+def _record(
+    scores: ItemScores, key: CellKey, keys: Sequence[CellKey], level: Mapping[str, Any]
+) -> dict[str, Any]:
     cell = scores.cells[key]
-    score = cell_estimate(scores, cell)
     record: dict[str, Any] = {
         "task": key.task,
         "model": key.model,
         "decoding": key.decoding,
         "condition": key.condition,
         "n_items": len(cell.items),
-        **estimate_columns("score", score),
+        "score": level["score"],
+        "score_low": level["score_low"],
+        "score_high": level["score_high"],
         "tokens_per_answer": _mean(scores, key, "total_tokens"),
         "prompt_tokens": _mean(scores, key, "prompt_tokens"),
         "completion_tokens": _mean(scores, key, "completion_tokens"),
@@ -66,7 +74,8 @@ def _record(scores: ItemScores, key: CellKey, keys: Sequence[CellKey]) -> dict[s
     record["cost_usd_per_correct"] = number(_per_correct(scores, key, "cost_usd", resamples=1).value)
     _, failures = cell.metric("constraint_failure")
     if len(failures):
-        estimate = bootstrap_mean(failures, rng=named_rng("constraint failure", *key))
+        rng = named_rng("constraint failure", *key)
+        estimate = bootstrap_mean(failures, rng=rng, resamples=LEVEL_RESAMPLES)
         record |= estimate_columns("constraint_failure_rate", estimate)
     other = unconstrained_counterpart(scores, key, keys)
     if other is not None:
@@ -78,7 +87,9 @@ def _overhead(scores: ItemScores, key: CellKey, other: CellKey) -> dict[str, Any
     first, second = scores.paired(key, other, "total_tokens")
     if len(first) < 2:
         return {"unconstrained": other.condition}
-    estimate = paired_bootstrap(first, second, rng=named_rng("token overhead", *key))
+    estimate = paired_bootstrap(
+        first, second, rng=named_rng("token overhead", *key), resamples=LEVEL_RESAMPLES
+    )
     share = estimate.value / float(second.mean()) if second.mean() else None
     return {
         "unconstrained": other.condition,
@@ -87,7 +98,7 @@ def _overhead(scores: ItemScores, key: CellKey, other: CellKey) -> dict[str, Any
     }
 
 
-def _per_correct(scores: ItemScores, key: CellKey, metric: str, resamples: int = 2_000) -> Estimate:
+def _per_correct(scores: ItemScores, key: CellKey, metric: str, resamples: int = LEVEL_RESAMPLES) -> Estimate:
     """Total spent over total right, items being resampled together with what they cost."""
     cell = scores.cells[key]
     spent, right = cell.values.get(metric), cell.values.get(SCORE)

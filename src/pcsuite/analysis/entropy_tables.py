@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite.analysis.bootstrap import bootstrap_means, paired_bootstrap
-from pcsuite.analysis.columns import estimate_columns
+from pcsuite.analysis.columns import LEVEL_RESAMPLES, estimate_columns
 from pcsuite.analysis.entropy import disagreement, entropy, normalised_entropy
 from pcsuite.analysis.estimate import FloatArray
 from pcsuite.analysis.free_text import fact_disagreement
@@ -181,7 +181,7 @@ def _cell_record(
 ) -> dict[str, Any]:
     key = cell.key
     table = np.column_stack([nats, share, differing])
-    estimates = bootstrap_means(table, rng=named_rng("entropy", *key))
+    estimates = bootstrap_means(table, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES)
     record: dict[str, Any] = {
         "task": key.task,
         "model": key.model,

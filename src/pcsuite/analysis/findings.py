@@ -14,7 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcsuite.analysis.item_scores import ItemScores
+from pcsuite.analysis.bootstrap import paired_bootstrap
+from pcsuite.analysis.columns import estimate_columns
+from pcsuite.analysis.estimate import Estimate
+from pcsuite.analysis.item_scores import CLEAN, CellKey, ItemScores
+from pcsuite.analysis.table import Table
+from pcsuite.analysis.tables import named_rng
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
 Record = Mapping[str, Any]
@@ -144,43 +149,53 @@ def against_bare(
     return pairs
 
 
-def twins(rows: Iterable[Record], scores: ItemScores, operator: str) -> list[dict[str, Any]]:
-    """Each condition with the operator against the condition that lacks only it."""
+def paired_twins(scores: ItemScores, operator: str, metric: str) -> list[dict[str, Any]]:
+    """Each condition with the operator against the one that lacks only it, item by item."""
     pairs = []
-    for group in grouped(rows).values():
-        by_operators = {operators_of(scores, row): row for row in group}
-        for names, row in by_operators.items():
+    for keys in scores.groups().values():
+        by_operators = {scores.operators_in(key): key for key in keys}
+        for names, key in by_operators.items():
             twin = by_operators.get(tuple(name for name in names if name != operator))
-            if operator in names and twin is not None:
-                pairs.append(difference(row, twin, "value"))
+            if operator not in names or twin is None:
+                continue
+            first, second = scores.paired(key, twin, metric)
+            if len(first) > 1:
+                estimate = paired_bootstrap(first, second, rng=named_rng("twins", *key, metric))
+                pairs.append(_pair(key, estimate))
     return pairs
 
 
-def against_unconstrained(rows: Iterable[Record], scores: ItemScores, value: str) -> list[dict[str, Any]]:
-    """Each constrained condition against the one that lacks only the constraint."""
+def paired_disagreement(per_item: Table, scores: ItemScores) -> list[dict[str, Any]]:
+    """Each constrained condition against its free twin: difference in disagreement, item by item."""
+    cells: dict[CellKey, dict[str, float]] = {}
+    places = [
+        per_item.columns.index(name)
+        for name in ("task", "model", "decoding", "condition", "item_id", "disagreement")
+    ]
+    for row in per_item.rows:
+        task, model, decoding, condition, item, value = (row[place] for place in places)
+        if value is not None:
+            cells.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = value
     pairs = []
-    for group in grouped(rows).values():
-        by_operators = {operators_of(scores, row): row for row in group}
-        for names, row in by_operators.items():
-            free = tuple(name for name in names if not name.endswith("_CONSTRAIN"))
-            if free != names and free in by_operators:
-                pairs.append(difference(row, by_operators[free], value))
+    for key, values in cells.items():
+        twin = next((other for other in cells if _is_free_twin(scores, key, other)), None)
+        common = [] if twin is None else [item for item in values if item in cells[twin]]
+        if twin is not None and len(common) > 1:
+            deltas = np.array([values[item] - cells[twin][item] for item in common])
+            pairs.append(_pair(key, paired_bootstrap(deltas, rng=named_rng("free twin", *key))))
     return pairs
 
 
-def levels(metric: str, scores: ItemScores) -> list[dict[str, Any]]:
-    """Levels of a metric by clean cell, with intervals from the cells themselves."""
-    found = []
-    for key in scores.cell_keys():
-        _, values = scores.cells[key].metric(metric)
-        if len(values) < 2:
-            continue
-        half = _Z * float(values.std(ddof=1) / np.sqrt(len(values)))
-        mean = float(values.mean())
-        found.append(
-            {
-                "task": key.task, "model": key.model, "decoding": key.decoding, "condition": key.condition,
-                "value": mean, "value_low": mean - half, "value_high": mean + half,
-            }
-        )  # fmt: skip
-    return found
+def _is_free_twin(scores: ItemScores, key: CellKey, other: CellKey) -> bool:
+    names = scores.operators_in(key)
+    free = tuple(name for name in names if not name.endswith("_CONSTRAIN"))
+    return (
+        free != names
+        and other._replace(condition=key.condition) == key
+        and scores.operators_in(other) == free
+    )
+
+
+def _pair(key: CellKey, estimate: Estimate) -> dict[str, Any]:
+    names = {"task": key.task, "model": key.model, "decoding": key.decoding, "condition": key.condition}
+    return names | estimate_columns("delta", estimate)

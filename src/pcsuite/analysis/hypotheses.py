@@ -15,13 +15,12 @@ from pcsuite.analysis.findings import (
     Finding,
     Verdict,
     against_bare,
-    against_unconstrained,
     average_effect,
     grouped,
     is_open_loop,
-    levels,
     operators_of,
-    twins,
+    paired_disagreement,
+    paired_twins,
 )
 from pcsuite.analysis.item_scores import SCORE, ItemScores, natural_key
 from pcsuite.analysis.marginal_means import interaction_contrasts
@@ -63,9 +62,7 @@ def structure_informs(tables: Mapping[str, Table], scores: ItemScores) -> Findin
 def restriction_steadies(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     """H2: restricting the support at decoding lowers the variation of outputs."""
     statement = "H2: restricting the outputs at decoding lowers their entropy over replicates."
-    entropy = list(tables["entropy_by_condition"].records())
-    pairs = against_unconstrained(entropy, scores, "disagreement")
-    averaged = average_effect(pairs)
+    averaged = average_effect(paired_disagreement(tables["entropy_per_item"], scores))
     if averaged is None:
         return Finding(
             "H2", statement, "not tested", "no constrained condition with replicates beside its free twin."
@@ -81,8 +78,7 @@ def restriction_steadies(tables: Mapping[str, Table], scores: ItemScores) -> Fin
 def loop_grounds(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     """H3: a closed loop lowers unsupported content."""
     statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content against the open loop."
-    rows = levels("unsupported_rate", scores)
-    averaged = average_effect(twins(rows, scores, "REACT_LOOP"))
+    averaged = average_effect(paired_twins(scores, "REACT_LOOP", "unsupported_rate"))
     if averaged is None:
         return Finding("H3", statement, "not tested", "no REACT_LOOP condition beside its open-loop twin.")
     return _finding("H3", statement, averaged, "negative", f"unsupported rate: {averaged.words()}.")

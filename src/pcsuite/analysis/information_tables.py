@@ -86,13 +86,13 @@ def _calibration(scores: ItemScores, key: CellKey) -> list[dict[str, Any]]:
         return []
     rng = named_rng("calibration", *key)
     return [
-        _record(key, "ECE", "probability", ece_interval(stated, right, rng=rng, resamples=2_000)),
-        _record(key, "Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=2_000)),
+        _record(key, "ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
+        _record(key, "Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
         _record(
             key,
             "risk–coverage area",
             "error rate",
-            risk_coverage_interval(stated, right, rng=rng, resamples=500),
+            risk_coverage_interval(stated, right, rng=rng, resamples=200),
         ),
     ]
 

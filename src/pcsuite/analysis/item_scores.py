@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pcsuite.analysis.estimate import FloatArray
 from pcsuite.analysis.log_schema import sql_name
+from pcsuite.analysis.run_manifest import read_manifests
 from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
 
 CLEAN = "none"
@@ -201,13 +202,14 @@ def _metric_expressions(tables: RunTables) -> dict[str, str]:
 
 
 def _pooled_tasks(tables: RunTables) -> frozenset[str]:
-    """Tasks whose every scored row has ``tp``, ``fp`` and ``fn``."""
+    """Tasks whose every scored row has ``tp``, ``fp`` and ``fn``, unless the run says that their mean counts."""
     conditions = " AND ".join(f"{sql_name(METRIC_PREFIX + name)} IS NOT NULL" for name in _COUNTS)
     rows = tables.query(
         "SELECT task_id FROM runs WHERE kind = 'main' AND n_errors = 0"
         f" GROUP BY task_id HAVING bool_and({conditions})"
     )
-    return frozenset(task for (task,) in rows)
+    told = read_manifests(tables.logs).tasks
+    return frozenset(task for (task,) in rows if task not in told or told[task].pooling != "mean")
 
 
 def _operators(tables: RunTables) -> dict[tuple[str, str], tuple[str, ...]]:

@@ -90,7 +90,7 @@ def _fit(tables: RunTables, scope: str, expression: str) -> MixedFit | None:
         return None
     data = tables.columns(
         f"SELECT dense_rank() OVER (ORDER BY {key}) - 1 AS cell, dense_rank() OVER (ORDER BY task_id, item_id)"
-        f" - 1 AS item, n, total, squares FROM ({grouped})"
+        f" - 1 AS item, n, total, squares FROM ({grouped}) ORDER BY cell, item"
     )
     totals = CellTotals(
         np.asarray(data["item"], dtype=np.int64),
@@ -116,7 +116,19 @@ def _fit(tables: RunTables, scope: str, expression: str) -> MixedFit | None:
     small = {}
     if len(tasks) > 1:
         small["dataset"] = np.array([tasks.index(cell["task"]) for cell in named], dtype=np.int64)
-    return fit_mixed(totals, design, small_factors=small)
+    if _spread_within_cells(totals) < 1e-12:
+        raise AnalysisError("the values do not vary within any condition")
+    # A variance that the data leave open has an upper limit beyond any float: infinite, and shown as none.
+    with np.errstate(over="ignore"):
+        return fit_mixed(totals, design, small_factors=small)
+
+
+def _spread_within_cells(totals: CellTotals) -> float:
+    """Sum of squares about the cell means, per row."""
+    count = np.bincount(totals.cell, weights=totals.count)
+    total = np.bincount(totals.cell, weights=totals.total)
+    squares = np.bincount(totals.cell, weights=totals.squares)
+    return float((squares - total**2 / np.maximum(count, 1)).sum() / max(count.sum(), 1))
 
 
 def _terms(cells: Sequence[dict[str, str]]) -> list[str]:

@@ -1,7 +1,7 @@
 """Planning: the smallest effect a paired design can detect, and how many items or replicates a wanted one
 needs.
 
-Miller 2024, section 5: with K replicates per item, the variance of a per-item difference is
+Miller 2024: with K replicates per item, the variance of a per-item difference is
 ω² + σ_A²/K_A + σ_B²/K_B, where ω² is the variance of the items' true differences and σ² the variance of a
 single answer around its item's mean. Replicates shrink only the second part.
 """

@@ -15,6 +15,9 @@ from pcsuite.analysis.estimate import (
 )
 from pcsuite.errors import AnalysisError, require
 
+FEW = 8
+"""Below this many informative items a bootstrap distribution is too coarse to read quantiles from."""
+
 
 def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
     """Wilson 1927 score interval of a proportion.
@@ -153,7 +156,7 @@ def _mcnemar(only_treated: int, only_control: int, *, mid: bool) -> TestResult:
 
 
 def clustered_se(scores: npt.ArrayLike, clusters: npt.ArrayLike) -> float:
-    """Standard error of the mean when scores within a cluster are related (Miller 2024, section 2.2).
+    """Standard error of the mean when scores within a cluster are related (Miller 2024).
 
     SE² = SE_CLT² + n⁻² Σ_c Σ_{i≠j∈c} (s_i-m)(s_j-m), with SE_CLT² = n⁻² Σ (s_i-m)²: the squared cluster sums.
     """

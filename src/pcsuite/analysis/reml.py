@@ -1,7 +1,7 @@
 """The profiled REML criterion of a linear model with crossed random intercepts.
 
 y = Xβ + item + item:cell + Σ small factors + ε. Relative standard deviations θ (random effect over
-residual) are the only free parameters; β and σ² are profiled out (Bates et al. 2015, section 3). The item
+residual) are the only free parameters; β and σ² are profiled out (Bates et al. 2015). The item
 effect, which may have a hundred thousand levels, is eliminated analytically: its block of the precision is
 diagonal. The small factors (dataset, model) stay dense. Only per-item sums of the columns are touched in an
 evaluation.

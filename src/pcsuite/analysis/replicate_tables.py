@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.analysis.columns import estimate_columns
+from pcsuite.analysis.columns import LEVEL_RESAMPLES, estimate_columns
 from pcsuite.analysis.item_scores import ItemScores, natural_key
 from pcsuite.analysis.log_schema import sql_text
 from pcsuite.analysis.self_consistency import self_consistency
@@ -20,7 +20,7 @@ from pcsuite.analysis.variance import (
 )
 from pcsuite.errors import AnalysisError
 
-VOTE_ITEMS = 4_000
+VOTE_ITEMS = 2_000
 """Items of a cell that are voted on, chosen by hash where there are more."""
 VOTE_SIZES = (1, 3, 5, 10)
 VOTE_REPLICATES = 10
@@ -51,7 +51,9 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
             continue
         sizes = sorted({k for k in VOTE_SIZES if k <= replicates} | {replicates})
         rng = named_rng("self-consistency", task, model, decoding, condition)
-        for vote in self_consistency(answers, correct, rng=rng, ks=sizes, verifier=trust):
+        for vote in self_consistency(
+            answers, correct, rng=rng, ks=sizes, verifier=trust, resamples=LEVEL_RESAMPLES
+        ):
             record: dict[str, Any] = {
                 "task": task, "model": model, "decoding": decoding, "condition": condition, "k": vote.k,
                 "n_items": len(answers), "replicates": replicates,

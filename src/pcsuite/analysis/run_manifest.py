@@ -15,7 +15,8 @@ class TaskNote(msgspec.Struct):
     title: str = ""
     kind: str = ""
     primary_metric: str = "score"
-    pooling: str = "mean"
+    pooling: str = ""
+    """``mean`` of item scores or ``micro_f1`` of pooled counts; empty where the manifest does not say."""
     items: int = 0
     source: str = ""
     max_tokens: int = 0

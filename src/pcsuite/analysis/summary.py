@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite.analysis.bootstrap import bootstrap_mean, bootstrap_micro_f1
-from pcsuite.analysis.columns import estimate_columns
+from pcsuite.analysis.columns import LEVEL_RESAMPLES, estimate_columns
 from pcsuite.analysis.estimate import Estimate, undefined
 from pcsuite.analysis.item_scores import SCORE, Cell, CellKey, ItemScores
 from pcsuite.analysis.table import Table, number
@@ -27,8 +27,8 @@ def cell_estimate(scores: ItemScores, cell: Cell, metric: str = SCORE) -> Estima
     if len(items) == 0:
         return undefined("no item")
     if metric == SCORE and key.task in scores.pooled:
-        return bootstrap_micro_f1(cell.counts(), rng=rng)
-    return bootstrap_mean(values, rng=rng)
+        return bootstrap_micro_f1(cell.counts(), rng=rng, resamples=LEVEL_RESAMPLES)
+    return bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
 
 
 def summary_by_condition(tables: RunTables, scores: ItemScores) -> Table:

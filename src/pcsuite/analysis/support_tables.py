@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite.analysis.bootstrap import bootstrap_mean
-from pcsuite.analysis.columns import estimate_columns
+from pcsuite.analysis.columns import LEVEL_RESAMPLES, estimate_columns
 from pcsuite.analysis.item_scores import CellKey, ItemScores
 from pcsuite.analysis.rates import abstention_matrix, unsupported_per_100_tokens
 from pcsuite.analysis.table import Table
@@ -40,7 +40,9 @@ def unsupported_table(scores: ItemScores) -> Table:
             "n_items": len(items),
         }
         if len(items):
-            record |= estimate_columns("unsupported_rate", bootstrap_mean(rate, rng=rng))
+            record |= estimate_columns(
+                "unsupported_rate", bootstrap_mean(rate, rng=rng, resamples=LEVEL_RESAMPLES)
+            )
         claims, tokens = cell.values.get("unsupported"), cell.values.get("completion_tokens")
         if claims is not None and tokens is not None:
             known = np.isfinite(claims) & np.isfinite(tokens)
@@ -50,7 +52,9 @@ def unsupported_table(scores: ItemScores) -> Table:
                 )
                 record |= estimate_columns("unsupported_per_100_tokens", per_hundred)
         if len(contradicted):
-            record |= estimate_columns("contradiction_rate", bootstrap_mean(contradicted, rng=rng))
+            record |= estimate_columns(
+                "contradiction_rate", bootstrap_mean(contradicted, rng=rng, resamples=LEVEL_RESAMPLES)
+            )
         records.append(record)
     return Table.of("unsupported", records, UNSUPPORTED_COLUMNS)
 

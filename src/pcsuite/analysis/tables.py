@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,12 @@ from pcsuite.analysis.table import FORMULA_STARTS
 from pcsuite.errors import AnalysisError, require
 
 METRIC_PREFIX = "metric_"
+JUDGED_RUN_ID = "judged_run_id"
+VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
+"""What a row of kind ``verifier`` says about the main row that it names."""
 _WHOLE_JSON = ("metrics",)
+# A metric that is text anywhere is kept as text: the string "nan" cast to a number would poison averages.
+_SHAPES = {"number": "DOUBLE", "text": "VARCHAR"}
 
 
 @dataclass(slots=True)
@@ -43,7 +49,8 @@ class LoadReport:
 class RunTables:
     """Logs loaded into DuckDB; use as a context manager.
 
-    ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included).
+    ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included). Main
+    rows that a verifier pass judged have its verdict among their metrics.
     """
 
     def __init__(self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB") -> None:
@@ -166,11 +173,10 @@ class RunTables:
             chosen = "SELECT * FROM logged"
             if self.loaded.superseded:
                 chosen += " WHERE sequence NOT IN (SELECT sequence FROM superseded)"
-            paths = ", ".join(sql_text(f'$."{name}"') for name in self.metrics)
-            values = f", json_extract(metrics, [{paths}]) AS v" if self.metrics else ""
+            shape = json.dumps({name: _SHAPES[kind] for name, kind in self.metrics.items()})
+            values = f", json_transform(metrics, {sql_text(shape)}) AS m" if self.metrics else ""
             metrics = "".join(
-                f", {_metric_sql(place, kind)} AS {sql_name(METRIC_PREFIX + name)}"
-                for place, (name, kind) in enumerate(self.metrics.items(), start=1)
+                f", m.{sql_name(name)} AS {sql_name(METRIC_PREFIX + name)}" for name in self.metrics
             )
             partial = target.with_suffix(".partial")
             self.execute(
@@ -180,7 +186,22 @@ class RunTables:
             )
             partial.replace(target)
             stamp_file.write_text(stamp)
-        self.execute(f"CREATE VIEW runs AS SELECT * FROM read_parquet({sql_text(str(target))})")
+        self.execute(f"CREATE VIEW counted AS SELECT * FROM read_parquet({sql_text(str(target))})")
+        self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
+
+    def _judged_rows_sql(self) -> str:
+        """The counted rows; a main row that was judged has the verdict's metrics as its own."""
+        verdict = [sql_name(METRIC_PREFIX + name) for name in VERDICT_METRICS if name in self.metrics]
+        if JUDGED_RUN_ID not in self.metrics or not verdict:
+            return "SELECT * FROM counted"
+        judged = sql_name(METRIC_PREFIX + JUDGED_RUN_ID)
+        own = ", ".join(f"coalesce(row.{column}, verdict.{column}) AS {column}" for column in verdict)
+        return (
+            f"SELECT row.* REPLACE ({own}) FROM counted AS row LEFT JOIN"
+            f" (SELECT {judged} AS about, {', '.join(verdict)} FROM counted"
+            " WHERE kind = 'verifier' AND n_errors = 0) AS verdict"
+            " ON row.kind = 'main' AND row.run_id = verdict.about"
+        )
 
     def _find_metrics(self) -> None:
         """Every metric name in the log; tasks have different ones, so all rows are asked."""
@@ -191,17 +212,6 @@ class RunTables:
             " WHERE metrics IS NOT NULL)) WHERE key NOT LIKE '%\"%' GROUP BY key ORDER BY key"
         )
         self.metrics = {name: "text" if text else "number" for name, text in shapes}
-
-
-def _metric_sql(place: int, kind: str) -> str:
-    cell = f"v[{place}]"
-    if kind == "text":
-        return f"{cell}->>'$'"
-    # 'nan' as a string would cast to NaN and poison averages: only JSON numbers and booleans count.
-    return (
-        f"CASE json_type({cell}) WHEN 'BOOLEAN' THEN CAST({cell} = 'true' AS DOUBLE)"
-        f" WHEN 'NULL' THEN NULL WHEN 'VARCHAR' THEN NULL ELSE TRY_CAST({cell} AS DOUBLE) END"
-    )
 
 
 def _safe_text_sql(name: str) -> str:

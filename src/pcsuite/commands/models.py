@@ -178,7 +178,10 @@ def _file_columns(spec: ModelSpec, weights: WeightsEntry | None) -> tuple[str, s
         return f"{weights.size_bytes / 1e6:.0f} MB", weights.licence, state
     options = spec.provider_options()
     if "path" in options:
-        return "", "", "present" if Path(str(options["path"])).expanduser().is_file() else "file missing"
+        path = Path(str(options["path"])).expanduser()
+        if spec.provider == "hf":
+            return "", "", "present" if path.is_dir() else f"hub: {options['path']}"
+        return "", "", "present" if path.is_file() else "file missing"
     return "", "", str(options.get("base_url", ""))
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcsuite.errors import ConfigError
 
-EXAMPLES = """examples:
+if TYPE_CHECKING:
+    from pcsuite.config.load import Suite
+
+EXAMPLES = """With --config the items are at hand too, which the measures of information need.
+
+examples:
   pcsuite report --config quickstart
   pcsuite report outputs/runs/mine.jsonl
-  pcsuite report outputs/runs/mine.jsonl --out paper --no-plots
+  pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
 """
 
 
@@ -18,19 +24,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = EXAMPLES
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.jsonl", help="logs to report on together")
-    parser.add_argument("--config", metavar="PROFILE", help="profile whose run is reported on")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: the log's)")
+    parser.add_argument("--config", "-c", metavar="PROFILE", help="profile whose run is reported on")
+    parser.add_argument("--name", help="name of the run, instead of the profile's")
+    parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override any profile key"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: beside the log)")
+    parser.add_argument(
+        "--format",
+        action="append",
+        choices=("html", "md", "latex"),
+        help="html (default): one page; md: one Markdown file; latex: tables; may be given several times",
+    )
+    parser.add_argument("--title", help="title of the report")
     parser.add_argument("--no-plots", action="store_true", help="leave the figures out")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Write the report and say where it is."""
+    from pcsuite.analysis.truths import truth_labels
     from pcsuite.report.build import build_report
 
-    logs, out = _inputs(args)
-    files = build_report(logs, out, plots=not args.no_plots)
-    for warning in files.warnings:
-        print(f"note: {warning}")
+    suite = _suite(args)
+    logs = _logs(args, suite)
+    folder = logs[0].parent
+    out = args.out or (folder.parent if folder.name == "runs" else folder)
+    files = build_report(
+        logs,
+        out,
+        title=args.title,
+        plots=not args.no_plots,
+        formats=args.format or ("html",),
+        truths=truth_labels(suite) if suite is not None else None,
+    )
     print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
     if files.plots:
         print(f"plots   {files.plots[0].parent} ({len(files.plots)} files)")
@@ -38,15 +65,21 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def _inputs(args: argparse.Namespace) -> tuple[list[Path], Path]:
+def _suite(args: argparse.Namespace) -> Suite | None:
+    if not args.config:
+        return None
+    from pcsuite.commands.options import suite_from
+
+    return suite_from(args)
+
+
+def _logs(args: argparse.Namespace, suite: Suite | None) -> list[Path]:
     logs: list[Path] = list(args.runs)
-    if args.config:
-        from pcsuite.config.load import load_suite
+    if suite is not None and not logs:
         from pcsuite.logging.writer import RunPaths
 
-        run = load_suite(args.config).profile.run
+        run = suite.profile.run
         logs.append(RunPaths.of(run.output_dir, run.name).log)
     if not logs:
         raise ConfigError("nothing to report on", hint="give --config PROFILE or a RUN.jsonl")
-    folder = logs[0].parent
-    return logs, args.out or (folder.parent if folder.name == "runs" else folder)
+    return logs

@@ -129,6 +129,13 @@ class Suite:
             return None
         return self.companion("tasks_ref", task_id, "grammar_ref", reference).read_text(encoding="utf-8")
 
+    def lmql_query(self, task_id: str) -> str | None:
+        """The task's own LMQL query, read from its ``lmql_ref``."""
+        reference = self.tasks[task_id].lmql_ref
+        if reference is None:
+            return None
+        return self.companion("tasks_ref", task_id, "lmql_ref", reference).read_text(encoding="utf-8")
+
     def companion(self, source: str, entry: str, key: str, reference: str) -> Path:
         """A file named by a definition: beside the definition file, under its ``schemas/``, or bundled."""
         folder = self.sources[source].path.parent

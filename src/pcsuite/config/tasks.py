@@ -48,6 +48,8 @@ class TaskSpec(Definition):
     """Regular expression the whole output must match under a hard constraint (reasoning tasks)."""
     grammar_ref: str | None = None
     """Lark grammar the output must match under CFG_CONSTRAIN."""
+    lmql_ref: str | None = None
+    """LMQL query of your own for the constraint backend ``lmql_program``, in place of the compiled one."""
     input_label: str = "Input"
     """Heading of the input in the prompt."""
     max_tokens: int = Field(gt=0)

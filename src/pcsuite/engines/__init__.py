@@ -9,6 +9,7 @@ ADAPTERS: Registry[type[ModelAdapter]] = Registry(
     "provider",
     "pcsuite.adapters",
     {
+        "hf": "pcsuite.engines.adapters.local_hf:LocalHfAdapter",
         "llamacpp": "pcsuite.engines.adapters.llamacpp:LlamaCppAdapter",
         "openai": "pcsuite.engines.adapters.openai_api:OpenAIAdapter",
         "simulated": "pcsuite.engines.adapters.simulated:SimulatedAdapter",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pcsuite.engines.adapters.base import (
     CallContext,
@@ -77,6 +77,21 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, generate: Gene
     except ConstraintUnavailableError:
         return False
     return canary.bites(answer["text"])
+
+
+async def refusal_of(
+    adapter: ModelAdapter, constraint: Constraint, generate: Generate | None = None
+) -> str | None:
+    """Why a constraint cannot be enforced, by asking for one token under it; ``None`` if it can."""
+    brief = replace(_DECODING, max_tokens=1)
+    try:
+        if generate is not None:
+            await generate(QUESTION, brief, 0, constraint)
+        else:
+            await adapter.agenerate(QUESTION, brief, 0, constraint, _simulation_context(canary_for("regex")))
+    except ConstraintUnavailableError as error:
+        return str(error)
+    return None
 
 
 def _simulation_context(canary: Canary) -> CallContext:

@@ -81,9 +81,17 @@ def response_key(
         "top_p": float(decoding.top_p),
         "max_tokens": decoding.max_tokens,
         "seed": seed,
-        "constraint": None if constraint is None else [constraint.kind, constraint.value],
+        "constraint": None if constraint is None else _constraint_parts(constraint),
     }
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _constraint_parts(constraint: Constraint) -> list[str]:
+    """What of a constraint determines the answer: who enforces it too, where that is not the model itself."""
+    parts = [constraint.kind, constraint.value]
+    if constraint.backend not in ("auto", "native"):
+        parts.append(constraint.backend)
+    return [*parts, constraint.program] if constraint.program else parts
 
 
 class ResponseCache:

@@ -9,6 +9,7 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
     "evaluator",
     "pcsuite.tasks",
     {
+        "buildingspec": "pcsuite.verifier.evaluator:BuildingSpecEvaluator",
         "choice": "pcsuite.evaluation.choice:ChoiceEvaluator",
         "classification": "pcsuite.evaluation.classification:ClassificationEvaluator",
         "extraction": "pcsuite.evaluation.extraction:ExtractionEvaluator",

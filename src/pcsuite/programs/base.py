@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import Constraint, Decoding, Usage
+from pcsuite.engines.adapters.base import Constraint, Decoding, Tool, Usage
 from pcsuite.evaluation.base import Evaluator, MetricValue
 from pcsuite.retrieval.base import Passage
 
@@ -33,6 +33,7 @@ class Call(Protocol):
     ``step`` names the call within the program; its seed is derived from the row's seed and the step, so
     that no two calls of any two replicates share a stream. Step ``""`` uses the row's seed as it is.
     ``max_tokens`` lowers the completion limit of this call, for programs that share one between calls.
+    ``tools`` are what the prompt offers, for adapters that can offer them natively too.
     """
 
     async def __call__(
@@ -42,6 +43,7 @@ class Call(Protocol):
         step: str = "",
         constraint: Constraint | None = None,
         max_tokens: int | None = None,
+        tools: tuple[Tool, ...] = (),
     ) -> Reply: ...
 
 
@@ -81,6 +83,17 @@ class Outcome:
     """What the program itself has to log, beside what the evaluator measures."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """The most a program can take for one row."""
+
+    calls: int = 1
+    completions: int = 1
+    """How often the completion limit can be used up."""
+    extra_prompt_tokens: int = 0
+    """Prompt tokens of all calls beyond the condition's prompt, at about four characters a token."""
+
+
 class Program(ABC):
     """Turns a job into an outcome."""
 
@@ -88,6 +101,11 @@ class Program(ABC):
     """Whether the program needs the task's retriever."""
     version: ClassVar[int] = 1
     """Raised when the program would do something else with the same job; part of run ids."""
+
+    @classmethod
+    def worst_case(cls, max_steps: int) -> WorstCase:
+        """What a row can take at most, for estimates before a run."""
+        return WorstCase()
 
     @abstractmethod
     async def run(self, job: Job, call: Call) -> Outcome:

@@ -19,13 +19,15 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from pcsuite.engines.adapters.base import Tool
 from pcsuite.errors import ConfigError
-from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, Search
+from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, Search, WorstCase
 from pcsuite.programs.react_parse import MAX_CALLS_A_TURN, ToolCall, Turn, read_turn
 from pcsuite.programs.validation import conforms
 from pcsuite.retrieval.base import DEFAULT_K, Passage
 
-TOOLS = frozenset({"search"})
+SEARCH = Tool("search", "Find passages of the encyclopedia.", "query", "What to look for.")
+TOOLS = frozenset({SEARCH.name})
 PASSAGE_CHARACTERS = 280
 """What is shown of a sentence; the log keeps it whole."""
 OBSERVATION_CHARACTERS = 1_400
@@ -156,6 +158,12 @@ class ReactLoop(Program):
 
     needs_retrieval = True
 
+    @classmethod
+    def worst_case(cls, max_steps: int) -> WorstCase:
+        """Every turn used; the n-th prompt repeats n − 1 turns and what they found."""
+        repeated = max_steps * (max_steps - 1) // 2
+        return WorstCase(max_steps, max_steps, repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // 4)
+
     async def run(self, job: Job, call: Call) -> Outcome:
         """Run the loop."""
         if job.retrieve is None:
@@ -166,7 +174,7 @@ class ReactLoop(Program):
         loop = _Loop(job, job.retrieve)
         for number in range(1, job.max_steps + 1):
             last = number == job.max_steps
-            reply = await call(loop.prompt(last=last), step=f"react-{number}")
+            reply = await call(loop.prompt(last=last), step=f"react-{number}", tools=(SEARCH,))
             turn = read_turn(reply.text, TOOLS)
             loop.hear(reply, turn)
             outcome = _answer(loop, reply, turn)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pcsuite.programs.base import Call, Job, Outcome, Program, Reply
+from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, WorstCase
 from pcsuite.programs.validation import problems_of
 
 LEAST_TOKENS = 16
@@ -29,6 +29,11 @@ SHOWN_CHARACTERS = 1_500
 
 class RetryOnFail(Program):
     """One attempt and at most ``max_steps`` retries."""
+
+    @classmethod
+    def worst_case(cls, max_steps: int) -> WorstCase:
+        """Every retry made, all within one completion limit."""
+        return WorstCase(1 + max_steps, 1, max_steps * SHOWN_CHARACTERS // 4)
 
     async def run(self, job: Job, call: Call) -> Outcome:
         """Ask until the answer can be read, the retries are used up, or the budget is."""

@@ -41,6 +41,7 @@ class PromptContext:
     input_label: str = "Input"
     answer_regex: str = ""
     grammar: str = ""
+    lmql_query: str = ""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> PromptContext:
@@ -80,6 +81,7 @@ class TaskPrompting:
     schema: Mapping[str, Any] | None
     grammar: str | None
     exemplars: tuple[Exemplar, ...] = ()
+    lmql_query: str | None = None
     _fixed: dict[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +103,7 @@ class TaskPrompting:
             "input_label": task.input_label,
             "answer_regex": task.answer_regex or "",
             "grammar": self.grammar or "",
+            "lmql_query": self.lmql_query or "",
         }
         object.__setattr__(self, "_fixed", fixed)
 

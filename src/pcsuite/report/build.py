@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pcsuite.analysis.analysis import Analysis, analyse
+from pcsuite.analysis.information_tables import Truths
 from pcsuite.analysis.tables import RunTables
 from pcsuite.errors import AnalysisError
+from pcsuite.evaluation.cache_report import write_cache_report
 from pcsuite.report.drawing import Figure
 from pcsuite.report.html import render_page
+from pcsuite.report.latex import latex_tables
+from pcsuite.report.markdown_report import render_markdown
 from pcsuite.report.page import build_page
 from pcsuite.report.plots import entropy_figures, ladder_figures
 from pcsuite.report.plots_detail import abstention_figures, unsupported_figures, variance_figures
@@ -22,10 +26,14 @@ from pcsuite.report.samples import sample_rows
 class ReportFiles:
     """What a report consists of."""
 
-    index: Path
+    reports: list[Path]
     tables: list[Path] = field(default_factory=list)
     plots: list[Path] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def index(self) -> Path:
+        """What to open first."""
+        return self.reports[0]
 
 
 def build_report(
@@ -34,18 +42,31 @@ def build_report(
     *,
     title: str | None = None,
     plots: bool = True,
+    formats: Collection[str] = ("html",),
+    truths: Truths | None = None,
 ) -> ReportFiles:
-    """Write tables, plots and the page for some logs under ``output_dir``."""
+    """Write tables, plots and the report for some logs under ``output_dir``.
+
+    ``truths`` (labels by task and item) allow the measures of information.
+    """
     with RunTables(logs, output_dir / "tables") as tables:
-        analysis = analyse(tables)
+        analysis = analyse(tables, truths)
         written = [tables.folder / "runs.parquet", tables.write_csv(), *analysis.write(tables.folder)]
         figures = draw_figures(analysis, output_dir / "plots") if plots else []
         samples = sample_rows(tables, logs)
     page = build_page(analysis, figures, samples, title=title or f"Report on {logs[0].stem}")
-    index = output_dir / "reports" / "index.html"
-    write_text(index, render_page(page))
+    folder = output_dir / "reports"
+    reports = []
+    if "html" in formats:
+        reports.append(write_text(folder / "index.html", render_page(page)))
+    if "md" in formats:
+        reports.append(write_text(folder / "report.md", render_markdown(page)))
+    if "latex" in formats:
+        for name, text in latex_tables(analysis).items():
+            reports.append(write_text(folder / "latex" / f"{name}.tex", text))
+    reports.append(write_cache_report(folder / "cache_report.md"))
     drawn = [figure.png for figure in figures if figure.png is not None]
-    return ReportFiles(index, written, drawn)
+    return ReportFiles(reports, written, drawn)
 
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:

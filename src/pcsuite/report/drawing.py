@@ -99,6 +99,15 @@ def name_ticks(axes: Any, names: Sequence[str]) -> None:
     axes.grid(False, axis="x")
 
 
+def plain_log_scale(axes: Any) -> None:
+    """A log scale on y with numbers as people write them."""
+    ticker = require("matplotlib.ticker", "stats")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+
+
 @contextmanager
 def canvas(
     rows: int = 1, columns: int = 1, width: float = 7.2, height: float = 3.4, **options: Any

@@ -127,7 +127,7 @@ def difference_column(label: str, key: str, lower_is_better: Callable[[Record], 
         css = "n"
         if marks:
             css += " up" if (value > 0) != lower_is_better(record) else " down"
-        return GridCell(text, value, css)
+        return GridCell(text, _sortable(value), css)
 
     return GridColumn(label, make, numeric=True)
 
@@ -159,7 +159,7 @@ def plain_grid(columns: Sequence[str], records: Iterable[Record], attributes: Se
 def _sortable(value: Any) -> float | str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
-    return float(value)
+    return float(f"{value:.6g}")
 
 
 def _or_blank(value: Any) -> Any:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pcsuite import __version__
 from pcsuite.analysis.analysis import Analysis
-from pcsuite.analysis.effects import LOWER_IS_BETTER
 from pcsuite.analysis.item_scores import natural_key
 from pcsuite.report.drawing import Figure
-from pcsuite.report.grid import (
-    Section,
-    difference_column,
-    interval_column,
-    make_grid,
-    number_column,
-    p_column,
-    text_column,
-)
+from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
-from pcsuite.report.verdicts import Verdict, verdicts
-from pcsuite.report.wording import join_words, metric_name
+from pcsuite.report.sections import (
+    conditions_section,
+    effects_section,
+    folded_section,
+    hypotheses_of,
+    levels_section,
+    matrix_section,
+)
+from pcsuite.report.verdicts import Verdict, VerdictGroup, overview, verdict_groups
+from pcsuite.report.wording import join_words
 
 TERMS: tuple[tuple[str, str], ...] = (
     (
@@ -77,7 +76,9 @@ class Page:
     subtitle: str
     notices: list[str]
     facts: list[tuple[str, str]]
-    verdicts: list[Verdict]
+    overview: list[Verdict]
+    verdicts: list[VerdictGroup]
+    hypotheses: list[dict[str, Any]]
     sections: list[Section]
     figures: Sequence[Figure]
     samples: list[SampleView]
@@ -86,6 +87,7 @@ class Page:
     tasks: list[str]
     models: list[str]
     conditions: list[str]
+    compared: Section
     terms: Sequence[tuple[str, str]] = TERMS
     footer: str = ""
     figure_kinds: list[str] = field(default_factory=list)
@@ -93,11 +95,11 @@ class Page:
     @property
     def contents(self) -> list[tuple[str, str]]:
         """Links of the contents bar."""
-        listed = [("verdicts", "Verdicts")]
-        listed += [(section.id, section.title) for section in self.sections]
+        listed = [("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")]
         if self.figures:
             listed.append(("figures", "Figures"))
-        return [*listed, ("rows", "Rows"), ("excluded", "Left out"), ("method", "How to read")]
+        listed += [("levels", "Levels"), ("tables", "Tables"), ("rows", "Rows"), ("excluded", "Left out")]
+        return [*listed, ("method", "How to read")]
 
 
 def build_page(
@@ -121,8 +123,16 @@ def build_page(
         ),
         notices=_notices(analysis),
         facts=_facts(analysis, conditions),
-        verdicts=verdicts(effects, scores.temperature),
-        sections=[_effects_section(analysis), _summary_section(analysis)],
+        overview=overview(effects, scores.temperature),
+        verdicts=verdict_groups(effects, scores.temperature),
+        hypotheses=hypotheses_of(analysis),
+        sections=[
+            matrix_section(analysis),
+            levels_section(analysis),
+            effects_section(analysis),
+            folded_section(analysis),
+        ],
+        compared=conditions_section(analysis),
         figures=figures,
         samples=[_sample_view(row) for row in samples],
         excluded=_excluded(analysis),
@@ -160,8 +170,9 @@ def _notices(analysis: Analysis) -> list[str]:
     notices = []
     if health.simulated_models:
         notices.append(
-            f"Simulated: {join_words(health.simulated_models)} is not a language model. Its answers are drawn"
-            " from effects that were set in the configuration; they say nothing about real models."
+            f"Simulated: {join_words(health.simulated_models)}"
+            f" {'is not a language model' if len(health.simulated_models) == 1 else 'are not language models'}."
+            " Answers are drawn from effects that were set in the configuration and say nothing about real models."
         )
     samples = sorted(
         task
@@ -178,83 +189,6 @@ def _notices(analysis: Analysis) -> list[str]:
             f"The log mixes {health.config_hashes} configurations; for each cell the newest row counts."
         )
     return notices + manifest.problems
-
-
-def _effects_section(analysis: Analysis) -> Section:
-    records = list(analysis.tables["effects"].records())
-    for record in records:
-        record["metric_name"] = metric_name(record["metric"])
-    columns = [
-        text_column("task", "task"),
-        text_column("model", "model"),
-        text_column("regime", "decoding"),
-        text_column("condition", "condition"),
-        text_column("metric", "metric_name"),
-        number_column("control", "control"),
-        number_column("condition's", "treated"),
-        difference_column("difference", "delta", lambda record: record["metric"] in LOWER_IS_BETTER),
-        p_column("p", "p_value"),
-        p_column("p (BH)", "p_bh"),
-        p_column("p (Holm)", "p_holm"),
-        interval_column("Cohen's d", "cohens_d"),
-        interval_column("odds ratio", "odds_ratio"),
-        number_column("items", "n_items"),
-    ]
-    attributes = ("task", "model", "decoding", "condition", "metric_name")
-    return Section(
-        "effects",
-        "Effects",
-        "Every condition against the control of its group, metric by metric. Coloured and starred only where"
-        " the difference stands after correction.",
-        make_grid(columns, records, attributes),
-        _filters(records, attributes, ("Task", "Model", "Regime", "Condition", "Metric")),
-        empty="There is no control condition to compare with.",
-    )
-
-
-def _summary_section(analysis: Analysis) -> Section:
-    records = [
-        record
-        for record in analysis.tables["summary_by_condition"].records()
-        if record["perturbation"] == "none"
-    ]
-    columns = [
-        text_column("task", "task"),
-        text_column("model", "model"),
-        text_column("regime", "decoding"),
-        text_column("condition", "condition"),
-        interval_column("score", "score"),
-        number_column("median", "score_median"),
-        number_column("IQR", "score_iqr"),
-        number_column("seed variance", "seed_variance", 4),
-        interval_column("JSON valid", "json_valid"),
-        interval_column("schema valid", "schema_valid"),
-        interval_column("truncated", "truncated"),
-        number_column("tokens", "total_tokens", 0),
-        number_column("items", "n_items"),
-        number_column("rows", "n_rows"),
-        number_column("errors", "n_errors"),
-    ]
-    attributes = ("task", "model", "decoding", "condition")
-    return Section(
-        "levels",
-        "Levels",
-        "Where each condition stands, clean prompts only.",
-        make_grid(columns, records, attributes),
-        _filters(records, attributes, ("Task", "Model", "Regime", "Condition")),
-    )
-
-
-def _filters(
-    records: Sequence[Mapping[str, Any]], attributes: Sequence[str], labels: Sequence[str]
-) -> list[tuple[str, str, list[str]]]:
-    """Filters for the attributes that have more than one value."""
-    made = []
-    for name, label in zip(attributes, labels, strict=True):
-        values = sorted({str(record[name]) for record in records}, key=natural_key)
-        if len(values) > 1:
-            made.append((name, label, values))
-    return made
 
 
 def _sample_view(row: SampleRow) -> SampleView:
@@ -310,6 +244,7 @@ def _excluded(analysis: Analysis) -> list[str]:
         )
     if health.outside_band:
         lines.append(f"{health.outside_band:,} prompts lie outside their length band.")
+    lines += analysis.notes
     for note in analysis.manifest.not_applicable:
         lines.append(f"Not applicable: {note.condition} on {note.task} with {note.model}: {note.reason}.")
     explained = {(note.task, note.model, note.condition) for note in analysis.manifest.not_applicable}

@@ -37,21 +37,26 @@ def variance_figures(components: Table, folder: Path | None) -> list[Figure]:
     """``variance_decomposition__<task>__<model>``: share of the score's variance by source."""
     usable = [row for row in components.records() if row["share"] is not None]
     figures = []
-    for (task, model), every in by_task_and_model(usable).items():
-        regime = max({row["decoding"] for row in every}, key=lambda name: _seeds(every, name))
-        rows = [row for row in every if row["decoding"] == regime]
+    for (task, model), rows in by_task_and_model(usable).items():
+        regimes = sorted({row["decoding"] for row in rows})
         tips = Tips()
-        with canvas(height=3.4) as (figure, axes):
-            _stack(axes, tips, rows)
-            axes.set_ylim(0, 1)
-            axes.set_ylabel("share of variance")
-            axes.set_xlabel("condition")
-            axes.set_title(f"{short(task)} on {short(model)}, {short(regime)}")
-            regime_legend_below(axes)
+        with canvas(1, len(regimes), height=3.4, sharey=True, squeeze=False) as (figure, grid):
+            for axes, regime in zip(grid[0], regimes, strict=True):
+                _stack(axes, tips, [row for row in rows if row["decoding"] == regime])
+                axes.set_ylim(0, 1)
+                axes.set_xlabel(f"condition, {short(regime, 16)}")
+            grid[0, 0].set_ylabel("share of variance")
+            grid[0, 0].set_title(f"{short(task)} on {short(model)}")
+            named = {
+                text: handle
+                for axes in grid[0]
+                for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
+            }
+            figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=4)
             caption = (
-                f"Where the variance of item scores comes from, {task} on {model} under {regime}: differences"
-                " between items, between perturbations, between seeds. What cannot be told apart is counted in"
-                " the next wider source."
+                f"Where the variance of item scores comes from, {task} on {model}: differences between items,"
+                " between perturbations, between seeds. What cannot be told apart is counted in the next wider"
+                " source."
             )
             figures.append(
                 finish(
@@ -60,10 +65,6 @@ def variance_figures(components: Table, folder: Path | None) -> list[Figure]:
                 )
             )  # fmt: skip
     return figures
-
-
-def _seeds(rows: Records, regime: str) -> tuple[int, str]:
-    return max(row["seeds"] * row["perturbations"] for row in rows if row["decoding"] == regime), regime
 
 
 def _stack(axes: Any, tips: Tips, rows: Records) -> None:

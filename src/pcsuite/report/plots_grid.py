@@ -21,6 +21,7 @@ from pcsuite.report.drawing import (
     finish,
     interval_text,
     name_ticks,
+    plain_log_scale,
     short,
 )
 from pcsuite.report.plots import Records, conditions_of, regime_legend
@@ -49,8 +50,11 @@ def pareto_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
                 [row["tokens_per_answer"] for row in front], [row["score"] for row in front],
                 color=MUTED, linewidth=1.2, linestyle="--", drawstyle="steps-post", label="front",
             )  # fmt: skip
+            best = {row["condition"]: row for row in sorted(front, key=lambda row: float(row["score"]))}
+            named = {id(row) for row in best.values()}
             for place, model in enumerate(models):
-                _scatter(axes, tips, [row for row in rows if row["model"] == model], place, model)
+                chosen = [row for row in rows if row["model"] == model]
+                _scatter(axes, tips, chosen, place, model, named)
             axes.set_xlabel("tokens per answer")
             axes.set_ylabel("score")
             axes.set_title(short(task))
@@ -69,25 +73,26 @@ def pareto_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
     return figures
 
 
-def _scatter(axes: Any, tips: Tips, rows: Records, place: int, model: str) -> None:
-    name: str | None = short(model, 20)
+def _scatter(axes: Any, tips: Tips, rows: Records, place: int, model: str, named: set[int]) -> None:
+    """One model's points; each condition is written once, at its best point of the front."""
+    label: str | None = short(model, 20)
     for row in rows:
         front = bool(row["on_pareto_front"])
         axes.plot(
             [row["tokens_per_answer"]], [row["score"]], linestyle="none", marker=MARKERS[place % len(MARKERS)],
             color=SERIES[place % len(SERIES)], markersize=7.5 if front else 5, alpha=1.0 if front else 0.55,
-            label=name,
+            label=label,
             gid=tips.mark(
                 f"{row['condition']}, {model}, {row['decoding']}: score {row['score']:.2f} at"
                 f" {row['tokens_per_answer']:.0f} tokens"
             ),
         )  # fmt: skip
-        if front:
+        if id(row) in named:
             axes.annotate(
                 short(row["condition"], 12), (row["tokens_per_answer"], row["score"]), fontsize=8,
                 xytext=(5, 4), textcoords="offset points",
             )  # fmt: skip
-        name = None
+        label = None
 
 
 def cost_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
@@ -100,7 +105,7 @@ def cost_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
         rows = [row for row in rows if row["decoding"] == regime]
         with canvas(height=3.6) as (figure, axes):
             _by_model(axes, tips, rows, "tokens_per_correct", digits=0)
-            axes.set_yscale("log")
+            plain_log_scale(axes)
             axes.set_ylabel("tokens per right answer")
             axes.set_xlabel("condition")
             axes.set_title(f"{short(task)}, {short(regime)}")

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pcsuite.analysis.log_schema import sql_text
 from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
 from pcsuite.errors import LogError
 from pcsuite.logging.prompt_store import read_prompts
 
 MOST_ROWS = 240
 CLIP = 6_000
+FAILED_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,24 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
         " finish_reason, text, answer, fields, parse_errors, errors, perturbation_type, prompt_hash,"
         f" {score} AS score, run_id"
     )
+    items = tables.query(
+        "SELECT task_id, item_id FROM (SELECT task_id, item_id, row_number() OVER (PARTITION BY task_id"
+        f" ORDER BY md5(item_id)) AS place FROM (SELECT DISTINCT task_id, item_id FROM runs)) WHERE place <= {each}"
+    )
+    # The few items are named first, so that the window below does not see the whole log.
+    named = ", ".join(f"({sql_text(task)}, {sql_text(item)})" for task, item in items)
     chosen = tables.query(
         f"SELECT {columns} FROM (SELECT *, row_number() OVER (PARTITION BY task_id, model_id, condition_id,"
-        " decoding_id, n_errors > 0 ORDER BY md5(item_id), perturbation_type <> 'none', seed) AS place"
-        f" FROM runs WHERE kind = 'main') WHERE place <= CASE WHEN n_errors > 0 THEN 1 ELSE {each} END"
+        " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS place FROM runs WHERE kind = 'main'"
+        f" AND (task_id, item_id) IN ({named})) WHERE place = 1"
         " ORDER BY task_id, model_id, md5(item_id), condition_id, decoding_id, seed LIMIT ?",
         [most],
     )
+    shown = {row[17] for row in chosen}
+    failed = tables.query(
+        f"SELECT {columns} FROM runs WHERE kind = 'main' AND n_errors > 0 ORDER BY run_id LIMIT {FAILED_ROWS}"
+    )
+    chosen += [row for row in failed if row[17] not in shown]
     prompts = _prompts(logs, {row[15] for row in chosen if row[15]})
     metrics = _metrics(tables, [row[17] for row in chosen])
     return [

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Awaitable, Callable
 from random import Random
+from typing import TypeVar
 
 from pcsuite.config.models import ModelSpec
+from pcsuite.constraints.choose import backend_for, generate_routed
 from pcsuite.engines.adapters.base import (
     CallContext,
     Constraint,
@@ -22,6 +25,9 @@ from pcsuite.engines.response_cache import ResponseCache, response_key
 from pcsuite.engines.retry import RetryPolicy, call_with_retries
 from pcsuite.errors import EngineError
 from pcsuite.programs.base import Reply
+from pcsuite.runners.constraint_proofs import ConstraintProofs
+
+Proven = TypeVar("Proven")
 
 
 class FailedCallError(EngineError):
@@ -65,6 +71,7 @@ class ModelClient:
         self._cache = cache if adapter.cacheable else None
         self._policy = policy
         self._rng = Random(model_id)
+        self._proofs = ConstraintProofs(adapter)
 
     async def ask(
         self,
@@ -81,7 +88,8 @@ class ModelClient:
         """
         key = ""
         if self._cache is not None:
-            key = response_key(self.identity, self.model_id, prompt, decoding, seed, constraint)
+            identity = self._identity_under(constraint)
+            key = response_key(identity, self.model_id, prompt, decoding, seed, constraint)
             stored = self._cache.get(key)
             if stored is not None:
                 return _reply(stored, attempts=0, cache_hit=True)
@@ -96,6 +104,13 @@ class ModelClient:
         if self._cache is not None:
             self._cache.put(key, generation)
         return _reply(generation, attempts=attempted.attempts, cache_hit=False)
+
+    def _identity_under(self, constraint: Constraint | None) -> dict[str, str]:
+        """What determines an answer: the model, and the libraries that steer it under a constraint."""
+        if constraint is None:
+            return self.identity
+        backend = backend_for(self.adapter, constraint)
+        return self.identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
 
     async def _attempt(
         self,
@@ -113,7 +128,7 @@ class ModelClient:
 
         async def through_gate() -> Generation:
             async with self._gate:
-                return await self.adapter.agenerate(prompt, decoding, seed, constraint, context)
+                return await generate_routed(self.adapter, prompt, decoding, seed, constraint, context)
 
         try:
             generation = await self._limiter.call(through_gate)
@@ -126,9 +141,18 @@ class ModelClient:
     async def enforces(self, kind: ConstraintKind) -> bool:
         """Whether a constraint of that kind really restricts this model's decoding."""
 
-        async def once() -> bool:
+        return await self._prove(lambda: mask_bites(self.adapter, kind))
+
+    async def why_unenforced(self, constraint: Constraint) -> str | None:
+        """Why a constraint is not enforced on this model, or ``None`` if it is."""
+        return await self._prove(lambda: self._proofs.why_not(constraint))
+
+    async def _prove(self, proof: Callable[[], Awaitable[Proven]]) -> Proven:
+        """Run a start-up proof within the run's concurrency, with retries."""
+
+        async def once() -> Proven:
             async with self._gate:
-                return await mask_bites(self.adapter, kind)
+                return await proof()
 
         attempted = await call_with_retries(once, self._policy, self._rng)
         if attempted.error is not None:

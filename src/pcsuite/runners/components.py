@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.build import build_adapter, check_model
@@ -17,10 +18,18 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
     """The task's evaluator with its options and schema; an error names the task's place in its file."""
     task = suite.tasks[task_id]
     try:
-        return evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
     except ConfigError as error:
         place = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(place, str(error))) from error
+    if task.retrieval:
+        # Without retrieval a citation can still be held against the corpus: is there such a page?
+        settings = suite.profile.integrations.retrieval
+        cache_dir = Path(suite.profile.run.cache_dir)
+        titles = RETRIEVERS.get(settings.backend).page_titles(settings, task.dataset, cache_dir)
+        if titles is not None:
+            evaluator.know_pages(titles)
+    return evaluator
 
 
 def build_model(suite: Suite, model_id: str) -> ModelAdapter:

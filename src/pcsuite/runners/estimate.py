@@ -10,7 +10,7 @@ from pcsuite.logging.index import ResumeIndex
 from pcsuite.logging.writer import RunPaths
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.length import fit
-from pcsuite.runners.plan import Cell, Plan
+from pcsuite.runners.plan import Cell, Plan, cell_worst_case
 
 _SAMPLED_PROMPTS = 5
 
@@ -24,7 +24,9 @@ class CellEstimate:
     prompt_tokens: int
     """Estimated mean over a few items, about four characters a token."""
     max_cost_usd: float
-    """Cost of what is left if every completion runs to its limit."""
+    """Cost of what is left if every completion runs to its limit and every loop to its last turn."""
+    max_row_tokens: int
+    """Tokens of one row in that case."""
 
     @property
     def left(self) -> int:
@@ -33,8 +35,8 @@ class CellEstimate:
 
     @property
     def max_tokens(self) -> int:
-        """Tokens of what is left if every completion runs to its limit."""
-        return self.left * (self.prompt_tokens + self.cell.decoding.max_tokens)
+        """Tokens of what is left if every completion runs to its limit and every loop to its last turn."""
+        return self.left * self.max_row_tokens
 
 
 def estimate_plan(plan: Plan) -> list[CellEstimate]:
@@ -54,8 +56,11 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
             tokens[key] = _mean_tokens(plan, cell)
         model = plan.suite.models[cell.model_id]
         left = cell.calls - done[id(cell)]
-        cost = left * model.cost(tokens[key], cell.decoding.max_tokens)
-        estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost))
+        worst = cell_worst_case(cell)
+        prompts = tokens[key] * worst.calls + worst.extra_prompt_tokens
+        completions = cell.decoding.max_tokens * worst.completions
+        cost = left * model.cost(prompts, completions)
+        estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost, prompts + completions))
     return estimates
 
 

@@ -8,19 +8,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from pcsuite.config.load import Suite, digest
 from pcsuite.config.tasks import TaskSpec
+from pcsuite.constraints.choose import choose_backend
 from pcsuite.data.items import Item
 from pcsuite.data.loading import ItemSource, load_items
 from pcsuite.data.sampling import exemplars as choose_exemplars
 from pcsuite.data.sampling import sample_items
-from pcsuite.engines.adapters.base import ConstraintKind, Decoding
+from pcsuite.engines.adapters.base import Decoding, ModelAdapter
 from pcsuite.engines.build import check_model
-from pcsuite.errors import DataError
+from pcsuite.errors import ConstraintUnavailableError, DataError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Program
+from pcsuite.programs.base import Program, WorstCase
 from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import BANDS
@@ -158,10 +161,9 @@ def build_plan(
     skipped: list[NotApplicable] = []
     for model_id in scope.models:
         adapter, options = check_model(model_id, suite.models[model_id])
-        enforceable = adapter.enforceable(options)
         for task in tasks.values():
             for condition in conditions:
-                reason = why_not_applicable(suite, task, enforceable, condition)
+                reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
                     continue
@@ -190,6 +192,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         suite.schema(task_id),
         suite.grammar(task_id),
         _exemplars(suite, spec, evaluator, cache_dir, scored=items),
+        suite.lmql_query(task_id),
     )
     digests = {item.item_id: digest([item.input_text, item.truth])[:16] for item in items}
     return TaskPlan(
@@ -221,7 +224,11 @@ def _exemplars(
 
 
 def why_not_applicable(
-    suite: Suite, task: TaskPlan, enforceable: frozenset[ConstraintKind], condition: ConditionBundle
+    suite: Suite,
+    task: TaskPlan,
+    provider: type[ModelAdapter],
+    options: BaseModel,
+    condition: ConditionBundle,
 ) -> str | None:
     """Why a condition cannot run on a task and model, or ``None`` if it can."""
     ctx = task.prompting.context("")
@@ -229,8 +236,11 @@ def why_not_applicable(
     if bundle is None:
         return f"the task defines no {' or '.join(condition.constraint_kinds())} to enforce"
     for operator in bundle.of_type("constraint"):
-        if operator.spec.kind not in enforceable:
-            return f"the model cannot enforce a {operator.spec.kind} constraint while decoding"
+        assert operator.spec.kind is not None, "a constraint operator has a kind"
+        try:
+            choose_backend(operator.spec.engine or "auto", provider, options, operator.spec.kind)
+        except ConstraintUnavailableError as error:
+            return str(error)
     for operator in bundle.of_type("program"):
         if _program(operator).needs_retrieval:
             if bundle.of_type("constraint"):
@@ -247,9 +257,20 @@ def why_not_applicable(
 
 def cell_program(cell: Cell) -> type[Program]:
     """The program that makes a cell's calls."""
+    operator = _program_operator(cell)
+    return PROGRAMS.get("single") if operator is None else _program(operator)
+
+
+def cell_worst_case(cell: Cell) -> WorstCase:
+    """What one row of a cell can take at most."""
+    operator = _program_operator(cell)
+    return WorstCase() if operator is None else _program(operator).worst_case(operator.spec.max_steps or 1)
+
+
+def _program_operator(cell: Cell) -> Operator | None:
     bundle = cell.condition.bundle(cell.task.prompting.context(""))
     operators = bundle.of_type("program") if bundle is not None else ()
-    return _program(operators[-1]) if operators else PROGRAMS.get("single")
+    return operators[-1] if operators else None
 
 
 def _program(operator: Operator) -> type[Program]:
@@ -274,6 +295,7 @@ def _cell(
         ),
         "schema": task.prompting.schema,
         "grammar": task.prompting.grammar,
+        "lmql_query": task.prompting.lmql_query,
         "exemplars": [[entry.input_text, entry.output_text] for entry in task.prompting.exemplars],
         "model": suite.models[model_id],
         "model_id": model_id,

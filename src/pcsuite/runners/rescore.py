@@ -19,7 +19,7 @@ from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.runners.components import build_evaluator
 from pcsuite.runners.rows import PROGRAM_METRIC, parsed_record, utc_now
 
-_KEPT_METRICS = ("token_cost", "cost_usd", "retrieval")
+_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval")
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from pcsuite.logging.row import (
     UsageRecord,
 )
 from pcsuite.programs.base import Outcome, Reply
-from pcsuite.prompts.conditions.conditions import PromptCondition
+from pcsuite.prompts.conditions.conditions import PromptCondition, PromptConstraint
 from pcsuite.prompts.length import MeasuredPrompt
 from pcsuite.runners.plan import Unit
 
@@ -98,6 +99,10 @@ class RowBuilder:
             attempts=sum(max(1, reply.attempts) for reply in outcome.replies),
             transcript=outcome.transcript,
         )
+        if prepared.condition.constraint is not None:
+            metrics["constraint_failed"] = constraint_failed(
+                prepared.condition.constraint, outcome, evaluation
+            )
         honoured = all(reply.seed_honoured for reply in outcome.replies)
         return self._row(unit, prepared, generation, parsed_record(evaluation), metrics, [], honoured, engine)
 
@@ -140,6 +145,21 @@ class RowBuilder:
             errors=errors,
             engine=engine,
         )
+
+
+def constraint_failed(constraint: PromptConstraint, outcome: Outcome, evaluation: Evaluation) -> bool:
+    """Whether a constrained answer is not what the constraint promises; being cut off counts.
+
+    A mask keeps every token legal but cannot make an answer end in time. Grammars are judged by their end
+    alone: nothing here parses them a second time.
+    """
+    if outcome.finish_reason != "stop":
+        return True
+    if constraint.kind == "json_schema":
+        return evaluation.parsed.schema_valid is not True
+    if constraint.kind == "regex":
+        return re.fullmatch(constraint.value, outcome.text) is None
+    return False
 
 
 def parsed_record(evaluation: Evaluation) -> ParsedRecord:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite.config.load import Suite
-from pcsuite.engines.adapters.base import CallContext, Constraint, ConstraintKind, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Constraint, ModelAdapter, Tool
 from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
@@ -23,9 +23,10 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.length import fit
 from pcsuite.runners.client import ModelClient, derived_seed
 from pcsuite.runners.components import build_model
+from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.manifest import write_manifest
 from pcsuite.runners.perturbed import Perturber, registered_perturbation
-from pcsuite.runners.plan import NotApplicable, Plan, Unit, build_plan, cell_program
+from pcsuite.runners.plan import Cell, NotApplicable, Plan, Unit, build_plan, cell_program
 from pcsuite.runners.progress import Progress, Tally
 from pcsuite.runners.retrieval import TaskRetrievers
 from pcsuite.runners.rows import PreparedPrompt, RowBuilder, answer_of, prepare
@@ -161,20 +162,17 @@ class SuiteRunner:
     async def _drop_unenforced(self) -> None:
         """Prove that every constraint really restricts decoding; what does not is "not applicable"."""
         dropped: list[NotApplicable] = []
-        kept = list(self.plan.cells)
-        for model_id, client in self._clients.items():
-            kinds: dict[ConstraintKind, bool] = {}
-            for cell in [cell for cell in kept if cell.model_id == model_id]:
-                condition = apply_condition(cell.condition, cell.task.prompting.context(""))
-                if condition.constraint is None:
-                    continue
-                kind: ConstraintKind = condition.constraint.kind
-                if kind not in kinds:
-                    kinds[kind] = await client.enforces(kind)
-                if not kinds[kind]:
-                    kept.remove(cell)
-                    reason = f"the model's {kind} constraint did not bite: a forced answer was not produced"
-                    dropped.append(NotApplicable(cell.task.id, model_id, cell.condition.id, reason))
+        kept: list[Cell] = []
+        for cell in self.plan.cells:
+            condition = apply_condition(cell.condition, cell.task.prompting.context(""))
+            reason = None
+            if condition.constraint is not None:
+                client = self._clients[cell.model_id]
+                reason = await client.why_unenforced(constraint_of(condition.constraint))
+            if reason is None:
+                kept.append(cell)
+            else:
+                dropped.append(NotApplicable(cell.task.id, cell.model_id, cell.condition.id, reason))
         if dropped:
             unique = tuple(dict.fromkeys(dropped))
             self.plan = replace(
@@ -276,7 +274,7 @@ class SuiteRunner:
             item=unit.item,
             prompt=prepared.measured.text,
             decoding=unit.cell.decoding,
-            constraint=None if wanted is None else Constraint(wanted.kind, wanted.value),
+            constraint=None if wanted is None else constraint_of(wanted),
             evaluator=unit.cell.task.evaluator,
             max_steps=1 if operator is None else operator.spec.max_steps or 1,
             retrieve=self._retrievers.search_of(unit.cell.task.id) if program.needs_retrieval else None,
@@ -307,12 +305,19 @@ def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     )
 
     async def call(
-        prompt: str, *, step: str = "", constraint: Constraint | None = None, max_tokens: int | None = None
+        prompt: str,
+        *,
+        step: str = "",
+        constraint: Constraint | None = None,
+        max_tokens: int | None = None,
+        tools: tuple[Tool, ...] = (),
     ) -> Reply:
         tokens = measured.tokens if measured.exact and prompt is measured.text else None
         decoding = cell.decoding
         if max_tokens is not None and max_tokens < decoding.max_tokens:
             decoding = replace(decoding, max_tokens=max_tokens)
-        return await client.ask(prompt, decoding, derived_seed(unit.seed, step), constraint, context, tokens)
+        seed = derived_seed(unit.seed, step)
+        purpose = replace(context, tools=tools) if tools else context
+        return await client.ask(prompt, decoding, seed, constraint, purpose, tokens)
 
     return call

@@ -24,7 +24,6 @@ from pcsuite.data.items import Item
 from pcsuite.data.loading import load_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, ModelAdapter
 from pcsuite.engines.budget import Budget
-from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, LogError, PcsuiteError
@@ -200,9 +199,7 @@ class _VerifierRunner:
                 cache=self._cache,
                 policy=self._policy,
             )
-            enforced = "json_schema" in adapter.native_constraints and await mask_bites(
-                adapter, "json_schema"
-            )
+            enforced = "json_schema" in adapter.native_constraints and await client.enforces("json_schema")
             rows = iter([row for row in pending if row.model.id == model_id])
             constraint = CONSTRAINT if enforced else None
             await asyncio.gather(*(self._work(client, rows, constraint) for _ in range(client.concurrency)))

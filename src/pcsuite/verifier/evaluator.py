@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue
-from pcsuite.evaluation.parsing import parse_object
+from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.scoring import conclude, truth_of
 from pcsuite.verifier.compare import Comparison, compare_records
 from pcsuite.verifier.mapping import FieldMapping, canonical_json, load_mapping
 from pcsuite.verifier.scores import ratio
@@ -42,14 +43,28 @@ class BuildingSpecEvaluator(Evaluator):
         return load_mapping(Path(chosen) if chosen else None)
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Compare the answer's record with the truth."""
-        parsed = parse_object(answer.text, self.schema)
+        """Compare the answer's record with the truth.
+
+        Of a truncated answer nothing is taken: whatever object could be read in it is a part, not the record.
+        """
+        parsed = parse_object(clean_text(answer.text), self.schema)
         mapping = self._mapping()
-        comparison = compare_records(item.truth["record"], parsed.fields, mapping)
-        if parsed.json_valid and parsed.fields:
-            canonical = canonical_json(compared_record(parsed.fields, mapping))
+        readable = parsed.json_valid and bool(parsed.fields) and answer.finish_reason != "length"
+        record = parsed.fields if readable else {}
+        comparison = compare_records(truth_of(item, "record"), record, mapping)
+        if readable:
+            canonical = canonical_json(compared_record(record, mapping))
             parsed.answer = hashlib.sha256(canonical.encode("utf-8")).hexdigest()[:16]
-        return Evaluation(parsed, _metrics(comparison))
+        counts = comparison.counts
+        given = counts.matches + counts.false_positives
+        return conclude(
+            parsed,
+            answer,
+            score=counts.f1,
+            exact_match=counts.f1 == 1.0,
+            unsupported_rate=ratio(counts.hallucination, given),
+            extra=_metrics(comparison),
+        )
 
     def gold_answer(self, item: Item) -> str:
         """The truth as compact JSON."""
@@ -68,12 +83,9 @@ class BuildingSpecEvaluator(Evaluator):
 
 def _metrics(comparison: Comparison) -> dict[str, MetricValue]:
     counts = comparison.counts
-    given = counts.matches + counts.false_positives
     return {
-        "task_score": counts.f1,
         "field_precision": counts.precision,
         "field_recall": counts.recall,
-        "exact_match": counts.f1 == 1.0,
         "tp": int(counts.matches),
         "fp": int(counts.false_positives),
         "fn": int(counts.false_negatives),
@@ -81,7 +93,6 @@ def _metrics(comparison: Comparison) -> dict[str, MetricValue]:
         "hallucinations": int(counts.hallucination),
         "wrong_values": int(counts.wrong_value),
         "format_errors": int(counts.format_error),
-        "unsupported_rate": ratio(counts.hallucination, given),
     }
 
 

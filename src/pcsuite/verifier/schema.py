@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from pcsuite.verifier.mapping import FieldMapping, load_mapping
@@ -24,9 +27,32 @@ def extraction_schema(mapping: FieldMapping | None = None) -> Schema:
     """The schema of an extraction: compared fields only, absent rather than null, everything bounded.
 
     Bounds matter where decoding is constrained to the schema: an unbounded text or list runs into the
-    completion limit.
+    completion limit. Sections of the same shape share one definition, because the schema is also what a
+    prompt shows, and its tokens leave less room for the document.
     """
-    return _object(compile_mapping(mapping or load_mapping()), item=False)
+    return _shared(_object(compile_mapping(mapping or load_mapping()), item=False))
+
+
+def _shared(schema: Schema) -> Schema:
+    """The same schema with lists of one shape defined once, under the name of the first section that has it."""
+    sections: Mapping[str, Schema] = schema["properties"]
+    shapes = {name: json.dumps(shape) for name, shape in sections.items() if shape.get("type") == "array"}
+    repeated = {shape for shape, count in Counter(shapes.values()).items() if count > 1}
+    names: dict[str, str] = {}
+    for section, shape in shapes.items():
+        if shape in repeated:
+            names.setdefault(shape, section)
+    if not names:
+        return schema
+    properties = {
+        section: {"$ref": f"#/$defs/{names[shapes[section]]}"} if shapes.get(section) in names else shape
+        for section, shape in sections.items()
+    }
+    return {
+        **schema,
+        "properties": properties,
+        "$defs": {name: sections[name] for name in names.values()},
+    }
 
 
 def _object(node: ObjectNode, *, item: bool) -> Schema:

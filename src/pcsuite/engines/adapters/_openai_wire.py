@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, Usage
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, Tool, Usage
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 Structured = Literal["response_format", "structured_outputs", "guided", "ollama_format", "sglang", "none"]
@@ -46,6 +46,7 @@ def build_request(
     structured: Structured,
     max_tokens_field: str,
     extra_body: Mapping[str, Any],
+    tools: Sequence[Tool] = (),
 ) -> Wire:
     """The request for a prompt. ``extra_body`` has the last word on every key."""
     if constraint is not None and structured == "ollama_format":
@@ -61,8 +62,42 @@ def build_request(
         body["seed"] = seed
     if constraint is not None:
         body.update(constraint_fields(constraint, structured))
+    if tools:
+        body["tools"] = [_tool_field(tool) for tool in tools]
     body.update(extra_body)
     return Wire("/chat/completions", body)
+
+
+def _tool_field(tool: Tool) -> dict[str, Any]:
+    argument = {"type": "string", "description": tool.argument_description}
+    parameters = {"type": "object", "properties": {tool.argument: argument}, "required": [tool.argument]}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def action_lines(calls: Any) -> str:
+    """Native tool calls as the lines a model without them writes: ``Action: search["…"]``.
+
+    The argument is the only text among the call's arguments. What cannot be read stays as it came, so that
+    the loop finds it malformed and says so.
+    """
+    lines = []
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            continue
+        given = function.get("arguments")
+        try:
+            arguments = json.loads(given) if isinstance(given, str) else given
+        except ValueError:
+            arguments = None
+        values = list(arguments.values()) if isinstance(arguments, dict) else []
+        if len(values) == 1 and isinstance(values[0], str):
+            argument = " ".join(values[0].replace('"', "'").split())
+            lines.append(f'Action: {function.get("name")}["{argument}"]')
+        else:
+            lines.append(f"Action: {function.get('name')} {' '.join(str(given).split())}")
+    return "\n".join(lines)
 
 
 def constraint_fields(constraint: Constraint, structured: Structured) -> dict[str, Any]:
@@ -133,6 +168,8 @@ def parse_answer(answer: Any, latency_ms: float, path: str) -> Generation:
             choice = answer["choices"][0]
             message = choice["message"]
             text, finish = message.get("content") or message.get("refusal"), choice.get("finish_reason")
+            if message.get("tool_calls"):
+                text = "\n".join(filter(None, (text, action_lines(message["tool_calls"]))))
             usage = _usage(answer.get("usage") or {}, "prompt_tokens", "completion_tokens")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise EngineError(f"the server's answer lacks {error}", retryable=True) from None

@@ -67,11 +67,25 @@ class Constraint:
 
     kind: ConstraintKind
     value: str
+    backend: str = "auto"
+    """Who enforces it, by name in the registry of constraint backends; ``auto`` prefers the model's own."""
+    program: str = ""
+    """An LMQL query of the user's own, for the backend that runs such."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool with one text argument that a call offers to the model."""
+
+    name: str
+    description: str
+    argument: str
+    argument_description: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a call is for. Real models ignore it; a simulated model answers from it."""
+    """What a call is for. A simulated model answers from it; real models look at ``tools`` at most."""
 
     task_id: str
     item_id: str
@@ -82,6 +96,9 @@ class CallContext:
     """The text of a perfect answer."""
     wrong: Callable[[Random], str]
     """The text of a well-formed but wrong answer."""
+    tools: tuple[Tool, ...] = ()
+    """Tools the prompt offers in words. An adapter may offer them to its server natively as well; calls that
+    come back that way are written into the text as ``Action: name["argument"]`` lines."""
 
 
 class NoOptions(BaseModel):

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -42,6 +42,7 @@ from pcsuite.engines.adapters.base import (
     Decoding,
     Generation,
     ModelAdapter,
+    Tool,
 )
 from pcsuite.engines.redact import Redactor
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
@@ -71,6 +72,8 @@ class OpenAIOptions(Definition):
     """Name of the completion limit (OpenAI's newer models want ``max_completion_tokens``)."""
     system_prompt: str | None = None
     """System message; by default none is sent."""
+    tools: bool = False
+    """Whether loops with tools (REACT_LOOP) also offer them through the server's own tool calling."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as they are."""
     tokenize: TokenizeDialect = "none"
@@ -151,7 +154,8 @@ class OpenAIAdapter(ModelAdapter):
         context: CallContext | None = None,
     ) -> Generation:
         """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
-        return await self._ask(self._session(), prompt, decoding, seed, constraint)
+        tools = context.tools if context is not None and self.options.tools else ()
+        return await self._ask(self._session(), prompt, decoding, seed, constraint, tools)
 
     def count_tokens(self, text: str) -> int | None:
         """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
@@ -171,6 +175,7 @@ class OpenAIAdapter(ModelAdapter):
             "seed_supported": str(self.options.seed_supported),
             "system_prompt": self.options.system_prompt or "",
             "extra_body": json.dumps(self.options.extra_body, sort_keys=True),
+            **({"tools": "native"} if self.options.tools else {}),
         }
 
     async def aclose(self) -> None:
@@ -226,9 +231,10 @@ class OpenAIAdapter(ModelAdapter):
         decoding: Decoding,
         seed: int,
         constraint: Constraint | None,
+        tools: Sequence[Tool] = (),
     ) -> Generation:
         try:
-            wire = self._wire(prompt, decoding, seed, constraint)
+            wire = self._wire(prompt, decoding, seed, constraint, tools)
             started = time.perf_counter()
             answer = await self._exchange(session, wire)
             generation = parse_answer(answer, (time.perf_counter() - started) * 1000, wire.path)
@@ -239,7 +245,14 @@ class OpenAIAdapter(ModelAdapter):
             generation["constraint_backend"] = f"native:{self.options.structured}"
         return generation
 
-    def _wire(self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None) -> Wire:
+    def _wire(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None,
+        tools: Sequence[Tool],
+    ) -> Wire:
         system = self.options.system_prompt
         messages = [] if system is None else [{"role": "system", "content": system}]
         return build_request(
@@ -251,6 +264,7 @@ class OpenAIAdapter(ModelAdapter):
             structured=self.options.structured,
             max_tokens_field=self.options.max_tokens_field,
             extra_body=self.options.extra_body,
+            tools=tools,
         )
 
     async def _exchange(self, session: ClientSession, wire: Wire) -> Any:

@@ -19,11 +19,15 @@ from pcsuite.prompts.tree import PromptTree, compose
 
 
 class PromptConstraint(NamedTuple):
-    """A hard constraint a condition asks for: its kind, what it enforces, and the backend wanted."""
+    """A hard constraint a condition asks for: its kind, what it enforces, and the backend wanted.
+
+    ``program`` is the task's own LMQL query, for the backend ``lmql_program``.
+    """
 
     kind: Literal["json_schema", "regex", "cfg"]
     value: str
     backend: str
+    program: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,6 @@ def _constraint(bundle: Bundle, ctx: PromptContext) -> PromptConstraint | None:
         return None
     operator = operators[-1]
     assert operator.spec.kind is not None, "a constraint operator has a kind"
-    return PromptConstraint(
-        operator.spec.kind, operator.constraint_value(ctx), operator.spec.engine or "auto"
-    )
+    backend = operator.spec.engine or "auto"
+    program = ctx.lmql_query if backend == "lmql_program" else ""
+    return PromptConstraint(operator.spec.kind, operator.constraint_value(ctx), backend, program)

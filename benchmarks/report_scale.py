@@ -1,0 +1,186 @@
+"""How long a report takes and how much memory it needs, by number of rows.
+
+    python benchmarks/report_scale.py               # 100,000 rows
+    python benchmarks/report_scale.py --rows 1000000
+    python benchmarks/report_scale.py --rows 10000000 --no-plots
+
+The log is written first and not counted: two tasks (one with pooled counts), two models of two sizes, five
+conditions, one greedy and nine sampled replicates, so rows / 200 items a task. Answers are about as long as
+real ones. The report runs in a process of its own, whose peak resident memory is read from the kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CONDITIONS = {
+    "C0": [],
+    "C2": ["ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN"],
+    "C3": ["ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA"],
+    "C4": ["ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER"],
+    "C6": ["ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER", "TYPE_CONSTRAIN"],
+}
+TASKS = ("agnews_json", "conll03_ner_json")
+MODELS = {"sim-small": ("sim", "1B"), "sim-large": ("sim", "8B")}
+REPLICATES = 10
+LABELS = ("World", "Sports", "Business", "Sci/Tech")
+ROWS_PER_ITEM = len(CONDITIONS) * len(MODELS) * REPLICATES
+WORDS = (
+    "market",
+    "team",
+    "court",
+    "signal",
+    "orbit",
+    "price",
+    "match",
+    "vote",
+    "chip",
+    "storm",
+    "bank",
+    "lens",
+)
+
+
+def write_log(path: Path, rows: int) -> int:
+    """Write about ``rows`` rows by text templates, which is far faster than building row objects."""
+    rng = random.Random(11)
+    fillers = [" ".join(rng.choices(WORDS, k=60)) for _ in range(512)]
+    items = max(1, rows // (len(TASKS) * ROWS_PER_ITEM))
+    written = 0
+    with path.open("w", encoding="utf-8") as stream:
+        for task in TASKS:
+            for item in range(items):
+                for model, (family, size) in MODELS.items():
+                    for place, (condition, operators) in enumerate(CONDITIONS.items()):
+                        for seed in range(REPLICATES):
+                            written += 1
+                            stream.write(
+                                _line(
+                                    rng,
+                                    fillers,
+                                    task,
+                                    item,
+                                    model,
+                                    family,
+                                    size,
+                                    place,
+                                    condition,
+                                    operators,
+                                    seed,
+                                )
+                            )
+    return written
+
+
+def _line(rng, fillers, task, item, model, family, size, place, condition, operators, seed):
+    right = rng.random() < 0.3 + 0.1 * place
+    valid = rng.random() < 0.4 + 0.14 * place
+    label = LABELS[item % 4] if right else LABELS[rng.randrange(4)]
+    metrics = {
+        "task_score": float(right and valid), "exact_match": right and valid, "truncated": False,
+        "abstained": False, "unanswerable": False, "abstain_correct": None, "abstain_misuse": False,
+        "unsupported_rate": None, "confidence": round(rng.random(), 2), "token_cost": 480,
+    }  # fmt: skip
+    if task.startswith("conll"):
+        tp = rng.randrange(4) if valid else 0
+        fp, fn = rng.randrange(3), 3 - min(tp, 3)
+        metrics |= {"tp": tp, "fp": fp, "fn": fn, "task_score": 2 * tp / max(1, 2 * tp + fp + fn)}
+    decoding = ("d0_greedy", 0.0, 1.0) if seed == 0 else ("d1_sampled", 0.7, 0.95)
+    text = json.dumps(
+        {"label": label, "confidence": metrics["confidence"], "rationale": fillers[rng.randrange(512)]}
+    )
+    key = f"{task}/{item}/{model}/{condition}/{seed}"
+    row = {
+        "run_id": f"{abs(hash(key)):032x}{abs(hash(key[::-1])):032x}",
+        "timestamp_utc": "2030-01-01T00:00:00.000+00:00",
+        "profile": "scale", "config_hash": "0" * 64, "pcsuite_version": "0", "git_commit": None,
+        "task": {"id": task, "split": "test", "item_id": f"{task}-{item:07d}"},
+        "model": {"id": model, "family": family, "size": size, "provider": "simulated"},
+        "condition": {"id": condition, "operators": operators},
+        "decoding": {"id": decoding[0], "temperature": decoding[1], "top_p": decoding[2], "max_tokens": 120},
+        "seed": seed, "seed_honoured": True, "perturbation": {"type": "none", "id": "none"},
+        "prompt": {
+            "prompt_hash": f"{item:064x}", "schema_hash": None, "template": "json_base", "rendered_chars": 1800,
+            "prompt_tokens": 400, "padded": 0, "band": "inside", "tokens_exact": True,
+        },
+        "generation": {
+            "text": text, "finish_reason": "stop", "latency_ms": 812.5,
+            "usage": {"prompt_tokens": 400, "completion_tokens": 80, "total_tokens": 480},
+            "constraint_backend": "simulated" if condition == "C6" else None, "cache_hit": False, "react_steps": 0,
+            "tool_calls": 0, "attempts": 1, "transcript": None,
+        },
+        "parsed": {
+            "json_valid": valid, "schema_valid": valid, "json_mode": "strict", "answer": label if valid else None,
+            "fields": {"label": label, "confidence": metrics["confidence"]}, "parse_errors": [],
+        },
+        "metrics": metrics, "errors": [], "kind": "main", "engine": {"engine": "simulated"},
+    }  # fmt: skip
+    return json.dumps(row, separators=(",", ":")) + "\n"
+
+
+def report_in_child(log: Path, out: Path, plots: bool) -> None:
+    """Run the report and print its seconds, CPU seconds and peak memory as JSON (called in a child process)."""
+    from pcsuite.report.build import build_report
+
+    started = time.perf_counter()
+    files = build_report([log], out, plots=plots)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(
+        json.dumps(
+            {
+                "seconds": round(time.perf_counter() - started, 1),
+                "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+                "peak_mib": round(usage.ru_maxrss / 1024),
+                "page_mb": round(files.index.stat().st_size / 1e6, 1),
+            }
+        )
+    )
+
+
+def measure(log: Path, out: Path, plots: bool) -> dict[str, float]:
+    """A report in a process of its own."""
+    arguments = [sys.executable, __file__, "--child", str(log), str(out)] + ([] if plots else ["--no-plots"])
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def main() -> None:
+    """Write a log, report on it, report on it again with nothing new."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--no-plots", action="store_true")
+    parser.add_argument("--dir", type=Path, help="working folder (default: a temporary one)")
+    parser.add_argument("--child", nargs=2, type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        report_in_child(*args.child, plots=not args.no_plots)
+        return
+    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        log = Path(folder) / "scale.jsonl"
+        rows = write_log(log, args.rows)
+        size = log.stat().st_size / 1e9
+        first = measure(log, Path(folder) / "out", not args.no_plots)
+        again = measure(log, Path(folder) / "out", not args.no_plots)
+    print(f"rows            {rows:,} ({size:.2f} GB)")
+    for name, found in (("first report", first), ("nothing new", again)):
+        per_million = found["seconds"] / rows * 1e6
+        print(
+            f"{name:<15} {found['seconds']} s wall, {found['cpu_seconds']} s CPU, {found['peak_mib']} MiB peak,"
+            f" {per_million:.1f} s per million rows, page {found['page_mb']} MB"
+        )
+
+
+if __name__ == "__main__":
+    main()

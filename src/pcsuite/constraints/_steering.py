@@ -1,0 +1,124 @@
+"""What the backends that steer a transformers model share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter
+from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.errors import ConstraintUnavailableError
+
+
+def is_local_hf(provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
+    """Whether the model runs by transformers in this process."""
+    return issubclass(provider, LocalHfAdapter)
+
+
+def as_local_hf(adapter: ModelAdapter, backend: str) -> LocalHfAdapter:
+    """The adapter as one whose model can be steered, or a refusal."""
+    if not isinstance(adapter, LocalHfAdapter):
+        raise ConstraintUnavailableError(
+            f"constraint backend '{backend}' steers models of provider hf; '{adapter.model_id}' is none"
+        )
+    return adapter
+
+
+def json_schema_of(constraint: Constraint) -> dict[str, Any]:
+    """The schema as an object; the boolean schemas have equivalents that are objects."""
+    schema = json.loads(constraint.value)
+    if isinstance(schema, bool):
+        return {} if schema else {"not": {}}
+    return cast(dict[str, Any], schema)
+
+
+def llguidance_tokenizer(adapter: LocalHfAdapter) -> Any:
+    """The model's vocabulary as llguidance reads it; made once per model."""
+    if "llguidance" not in adapter.backend_state:
+        import llguidance.hf
+
+        adapter.backend_state["llguidance"] = llguidance.hf.from_tokenizer(adapter.loaded.tokenizer)
+    return adapter.backend_state["llguidance"]
+
+
+def refuse_uncompilable(grammar: str, adapter: LocalHfAdapter, constraint: Constraint, backend: str) -> None:
+    """Refuse a grammar that llguidance cannot enforce in full; it names the keyword."""
+    checked: set[str] = adapter.backend_state.setdefault("compilable", set())
+    if grammar in checked:
+        return
+    from llguidance import LLMatcher
+
+    problem = LLMatcher.validate_grammar(grammar, llguidance_tokenizer(adapter))
+    if problem:
+        reason = " ".join(str(problem).split())[:300]
+        raise ConstraintUnavailableError(
+            f"constraint backend '{backend}' cannot enforce this {constraint.kind}: {reason}"
+        )
+    checked.add(grammar)
+
+
+def completion(
+    adapter: LocalHfAdapter,
+    *,
+    text: str,
+    finish_reason: str,
+    prompt_tokens: int,
+    completion_tokens: int,
+    latency_ms: float,
+    backend: str,
+) -> Generation:
+    """The result of a decoding loop that ran alone: repeatable in any precision."""
+    return {
+        "text": text,
+        "finish_reason": finish_reason,
+        "latency_ms": latency_ms,
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
+        "seed_honoured": True,
+        "constraint_backend": backend,
+    }
+
+
+class PrefixForward:
+    """The model's logits after a growing sequence, with the work on its prefix kept.
+
+    A sequence that shares a prefix with the last one pays for the rest only. Each answer starts with a fresh
+    one: what an earlier answer left behind would change rounding, and with it, rarely, the text.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._cache: Any = None
+        self._seen: list[int] = []
+        self._logits: Any = None
+
+    def logits(self, token_ids: list[int]) -> Any:
+        """Logits (float32, one row) of the token after ``token_ids``."""
+        import torch
+
+        shared = 0
+        for old, new in zip(self._seen, token_ids, strict=False):
+            if old != new:
+                break
+            shared += 1
+        if shared == len(token_ids) == len(self._seen):
+            return self._logits
+        shared = min(shared, len(token_ids) - 1)
+        if self._cache is not None and shared < len(self._seen):
+            if shared == 0:
+                self._cache = None
+            else:
+                # transformers 5.20 and later: negative means "remove that many".
+                self._cache.crop(shared - len(self._seen))
+        fresh = torch.tensor([token_ids[shared:]], device=self._model.device)
+        with torch.inference_mode():
+            out = self._model(input_ids=fresh, past_key_values=self._cache, use_cache=True)
+        self._cache = out.past_key_values
+        self._seen = list(token_ids)
+        self._logits = out.logits[0, -1].float().cpu().numpy()
+        return self._logits

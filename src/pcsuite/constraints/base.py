@@ -1,0 +1,70 @@
+"""The interface of a constraint backend."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
+
+
+class ConstraintBackend(ABC):
+    """Enforces constraints on the answers of a model. Backends hold no state of their own."""
+
+    name: ClassVar[str]
+    """Name in the registry and, with the libraries' versions, in every row."""
+    extra: ClassVar[str | None] = None
+    """The optional extra that brings the backend's libraries."""
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Distributions whose versions the row names."""
+
+    @abstractmethod
+    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
+        """Whether constraints of that kind can be enforced on such a model, known without building it."""
+
+    @abstractmethod
+    def generate_constrained(
+        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+    ) -> Generation:
+        """Answer one prompt within the constraint; sets ``constraint_backend``.
+
+        What cannot be enforced in full is refused by name (:class:`ConstraintUnavailableError`).
+        """
+
+    async def agenerate_constrained(
+        self,
+        adapter: ModelAdapter,
+        prompt: str,
+        decoding: Decoding,
+        constraint: Constraint,
+        seed: int,
+        context: CallContext | None = None,
+    ) -> Generation:
+        """The same without blocking the event loop; by default in a thread."""
+        return await asyncio.to_thread(self.generate_constrained, adapter, prompt, decoding, constraint, seed)
+
+    def supports(self, adapter: ModelAdapter, kind: ConstraintKind) -> bool:
+        """Whether constraints of that kind can be enforced on this model here and now."""
+        return self.missing() is None and self.steers(type(adapter), adapter.options, kind)
+
+    def missing(self) -> str | None:
+        """The first library that is not installed, or ``None``."""
+        return next((name for name in self.libraries if find_spec(name) is None), None)
+
+    def label(self) -> str:
+        """Name and library versions, as rows name the backend."""
+        if not self.libraries:
+            return self.name
+        return f"{self.name} ({', '.join(f'{name} {version(name)}' for name in self.libraries)})"

@@ -1,0 +1,177 @@
+"""``guidance_cfg``: the guidance library decodes within a grammar, a regular expression or a JSON schema.
+
+guidance has its own decoding loop, which forces tokens forward where the grammar leaves no choice. Two of its
+parts are replaced: its key–value cache (it calls ``crop`` in a way that transformers 5.20 no longer accepts)
+and its sampler (which draws from NumPy's global state and cannot be seeded). One answer at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from pcsuite.constraints._steering import (
+    PrefixForward,
+    as_local_hf,
+    completion,
+    is_local_hf,
+    json_schema_of,
+    refuse_uncompilable,
+)
+from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.errors import ConstraintUnavailableError, EngineError, require
+
+
+class GuidanceBackend(ConstraintBackend):
+    """Grammars and regular expressions first of all; JSON schemas too."""
+
+    name: ClassVar[str] = "guidance_cfg"
+    extra: ClassVar[str | None] = "guidance"
+    libraries: ClassVar[tuple[str, ...]] = ("guidance", "llguidance")
+
+    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
+        """Models of provider ``hf``."""
+        return is_local_hf(provider, options, kind)
+
+    def generate_constrained(
+        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+    ) -> Generation:
+        """Answer one prompt within the constraint."""
+        model = as_local_hf(adapter, self.name)
+        require("guidance", "guidance")
+        grammar = self._grammar(constraint)
+        refuse_uncompilable(grammar, model, constraint, self.name)
+        return model.run_alone(lambda: self._decode(model, prompt, decoding, grammar, seed)).result()
+
+    def _grammar(self, constraint: Constraint) -> str:
+        try:
+            return guidance_grammar(constraint)
+        except ValueError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise ConstraintUnavailableError(
+                f"constraint backend '{self.name}' cannot enforce this {constraint.kind}: {reason}"
+            ) from error
+
+    def _decode(
+        self, adapter: LocalHfAdapter, prompt: str, decoding: Decoding, grammar: str, seed: int
+    ) -> Generation:
+        from guidance.models._engine._state import EngineState
+
+        started = time.perf_counter()
+        engine = _engine(adapter)
+        prompt_ids = adapter.prompt_tokens(prompt)
+        adapter.check_context(len(prompt_ids), decoding)
+        engine.start(PrefixForward(adapter.loaded.model), decoding, draw_key(prompt, seed), len(prompt_ids))
+        state = EngineState()
+        state.prompt = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
+        text = bytearray()
+        finish_reason = "stop"
+        try:
+            for part in engine(state, grammar, ensure_bos_token=False):
+                if part.backtrack_bytes and text.endswith(part.backtrack_bytes):
+                    del text[-len(part.backtrack_bytes) :]
+                text += part.new_bytes
+        except TokenLimitReached as limit:
+            finish_reason = "length"
+            kept = limit.token_ids[
+                : len(prompt_ids) + decoding.max_tokens
+            ]  # forced tokens come several at once
+            engine.completion_tokens = decoding.max_tokens
+            text = bytearray(engine.tokenizer.decode(kept)[len(engine.tokenizer.decode(prompt_ids)) :])
+        except Exception as error:
+            raise EngineError(f"guidance failed: {type(error).__name__}: {error}") from error
+        return completion(
+            adapter,
+            text=text.decode("utf-8", "replace"),
+            finish_reason=finish_reason,
+            prompt_tokens=len(prompt_ids),
+            completion_tokens=engine.completion_tokens,
+            latency_ms=(time.perf_counter() - started) * 1000,
+            backend=self.label(),
+        )
+
+
+class TokenLimitReached(Exception):
+    """The completion has as many tokens as it may; raised out of guidance's loop."""
+
+    def __init__(self, token_ids: list[int]) -> None:
+        super().__init__("token limit reached")
+        self.token_ids = token_ids
+
+
+@lru_cache(maxsize=256)
+def guidance_grammar(constraint: Constraint) -> str:
+    """The constraint as guidance serialises it for its parser."""
+    import guidance
+
+    if constraint.kind == "json_schema":
+        # The object form: guidance's own keyword checks and defaults for white space apply.
+        node = guidance.json(schema=json_schema_of(constraint), separators=(",", ":"))
+    elif constraint.kind == "regex":
+        node = guidance.gen(regex=constraint.value)
+    else:
+        node = guidance.lark(constraint.value)
+    return str(node.ll_grammar())
+
+
+def _engine(adapter: LocalHfAdapter) -> Any:
+    """guidance's engine on the model; it indexes the vocabulary, so it is made once per model."""
+    if "guidance" not in adapter.backend_state:
+        adapter.backend_state["guidance"] = _engine_class()(adapter.loaded.model, adapter.loaded.tokenizer)
+    return adapter.backend_state["guidance"]
+
+
+@lru_cache(maxsize=1)
+def _engine_class() -> type[Any]:
+    """guidance's transformers engine with a seeded sampler and a cache that transformers 5 accepts."""
+    from guidance._schema import GenTokenExtra
+    from guidance.chat import ChatMLTemplate
+    from guidance.models._transformers import TransformersEngine
+
+    class SeededEngine(TransformersEngine):  # type: ignore[misc]
+        def __init__(self, model: Any, tokenizer: Any) -> None:
+            # The prompt comes rendered; a template is named only so that guidance does not look for one.
+            super().__init__(model, tokenizer, chat_template=ChatMLTemplate, enable_monitoring=False)
+            self.completion_tokens = 0
+
+        def start(self, forward: PrefixForward, decoding: Decoding, key: bytes, prompt_tokens: int) -> None:
+            """Prepare for one answer."""
+            self._forward = forward
+            self._decoding = decoding
+            self._key = key
+            self._prompt_tokens = prompt_tokens
+            self._draws = 0
+            self.completion_tokens = 0
+
+        def get_logits(self, token_ids: list[int], include_all_uncached_tokens: bool = False) -> Any:
+            self.completion_tokens = len(token_ids) - self._prompt_tokens
+            if self.completion_tokens >= self._decoding.max_tokens:
+                raise TokenLimitReached(list(token_ids))
+            logits = self._forward.logits(list(token_ids))[None, : self.tokenizer._vocab_size]
+            return {"logits": logits, "n_tokens": len(token_ids), "n_cached": len(token_ids) - 1}
+
+        def get_next_token_with_top_k(self, *, logits: Any, mask: bytes | None, **_: Any) -> Any:
+            import numpy as np
+
+            if mask is not None:
+                allowed = np.frombuffer(mask, dtype=np.uint8)[: len(logits)] != 0
+                logits = np.where(allowed, logits, -np.inf)
+            token = sample_token(logits, self._decoding, self._key, self._draws)
+            self._draws += 1
+            self.completion_tokens += 1
+            return GenTokenExtra(
+                token_id=token,
+                bytes=self.tokenizer.decode([token]),
+                prob=float("nan"),
+                latency_ms=0.0,
+                is_generated=True,
+                top_k=[],
+            )
+
+    return SeededEngine

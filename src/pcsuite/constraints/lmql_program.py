@@ -1,0 +1,332 @@
+"""``lmql_program``: an LMQL query whose ``where`` clauses enforce the constraint.
+
+The query is compiled from the schema, or the task's own (``lmql_ref``). LMQL runs in the model's thread and
+shares the loaded model; it asks for one token at a time wherever a clause restricts it, because it would
+otherwise decode ahead under a mask that no longer holds. Its masks are soft (a bias of 100); here what is
+masked is impossible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from pcsuite.constraints._steering import (
+    PrefixForward,
+    as_local_hf,
+    completion,
+    is_local_hf,
+    json_schema_of,
+    llguidance_tokenizer,
+)
+from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.constraints.lmql_compile import compile_regex, compile_schema
+from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.errors import ConstraintUnavailableError, EngineError, require
+
+AHEAD = 8
+"""Tokens decoded per request where no clause restricts them."""
+CLOSERS = ('"', "}", "]", ",")
+"""What an answer that is already too long is ended with, so that the query can finish."""
+
+
+class LmqlBackend(ConstraintBackend):
+    """JSON schemas, regular expressions, and queries of the user's own."""
+
+    name: ClassVar[str] = "lmql_program"
+    extra: ClassVar[str | None] = "lmql"
+    libraries: ClassVar[tuple[str, ...]] = ("lmql", "llguidance")
+
+    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
+        """Models of provider ``hf``; LMQL has no context-free grammars."""
+        return kind != "cfg" and is_local_hf(provider, options, kind)
+
+    def generate_constrained(
+        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+    ) -> Generation:
+        """Run the query for one prompt."""
+        model = as_local_hf(adapter, self.name)
+        require("lmql", "lmql")
+        code = query_code(constraint)
+        return model.run_alone(lambda: self._run(model, prompt, decoding, code, seed)).result()
+
+    def _run(
+        self, adapter: LocalHfAdapter, prompt: str, decoding: Decoding, code: str, seed: int
+    ) -> Generation:
+        started = time.perf_counter()
+        prompt_ids = adapter.prompt_tokens(prompt)
+        adapter.check_context(len(prompt_ids), decoding)
+        client = TokenClient(adapter, decoding, draw_key(prompt, seed), len(prompt_ids))
+        rendered = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
+        try:
+            with _active(adapter):
+                text = asyncio.run(_execute(adapter, client, code, rendered, decoding))
+        except Exception as error:
+            raise EngineError(f"LMQL failed: {type(error).__name__}: {error}") from error
+        tokens = adapter.loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
+        finish_reason = "stop"
+        if client.cut is not None or len(tokens) > decoding.max_tokens:
+            finish_reason = "length"
+            tokens = client.cut if client.cut is not None else tokens[: decoding.max_tokens]
+            text = adapter.decode(tokens)
+        return completion(
+            adapter,
+            text=text,
+            finish_reason=finish_reason,
+            prompt_tokens=len(prompt_ids),
+            completion_tokens=len(tokens),
+            latency_ms=(time.perf_counter() - started) * 1000,
+            backend=self.label(),
+        )
+
+
+@lru_cache(maxsize=256)
+def query_code(constraint: Constraint) -> str:
+    """The body of the query that enforces a constraint."""
+    if constraint.program:
+        return constraint.program
+    if constraint.kind == "json_schema":
+        try:
+            return compile_schema(json_schema_of(constraint))
+        except ValueError as error:
+            raise ConstraintUnavailableError(
+                f"constraint backend 'lmql_program' cannot enforce this schema: {error}"
+            ) from error
+    if constraint.kind == "regex":
+        return compile_regex(constraint.value)
+    raise ConstraintUnavailableError("constraint backend 'lmql_program' cannot enforce a cfg constraint")
+
+
+async def _execute(
+    adapter: LocalHfAdapter, client: TokenClient, code: str, rendered: str, decoding: Decoding
+) -> str:
+    """Run the query and return what it wrote after the prompt."""
+    from lmql.api.llm import LLM
+
+    query = _compiled(code)
+    endpoint = _endpoint_class()(adapter, client)
+    greedy = decoding.temperature <= 0
+    results = await query(
+        prompt=rendered,
+        model=LLM(endpoint.model_identifier, adapter=endpoint),
+        decoder="argmax" if greedy else "sample",
+        max_len=1 << 20,
+        **({} if greedy else {"temperature": decoding.temperature}),
+    )
+    result = results[0] if isinstance(results, list) else results
+    whole = str(result.prompt)
+    if not whole.startswith(rendered):
+        raise EngineError("the query changed the prompt")
+    return whole[len(rendered) :]
+
+
+@lru_cache(maxsize=256)
+def _compiled(code: str) -> Any:
+    import lmql
+
+    _register_matches()
+    return lmql.query('"{prompt}"\n' + code, input_variables=["prompt"], is_async=True)
+
+
+class TokenClient:
+    """LMQL's view of the model: token streams from the loaded model, in this process."""
+
+    def __init__(self, adapter: LocalHfAdapter, decoding: Decoding, key: bytes, prompt_tokens: int) -> None:
+        self._adapter = adapter
+        self._decoding = decoding
+        self._key = key
+        self._prompt_tokens = prompt_tokens
+        self._forward = PrefixForward(adapter.loaded.model)
+        self.cut: list[int] | None = None
+        """The completion's tokens up to its limit, once it has gone beyond it."""
+
+    async def generate(
+        self, prompt: list[int], *, max_tokens: int, logit_bias: Mapping[int, float] | None = None, **_: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Tokens after ``prompt``: one where a mask is given, else a few."""
+        token_ids = [int(token) for token in prompt]
+        wanted = 1 if logit_bias else max(1, min(max_tokens, AHEAD))
+        for index in range(wanted):
+            token = self._next(token_ids, logit_bias)
+            token_ids.append(token)
+            ended = token in self._adapter.loaded.stop_tokens
+            finish = "stop" if ended else "length" if index == wanted - 1 else None
+            # LMQL orders alternatives by score; there is one, and its value is not used.
+            yield {"token": token, "logprob": 0.0, "top_logprobs": {token: 0.0}, "finish_reason": finish}
+            if ended:
+                return
+
+    async def score(self, prompt: list[int], scored: list[int], **_: Any) -> AsyncIterator[dict[str, Any]]:
+        """Scores of given tokens, which only ``distribution`` clauses and beam search would use."""
+        raise EngineError("this LMQL backend decodes by argmax or sample only")
+        yield {}
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _next(self, token_ids: list[int], bias: Mapping[int, float] | None) -> int:
+        import numpy as np
+
+        position = len(token_ids) - self._prompt_tokens
+        width = self._adapter.loaded.model.config.get_text_config().vocab_size
+        allowed = np.ones(width, dtype=bool)
+        if bias:
+            positive = next(iter(bias.values())) > 0
+            allowed[:] = not positive
+            indices = np.fromiter((token for token in bias if token < width), dtype=np.int64)
+            allowed[indices] = positive
+        if position >= self._decoding.max_tokens:
+            if self.cut is None:
+                start = self._prompt_tokens
+                self.cut = token_ids[start : start + self._decoding.max_tokens]
+            return self._ending(allowed)
+        logits = np.where(allowed, self._forward.logits(token_ids)[:width], -np.inf)
+        return sample_token(logits, self._decoding, self._key, position)
+
+    def _ending(self, allowed: Any) -> int:
+        """A token that brings the query to its end; what it writes from here on is cut off."""
+        tokenizer = self._adapter.loaded.tokenizer
+        wanted = [int(tokenizer.eos_token_id), *tokenizer.convert_tokens_to_ids(list(CLOSERS))]
+        for token in wanted:
+            if token is not None and 0 <= token < len(allowed) and allowed[token]:
+                return int(token)
+        return int(allowed.argmax())
+
+
+@lru_cache(maxsize=1)
+def _endpoint_class() -> type[Any]:
+    """LMQL's model adapter around a :class:`TokenClient`."""
+    from lmql.api.llm import ModelAPIAdapter
+    from lmql.models.lmtp.lmtp_dcmodel import LMTPDcModel
+
+    class SharedModelEndpoint(ModelAPIAdapter):  # type: ignore[misc]
+        def __init__(self, adapter: LocalHfAdapter, client: TokenClient) -> None:
+            self._tokenizer = _lmql_tokenizer(adapter)
+            self._client = client
+            self.model_identifier = self._tokenizer.model_identifier
+            self.decoder_args: dict[str, Any] = {}
+            self.num_queries = 0
+            self.served_model = self
+
+        def get_tokenizer(self) -> Any:
+            return self._tokenizer
+
+        def get_dclib_model(self) -> Any:
+            arguments = {key: value for key, value in self.decoder_args.items() if key != "model"}
+            return LMTPDcModel(
+                self,
+                self._tokenizer,
+                endpoint=None,
+                inprocess=True,
+                lmtp_server_kwargs={},
+                inprocess_client_constructor=lambda _identifier: self._client,
+                **arguments,
+            )
+
+        async def tokenize(self, text: str) -> Any:
+            return self._tokenizer.tokenize(text, asbytes=True)
+
+        async def detokenize(self, input_ids: Any) -> Any:
+            return self._tokenizer.decode(input_ids)
+
+    return SharedModelEndpoint
+
+
+def _lmql_tokenizer(adapter: LocalHfAdapter) -> Any:
+    """The model's tokenizer as LMQL takes it; named by the weights, since LMQL caches by name."""
+    if "lmql" not in adapter.backend_state:
+        from lmql.runtime.tokenizer import LMQLTokenizer
+        from lmql.runtime.tokenizers.hf_tokenizer import TransformersTokenizer
+
+        name = f"pcsuite-{adapter.loaded.weights_sha256[:16]}"
+        implementation = TransformersTokenizer(name, adapter.loaded.tokenizer)
+        adapter.backend_state["lmql"] = LMQLTokenizer(name, tokenizer_impl=implementation)
+    return adapter.backend_state["lmql"]
+
+
+@dataclass(slots=True)
+class _Matching:
+    """What MATCHES needs of the model that is being steered."""
+
+    tokenizer: Any
+    vocabulary: int
+
+
+_ACTIVE: ContextVar[_Matching] = ContextVar("pcsuite_lmql_matching")
+
+
+@contextmanager
+def _active(adapter: LocalHfAdapter) -> Iterator[None]:
+    matching = _Matching(llguidance_tokenizer(adapter), _lmql_tokenizer(adapter).vocab_size)
+    token = _ACTIVE.set(matching)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
+def allowed_tokens(pattern: str, value: str) -> Any:
+    """Which tokens may follow ``value`` so that it can still become a match (LMQL's vocabulary, boolean)."""
+    import llguidance.numpy
+    import numpy as np
+    from llguidance import LLMatcher
+
+    matching = _ACTIVE.get()
+    matcher = LLMatcher(matching.tokenizer, LLMatcher.grammar_from_regex(pattern))
+    tokens = matching.tokenizer.tokenize_str(value) if value else []
+    if matcher.get_error() or (tokens and not matcher.consume_tokens(tokens)):
+        return None
+    mask = llguidance.numpy.allocate_token_bitmask(1, matching.tokenizer.vocab_size)
+    llguidance.numpy.fill_next_token_bitmask(matcher, mask, 0)
+    bits = np.unpackbits(mask.view(np.uint8), bitorder="little").astype(bool)
+    allowed = np.zeros(matching.vocabulary, dtype=bool)
+    size = min(len(bits), matching.vocabulary, matching.tokenizer.vocab_size)
+    allowed[:size] = bits[:size]
+    return allowed
+
+
+@lru_cache(maxsize=1)
+def _register_matches() -> None:
+    """Add ``MATCHES(VARIABLE, pattern)`` to LMQL's constraints.
+
+    LMQL's own REGEX derives patterns in Python, token by token over the vocabulary, and only follows those
+    that need no backtracking; llguidance does it exactly and at once.
+    """
+    import re
+
+    from lmql.ops.follow_map import fmap
+    from lmql.ops.node import Node
+    from lmql.ops.ops import LMQLOp, strip_next_token
+    from lmql.ops.token_set import TokenSetConcrete
+
+    class MatchesOp(Node):  # type: ignore[misc]
+        def forward(self, *args: Any, **_: Any) -> Any:
+            if any(argument is None for argument in args):
+                return None
+            return re.fullmatch(args[1], args[0]) is not None
+
+        def follow(self, *args: Any, **_: Any) -> Any:
+            if any(argument is None for argument in args):
+                return None
+            value, pattern = strip_next_token(args[0]), args[1]
+            if value == args[0]:
+                return fmap(("*", re.fullmatch(pattern, value) is not None))
+            allowed = allowed_tokens(pattern, value)
+            if allowed is None or not allowed.any():
+                return False
+            return fmap((TokenSetConcrete(mask=allowed), True))
+
+        def final(self, finals: Any, **_: Any) -> str:
+            return "fin" if finals[0] == "fin" else "var"
+
+    LMQLOp("MATCHES")(MatchesOp)

@@ -1,0 +1,108 @@
+"""``outlines_json``: Outlines masks the tokens of the model's own decoding, in batches.
+
+Outlines' llguidance engine is used, not its default: the default drops ``minimum``, ``maximum`` and
+``uniqueItems`` in silence. llguidance enforces what it accepts and refuses the rest by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import Future
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from pcsuite.constraints._steering import as_local_hf, is_local_hf, json_schema_of, refuse_uncompilable
+from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
+from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.errors import require
+
+
+class OutlinesBackend(ConstraintBackend):
+    """JSON schemas first of all; regular expressions and grammars by the same engine."""
+
+    name: ClassVar[str] = "outlines_json"
+    extra: ClassVar[str | None] = "outlines"
+    libraries: ClassVar[tuple[str, ...]] = ("outlines", "llguidance")
+
+    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
+        """Models of provider ``hf``."""
+        return is_local_hf(provider, options, kind)
+
+    def generate_constrained(
+        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+    ) -> Generation:
+        """Answer one prompt within the constraint."""
+        return self._named(self._submit(adapter, prompt, decoding, constraint, seed).result())
+
+    async def agenerate_constrained(
+        self,
+        adapter: ModelAdapter,
+        prompt: str,
+        decoding: Decoding,
+        constraint: Constraint,
+        seed: int,
+        context: CallContext | None = None,
+    ) -> Generation:
+        """The same; calls that are awaited together share a batch, each with its own mask."""
+        future = self._submit(adapter, prompt, decoding, constraint, seed)
+        return self._named(await asyncio.wrap_future(future))
+
+    def _named(self, generation: Generation) -> Generation:
+        generation["constraint_backend"] = self.label()
+        return generation
+
+    def _submit(
+        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+    ) -> Future[Generation]:
+        model = as_local_hf(adapter, self.name)
+        require("outlines", "outlines")
+        processor = self._processor(model, constraint)
+        return model.submit(prompt, decoding, seed, _EagerMask(processor))
+
+    def _processor(self, adapter: LocalHfAdapter, constraint: Constraint) -> Any:
+        """A fresh Outlines logits processor: it follows one row."""
+        engine = _engine(adapter)
+        if constraint.kind == "json_schema":
+            # Compact output: free white space lets a small model spend its whole budget on blank lines.
+            schema = json_schema_of(constraint) | {"x-guidance": {"whitespace_flexible": False}}
+            processor = engine.get_json_schema_logits_processor(json.dumps(schema))
+        elif constraint.kind == "regex":
+            processor = engine.get_regex_logits_processor(constraint.value)
+        else:
+            processor = engine.get_cfg_logits_processor(constraint.value)
+        refuse_uncompilable(processor.grammar, adapter, constraint, self.name)
+        return processor
+
+
+def _engine(adapter: LocalHfAdapter) -> Any:
+    """Outlines' llguidance engine on the model; it indexes the vocabulary, so it is made once per model."""
+    if "outlines" not in adapter.backend_state:
+        import outlines
+        from outlines.backends.llguidance import LLGuidanceBackend
+
+        model = outlines.from_transformers(adapter.loaded.model, adapter.loaded.tokenizer)
+        adapter.backend_state["outlines"] = LLGuidanceBackend(model)
+    return adapter.backend_state["outlines"]
+
+
+class _EagerMask:
+    """Applies a processor without compiling it: the kernel is tiny and a C++ compiler may be missing."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+
+    def __call__(self, input_ids: Any, logits: Any) -> Any:
+        import torch
+
+        with torch.compiler.set_stance("force_eager"):
+            return self._processor(input_ids, logits)

@@ -1,0 +1,198 @@
+"""Loading transformers models: a folder, a hub name, or a catalogue GGUF file converted once.
+
+transformers reads GGUF by dequantising every tensor, which takes half a minute; the result is kept beside the
+file as float32 safetensors (exact: no rounding is added), which load in well under a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
+from pcsuite.errors import EngineError, require
+
+CONVERTED = "safetensors-f32"
+STAMP = "pcsuite.json"
+
+
+@dataclass(slots=True)
+class LoadedModel:
+    """A model with its tokenizer, and what identifies them."""
+
+    model: Any
+    tokenizer: Any
+    source: str
+    weights_sha256: str
+    stop_tokens: frozenset[int]
+    filler: int
+    context_tokens: int | None
+    dtype: str
+    device: str
+
+
+def require_stack() -> tuple[Any, Any]:
+    """torch and transformers, or the error that names the extra."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return require("torch", "hf"), require("transformers", "hf")
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Loading without progress bars and advice on standard error."""
+    from transformers.utils import logging as verbosity
+
+    level = verbosity.get_verbosity()
+    bars = verbosity.is_progress_bar_enabled()
+    verbosity.set_verbosity_error()
+    verbosity.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        verbosity.set_verbosity(level)
+        if bars:
+            verbosity.enable_progress_bar()
+
+
+def converted_folder(weights_id: str, cache_dir: Path | None = None) -> Path:
+    """The safetensors folder of a catalogue file, converted now if it is not there yet."""
+    entry = catalogue_entry(weights_id)
+    source = weights_path(entry, cache_dir)
+    if not source.is_file():
+        raise missing_weights(entry)
+    folder = source.parent / CONVERTED
+    if not (folder / STAMP).is_file():
+        _convert(source, entry.sha256, folder)
+    return folder
+
+
+def _convert(source: Path, sha256: str, folder: Path) -> None:
+    torch, transformers = require_stack()
+    require("gguf", "hf")
+    require("accelerate", "hf")
+    scratch = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        with quiet_libraries():
+            place = {"gguf_file": source.name}
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source.parent, **place)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                source.parent, dtype=torch.float32, **place
+            )
+            # The tensors are plain numbers now; what says "quantised" would make saving refuse or mislead.
+            model.hf_quantizer = None
+            model.is_quantized = False
+            if hasattr(model.config, "quantization_config"):
+                del model.config.quantization_config
+            model.save_pretrained(scratch)
+            tokenizer.save_pretrained(scratch)
+        stamp = {"source_sha256": sha256, "transformers": transformers.__version__, "dtype": "float32"}
+        (scratch / STAMP).write_text(json.dumps(stamp), encoding="utf-8")
+        try:
+            scratch.replace(folder)
+        except OSError:
+            if not (folder / STAMP).is_file():  # else another process was faster, with the same result
+                raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise EngineError(f"{source}: cannot be converted to safetensors: {error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def load_model(
+    source: str | Path,
+    *,
+    dtype: str,
+    device_map: str | Mapping[str, Any],
+    revision: str | None = None,
+) -> LoadedModel:
+    """Load a model folder or hub name for generation."""
+    torch, transformers = require_stack()
+    wanted = getattr(torch, dtype) if dtype != "auto" else "auto"
+    placement = _placement(torch, device_map)
+    if placement not in ("cpu", "cuda"):
+        require("accelerate", "hf")
+    extra = {} if revision is None else {"revision": revision}
+    try:
+        with quiet_libraries():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **extra)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                source, dtype=wanted, device_map=placement, **extra
+            )
+    except (OSError, ValueError, KeyError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise EngineError(
+            f"cannot load model '{source}': {first}",
+            hint="give a folder of safetensors or a reachable hub name",
+        ) from error
+    return prepare_model(model, tokenizer, str(source))
+
+
+def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
+    """Make a loaded model decode by our sampler alone."""
+    _, transformers = require_stack()
+    model.eval()
+    stop_tokens = _stop_tokens(model, tokenizer)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token_id = min(stop_tokens) if stop_tokens else 0
+    tokenizer.padding_side = "left"
+    tokenizer.clean_up_tokenization_spaces = False
+    # A model's own defaults (top_k, repetition penalty, …) would be merged into every call.
+    model.generation_config = transformers.GenerationConfig(
+        pad_token_id=tokenizer.pad_token_id, eos_token_id=None, do_sample=False
+    )
+    limit = getattr(model.config, "max_position_embeddings", None)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        source=source,
+        weights_sha256=_weights_identity(model, source),
+        stop_tokens=stop_tokens,
+        filler=int(tokenizer.pad_token_id),
+        context_tokens=int(limit) if limit else None,
+        dtype=str(model.dtype).removeprefix("torch."),
+        device=str(model.device.type),
+    )
+
+
+def _placement(torch: Any, device_map: str | Mapping[str, Any]) -> Any:
+    if device_map == "auto" and not torch.cuda.is_available():
+        return "cpu"
+    return dict(device_map) if isinstance(device_map, Mapping) else device_map
+
+
+def _stop_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    found: set[int] = set()
+    for owner in (model.generation_config, model.config, tokenizer):
+        value = getattr(owner, "eos_token_id", None)
+        found.update([value] if isinstance(value, int) else value or [])
+    # Chat models end their turn with a token of its own, which some files do not name as the end of text.
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    for name in ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"):
+        token = tokenizer.convert_tokens_to_ids(name)
+        if isinstance(token, int) and token != unknown and token >= 0:
+            found.add(token)
+    return frozenset(found)
+
+
+def _weights_identity(model: Any, source: str) -> str:
+    folder = Path(source)
+    if not folder.is_dir():
+        return str(getattr(model.config, "_commit_hash", None) or source)
+    stamp = folder / STAMP
+    if stamp.is_file():
+        return str(json.loads(stamp.read_text(encoding="utf-8"))["source_sha256"])
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(known_hash(path).encode())
+    return digest.hexdigest()

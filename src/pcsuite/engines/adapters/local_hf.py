@@ -1,0 +1,281 @@
+"""``hf``: a transformers model on the CPU or a GPU of this computer, in batches, repeatable by seed.
+
+Requests that arrive together run as one left-padded batch. Each row is sampled by its own random numbers, a
+function of prompt, seed and position, so that in float32 a row's text does not depend on its neighbours. In
+other precisions a batch changes rounding enough to change text, even greedy: there ``seed_honoured`` is false
+unless ``batch_size`` is 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, Field, model_validator
+
+from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._hf_batching import BatchingThread
+from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
+from pcsuite.engines.adapters._hf_sampler import Row, RowMask, SeededRows, draw_key
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter
+from pcsuite.engines.weights import catalogue_entry
+from pcsuite.errors import ConfigError, EngineError
+
+Result = TypeVar("Result")
+TOKEN_COUNTS_KEPT = 20_000
+
+
+class HfOptions(Definition):
+    """Keys of a model whose provider is ``hf``."""
+
+    path: str | None = None
+    """A folder of safetensors, or a name on the Hugging Face hub; give this or ``weights``."""
+    weights: str | None = None
+    """Model file of the catalogue (``pcsuite models list``), converted to safetensors on first use."""
+    revision: str | None = None
+    """Branch, tag or commit of a hub model."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Precision of the weights. Only float32 makes a row independent of its batch."""
+    device_map: str | dict[str, int | str] = "auto"
+    """Where the layers go, as in transformers; ``auto`` is the GPUs where there are any, else the CPU."""
+    batch_size: int = Field(default=8, ge=1)
+    """Rows that run together at most."""
+    batch_wait_ms: float = Field(default=5.0, ge=0)
+    """How long an incomplete batch waits for more requests."""
+    chat: bool | None = None
+    """Use the tokenizer's chat template; by default where it has one."""
+    system_prompt: str | None = None
+    """System message; by default none is sent, and the chat template may put its own."""
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Further variables of the chat template, for example ``enable_thinking: false``."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> HfOptions:
+        if (self.weights is None) == (self.path is None):
+            raise ValueError("give either 'weights' (a catalogue id) or 'path' (a folder or a hub name)")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class HfRequest:
+    """One prompt on its way to the model."""
+
+    prompt: str
+    """As the user wrote it; the random numbers are drawn from it."""
+    token_ids: tuple[int, ...]
+    decoding: Decoding
+    seed: int
+    mask: RowMask | None = None
+
+
+class LocalHfAdapter(ModelAdapter):
+    """A model that transformers runs in this process."""
+
+    Options: ClassVar[type[BaseModel]] = HfOptions
+    exclusive: ClassVar[bool] = True
+    options: HfOptions
+
+    def __init__(
+        self, model_id: str, options: BaseModel | None = None, *, loaded: LoadedModel | None = None
+    ) -> None:
+        if options is None:
+            raise ConfigError(f"model '{model_id}' needs 'weights' or 'path'")
+        super().__init__(model_id, options)
+        require_stack()
+        self.max_concurrency = 2 * self.options.batch_size
+        self.loaded = loaded if loaded is not None else self._load()
+        chat = self.options.chat
+        if chat is None and self.options.weights is not None:
+            chat = catalogue_entry(self.options.weights).chat
+        self.chat = bool(self.loaded.tokenizer.chat_template) if chat is None else chat
+        self.backend_state: dict[str, Any] = {}
+        """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
+        self._thread: BatchingThread[HfRequest, Generation] = BatchingThread(
+            self._answer_batch, self.options.batch_size, self.options.batch_wait_ms / 1000
+        )
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(_TokenCounter(self.loaded.tokenizer))
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a row's text is the same whatever is in the batch beside it."""
+        return self.loaded.dtype == "float32" or self.options.batch_size == 1
+
+    def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
+        """Answer one prompt."""
+        return self.submit(prompt, decoding, seed).result()
+
+    def generate_many(self, requests: Sequence[tuple[str, Decoding, int]]) -> list[Generation]:
+        """Answer several prompts, in batches of ``batch_size``."""
+        waiting = [self.submit(prompt, decoding, seed) for prompt, decoding, seed in requests]
+        return [future.result() for future in waiting]
+
+    async def agenerate(
+        self,
+        prompt: str,
+        decoding: Decoding,
+        seed: int,
+        constraint: Constraint | None = None,
+        context: CallContext | None = None,
+    ) -> Generation:
+        """Answer one prompt; calls that are awaited together share a batch."""
+        if constraint is not None:
+            return await asyncio.to_thread(self.generate_constrained, prompt, decoding, seed, constraint)
+        return await asyncio.wrap_future(self.submit(prompt, decoding, seed))
+
+    def submit(
+        self, prompt: str, decoding: Decoding, seed: int, mask: RowMask | None = None
+    ) -> Future[Generation]:
+        """Queue a prompt, with a mask over its tokens where a constraint backend gives one."""
+        token_ids = tuple(self.prompt_tokens(prompt))
+        self.check_context(len(token_ids), decoding)
+        return self._thread.submit(HfRequest(prompt, token_ids, decoding, seed, mask))
+
+    def check_context(self, prompt_tokens: int, decoding: Decoding) -> None:
+        """Refuse a call that cannot fit into the model's context."""
+        limit = self.loaded.context_tokens
+        if limit is not None and prompt_tokens + decoding.max_tokens > limit:
+            raise EngineError(
+                f"model '{self.model_id}': {prompt_tokens} prompt tokens and {decoding.max_tokens} to answer "
+                f"are more than its context of {limit}",
+                hint="shorten the prompt or lower max_tokens",
+            )
+
+    def run_alone(self, job: Callable[[], Result]) -> Future[Result]:
+        """Run a job that uses the model by itself, between batches."""
+        return self._thread.alone(job)  # type: ignore[arg-type,return-value]
+
+    def render(self, prompt: str) -> str:
+        """The prompt as the model reads it: in its chat template where it has one."""
+        system = self.options.system_prompt
+        if not self.chat:
+            return prompt if system is None else f"{system}\n\n{prompt}"
+        messages = [] if system is None else [{"role": "system", "content": system}]
+        messages.append({"role": "user", "content": prompt})
+        rendered = self.loaded.tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=False, **self.options.chat_template_kwargs
+        )
+        return str(rendered)
+
+    def prompt_tokens(self, prompt: str) -> list[int]:
+        """Token ids of the rendered prompt; a chat template brings its special tokens itself."""
+        encoded = self.loaded.tokenizer(self.render(prompt), add_special_tokens=not self.chat)
+        return [int(token) for token in encoded["input_ids"]]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of completion tokens, without special tokens."""
+        text = self.loaded.tokenizer.decode(
+            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return str(text)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of ``text`` itself; the chat template's own tokens (``usage`` has them) are not counted."""
+        return self._count(text)
+
+    def identity(self) -> Mapping[str, str]:
+        """Versions, hash of the weights, and the options that change answers."""
+        torch, transformers = require_stack()
+        facts = {
+            "engine": f"transformers {transformers.__version__}, torch {torch.__version__}",
+            "weights_sha256": self.loaded.weights_sha256,
+            "dtype": self.loaded.dtype,
+            "device": self.loaded.device,
+            "chat": str(self.chat),
+            "chat_template_kwargs": repr(sorted(self.options.chat_template_kwargs.items())),
+            "system_prompt": self.options.system_prompt or "",
+        }
+        if not self.repeatable:
+            facts["batch_size"] = str(self.options.batch_size)
+        return facts
+
+    def close(self) -> None:
+        """End the model's thread."""
+        self._thread.close()
+
+    async def aclose(self) -> None:
+        """End the model's thread without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def _load(self) -> LoadedModel:
+        options = self.options
+        source: str | Path
+        if options.weights is not None:
+            source = converted_folder(options.weights)
+        else:
+            assert options.path is not None
+            local = Path(options.path).expanduser()
+            source = local if local.is_dir() else options.path
+        return load_model(
+            source, dtype=options.dtype, device_map=options.device_map, revision=options.revision
+        )
+
+    def _answer_batch(self, requests: Sequence[HfRequest]) -> list[Generation | Exception]:
+        torch, _ = require_stack()
+        started = time.perf_counter()
+        rows = [
+            Row(request.decoding, draw_key(request.prompt, request.seed), request.mask)
+            for request in requests
+        ]
+        try:
+            self._decode(torch, requests, rows)
+        except torch.OutOfMemoryError as error:
+            raise EngineError(
+                f"model '{self.model_id}': the device is out of memory with {len(rows)} rows",
+                hint=f"lower batch_size of model '{self.model_id}'",
+            ) from error
+        elapsed = (time.perf_counter() - started) * 1000
+        return [self._generation(request, row, elapsed) for request, row in zip(requests, rows, strict=True)]
+
+    def _decode(self, torch: Any, requests: Sequence[HfRequest], rows: Sequence[Row]) -> None:
+        """Fill the rows; left padding keeps every row's next token in the same column."""
+        model, filler = self.loaded.model, self.loaded.filler
+        width = max(len(request.token_ids) for request in requests)
+        padded = [[filler] * (width - len(r.token_ids)) + list(r.token_ids) for r in requests]
+        visible = [[0] * (width - len(r.token_ids)) + [1] * len(r.token_ids) for r in requests]
+        sampler = SeededRows(rows, self.loaded.stop_tokens, filler)
+        with torch.inference_mode():
+            model.generate(
+                input_ids=torch.tensor(padded, device=model.device),
+                attention_mask=torch.tensor(visible, device=model.device),
+                max_new_tokens=max(request.decoding.max_tokens for request in requests),
+                logits_processor=[sampler],
+                stopping_criteria=[lambda ids, _scores, **_: _stops(torch, ids, sampler)],
+            )
+
+    def _generation(self, request: HfRequest, row: Row, elapsed_ms: float) -> Generation | Exception:
+        if row.error is not None:
+            if isinstance(row.error, EngineError):
+                return row.error
+            return EngineError(f"model '{self.model_id}': {type(row.error).__name__}: {row.error}")
+        return {
+            "text": self.decode(row.tokens),
+            "finish_reason": row.finish_reason or "length",
+            "latency_ms": elapsed_ms,
+            "usage": {
+                "prompt_tokens": len(request.token_ids),
+                "completion_tokens": len(row.tokens),
+                "total_tokens": len(request.token_ids) + len(row.tokens),
+            },
+            "seed_honoured": self.repeatable,
+        }
+
+
+def _stops(torch: Any, input_ids: Any, sampler: SeededRows) -> Any:
+    """The stopping criterion transformers wants: one flag a row, all set once every row has ended."""
+    return torch.full((input_ids.shape[0],), sampler.finished(), dtype=torch.bool, device=input_ids.device)
+
+
+class _TokenCounter:
+    """Counts tokens. Not a method, so that the cache around it does not keep the adapter."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def __call__(self, text: str) -> int:
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])

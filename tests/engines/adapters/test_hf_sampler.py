@@ -1,0 +1,65 @@
+"""The sampler of the hf provider, which needs no torch."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pcsuite.engines.adapters._hf_sampler import SHORTLIST, choose, draw_key, sample_token, uniform
+from pcsuite.engines.adapters.base import Decoding
+
+KEY = draw_key("prompt", 1)
+
+
+def test_draws_are_a_function_of_prompt_seed_and_position():
+    assert uniform(KEY, 3) == uniform(draw_key("prompt", 1), 3)
+    others = [uniform(KEY, 4), uniform(draw_key("prompt", 2), 3), uniform(draw_key("other", 1), 3)]
+    assert uniform(KEY, 3) not in others
+    draws = np.array([uniform(KEY, position) for position in range(4000)])
+    assert draws.min() >= 0
+    assert draws.max() < 1
+    # A uniform mean of 4000 draws has standard error 0.2887/sqrt(4000) = 0.0046; five of them are allowed.
+    assert abs(draws.mean() - 0.5) < 0.023
+
+
+@pytest.mark.parametrize(
+    ("draw", "token"),
+    # Sorted: token 2 (0.5), 0 (0.3), 3 (0.15), 1 (0.05). The nucleus of 0.8 is tokens 2 and 0: 0.625 and 0.375 of it.
+    [(0.0, 2), (0.62, 2), (0.63, 0), (0.999, 0)],
+)
+def test_the_nucleus_by_hand(draw, token):
+    assert choose(np.array([0.3, 0.05, 0.5, 0.15]), np.array([0, 1, 2, 3]), 0.8, draw) == token
+
+
+def test_ties_are_ordered_by_token_id():
+    tokens = np.array([7, 3, 5])
+    equal = np.full(3, 1 / 3)
+    assert [choose(equal, tokens, 1.0, draw) for draw in (0.1, 0.5, 0.9)] == [3, 5, 7]
+
+
+def test_greedy_takes_the_most_likely_and_the_first_of_equals():
+    assert sample_token(np.array([0.0, 2.0, 2.0]), Decoding("d0", 0.0, 1.0, 4), KEY, 0) == 1
+
+
+def test_masked_tokens_are_never_drawn():
+    logits = np.array([-np.inf, 1.0, -np.inf, 0.5])
+    drawn = {sample_token(logits, Decoding("d1", 5.0, 1.0, 4), KEY, position) for position in range(200)}
+    assert drawn == {1, 3}
+
+
+def test_frequencies_follow_temperature():
+    # Logits ln 3 and 0 at temperature 0.5 give odds 9:1; 2000 draws of p = 0.9 have sd 0.0067.
+    logits = np.array([math.log(3), 0.0])
+    drawn = [sample_token(logits, Decoding("d1", 0.5, 1.0, 4), KEY, position) for position in range(2000)]
+    assert abs(drawn.count(0) / 2000 - 0.9) < 0.034
+
+
+def test_a_flat_distribution_needs_more_than_the_shortlist():
+    logits = np.zeros(4 * SHORTLIST)
+    decoding = Decoding("d1", 1.0, 0.95, 4)
+    drawn = {sample_token(logits, decoding, KEY, position) for position in range(3000)}
+    # 95 % of 1024 equal tokens is the first 973 by id.
+    assert max(drawn) == 972
+    assert len(drawn) > 850

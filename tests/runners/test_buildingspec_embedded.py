@@ -1,0 +1,84 @@
+"""Extraction of building records with the embedded model: the ladder, the constraint, and too little context."""
+
+import json
+
+import pytest
+import yaml
+from support.profiles import write_profile
+
+from pcsuite.config.load import bundled_configs, load_suite
+from pcsuite.engines.weights import catalogue_entry, weights_path
+from pcsuite.logging.reader import newest_rows
+from pcsuite.runners.run_suite import run_suite
+
+pytestmark = pytest.mark.model
+
+WEIGHTS = "smollm2-135m-instruct-q4_1"
+DOCUMENT = "City: Gannet Bay\nClimate zone: 5\nStories: 1\nBedrooms: 2\nConditioned floor area (ft2): 420\n"
+TRUTH = {
+    "project": {"city": "Gannet Bay", "climate_zone": 5, "stories": 1, "bedrooms": 2},
+    "envelope": {"conditioned_floor_area": 420.0},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model_is_here():
+    pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
+    if not weights_path(catalogue_entry(WEIGHTS)).is_file():
+        pytest.skip("the embedded model is not here: pcsuite models pull smollm2-135m")
+
+
+def run(folder, conditions, max_tokens, context_tokens):
+    """Rows by condition of one short document, with the bundled task except for its completion limit."""
+    datasets = folder / "cache" / "datasets"
+    datasets.mkdir(parents=True)
+    item = {"item_id": "short", "input_text": DOCUMENT, "truth": {"record": TRUTH}}
+    (datasets / "buildingspec_test.jsonl").write_text(json.dumps(item) + "\n", encoding="utf-8")
+    tasks = yaml.safe_load((bundled_configs() / "tasks_v1.yaml").read_text(encoding="utf-8"))
+    task = tasks["tasks"]["buildingspec_json"] | {"max_tokens": max_tokens}
+    (folder / "tasks.yaml").write_text(
+        yaml.safe_dump({"version": "1.0", "tasks": {"buildingspec_json": task}}), encoding="utf-8"
+    )
+    models = yaml.safe_load((bundled_configs() / "models_v1.yaml").read_text(encoding="utf-8"))["models"]
+    model = models["smollm2-135m"] | {"workers": 1}
+    assert model["context_tokens"] == 8192
+    path = write_profile(
+        folder,
+        {"smollm2-135m": model | {"context_tokens": context_tokens}},
+        tasks=("buildingspec_json",),
+        conditions=conditions,
+        regimes=("d0_greedy",),
+        suite={"tasks_ref": "tasks.yaml", "models_ref": "models.yaml"},
+        length_control="off",
+    )
+    summary = run_suite(load_suite(path), quiet=True)
+    assert summary.not_applicable == ()
+    return {row.condition.id: row for row in newest_rows(summary.paths.log)}
+
+
+def test_c6_enforces_the_schema_of_the_record(tmp_path):
+    rows = run(tmp_path, ("C0", "C6"), max_tokens=24, context_tokens=8192)
+    assert set(rows) == {"C0", "C6"}
+    for row in rows.values():
+        assert row.errors == []
+        assert row.metrics["task_score"] == 0.0  # 24 tokens are no whole record
+        assert row.metrics["omissions"] == 5
+    constrained = rows["C6"].generation
+    assert constrained.constraint_backend == "native:llama.cpp"
+    assert constrained.finish_reason == "length"
+    assert rows["C6"].metrics["truncated"] is True
+    # Cut at the limit, but so far every key is one of the schema, in its order and without white space.
+    sections = ("project", "envelope", "zones", "walls", "windows")
+    assert constrained.text.startswith(tuple(f'{{"{name}":' for name in sections))
+    assert rows["C0"].generation.constraint_backend is None
+
+
+def test_a_prompt_beyond_the_context_is_an_error_row_with_the_remedy(tmp_path):
+    rows = run(tmp_path, ("C0", "C3"), max_tokens=300, context_tokens=256)
+    (error,) = rows["C3"].errors
+    assert "raise context_tokens of model 'smollm2-135m' or shorten the prompt" in error
+    assert rows["C3"].generation is None
+    # The short prompt fits, its answer may not: it ends where the context ends, and says so.
+    fits = rows["C0"].generation
+    assert fits.usage.total_tokens <= 256
+    assert fits.finish_reason in ("stop", "length")
