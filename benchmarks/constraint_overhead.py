@@ -36,8 +36,12 @@ def speed(call, tokens: int, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print one JSON line per backend."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", default="smollm2-135m-instruct-q4_1", help="catalogue id of the model file")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--weights", default="smollm2-135m-instruct-q4_1", help="catalogue id of the model file"
+    )
     parser.add_argument("--device", default="cpu", help="device of the hf provider")
     parser.add_argument("--tokens", type=int, default=32, help="length of an answer")
     parser.add_argument("--repeats", type=int, default=2, help="answers per backend")

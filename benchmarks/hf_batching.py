@@ -25,8 +25,18 @@ from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 
 SHAPES = {
     "small": {"hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 6, "num_attention_heads": 4},
-    "1b": {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32},
-    "7b": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32},
+    "1b": {
+        "hidden_size": 2048,
+        "intermediate_size": 5632,
+        "num_hidden_layers": 22,
+        "num_attention_heads": 32,
+    },
+    "7b": {
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+    },
 }
 VOCABULARY = 32_000
 
@@ -55,7 +65,9 @@ def random_model(shape: str, device: str, dtype: str):
 
 def main() -> None:
     """Measure and print one JSON line per batch size."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--params", choices=SHAPES, default="small", help="shape of the model")
     parser.add_argument("--device", default="cpu", help="torch device")
     parser.add_argument("--dtype", default="float32", help="precision of the weights")
@@ -75,7 +87,9 @@ def main() -> None:
     calls = [(prompt, decoding, number) for number, prompt in enumerate(prompts)]
     alone: list[str] | None = None
     for size in (int(text) for text in args.batches.split(",")):
-        adapter = LocalHfAdapter("m", HfOptions(path="random", batch_size=size, batch_wait_ms=20), loaded=loaded)
+        adapter = LocalHfAdapter(
+            "m", HfOptions(path="random", batch_size=size, batch_wait_ms=20), loaded=loaded
+        )
         try:
             adapter.generate_many(calls[:size])
             started = time.perf_counter()

@@ -9,13 +9,13 @@ from functools import lru_cache
 
 import jsonschema
 import pytest
-from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
 
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.constraints import CONSTRAINTS
 from pcsuite.engines.adapters.base import Constraint, Decoding
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.runners.plan import plan_task
+from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
 
 pytestmark = pytest.mark.model
 
@@ -34,7 +34,10 @@ NESTED = {
         "tags": {"type": "array", "items": {"enum": ["p", "q"]}, "minItems": 1, "maxItems": 2},
         "place": {
             "type": "object",
-            "properties": {"name": {"type": "string", "minLength": 2, "maxLength": 6}, "known": {"type": "boolean"}},
+            "properties": {
+                "name": {"type": "string", "minLength": 2, "maxLength": 6},
+                "known": {"type": "boolean"},
+            },
             "required": ["name", "known"],
             "additionalProperties": False,
         },
@@ -112,14 +115,24 @@ def test_bounds_and_nesting_are_obeyed(name):
     ("keyword", "schema"),
     [
         ("uniqueItems", {"type": "array", "items": {"enum": ["p", "q"]}, "maxItems": 2, "uniqueItems": True}),
-        ("contains", {"type": "array", "items": {"type": "integer"}, "maxItems": 2, "contains": {"const": 7}}),
+        (
+            "contains",
+            {"type": "array", "items": {"type": "integer"}, "maxItems": 2, "contains": {"const": 7}},
+        ),
     ],
 )
 def test_what_cannot_be_enforced_is_refused_by_name(name, keyword, schema):
     backend, model = backend_and_model(name)
-    wrapped = {"type": "object", "properties": {"a": schema}, "required": ["a"], "additionalProperties": False}
+    wrapped = {
+        "type": "object",
+        "properties": {"a": schema},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     with pytest.raises(ConstraintUnavailableError, match=keyword):
-        backend.generate_constrained(model, "Go.", D0, Constraint("json_schema", json.dumps(wrapped), name), 0)
+        backend.generate_constrained(
+            model, "Go.", D0, Constraint("json_schema", json.dumps(wrapped), name), 0
+        )
 
 
 @pytest.mark.parametrize("name", [*STEERING, "native"])
@@ -128,7 +141,9 @@ def test_the_answer_line_of_gsm8k_is_enforced(name):
     # The task's pattern with a shorter solution, so that the answer line is reached soon.
     pattern = load_suite("quickstart").tasks["gsm8k"].answer_regex.replace("{1,700}", "{1,20}")
     for decoding, seed in ((D0, 0), (D1, 1)):
-        answer = backend.generate_constrained(model, "2 + 2 = ?", decoding, Constraint("regex", pattern, name), seed)
+        answer = backend.generate_constrained(
+            model, "2 + 2 = ?", decoding, Constraint("regex", pattern, name), seed
+        )
         assert answer["finish_reason"] == "stop"
         assert re.fullmatch(pattern, answer["text"])
 
@@ -138,7 +153,9 @@ def test_the_sql_grammar_is_enforced(name):
     backend, model = backend_and_model(name)
     grammar = (bundled_configs() / "schemas" / "spider_sql.lark").read_text(encoding="utf-8")
     short = Decoding("hot", 1.0, 1.0, 24)
-    answer = backend.generate_constrained(model, "Tell me a story.", short, Constraint("cfg", grammar, name), 3)
+    answer = backend.generate_constrained(
+        model, "Tell me a story.", short, Constraint("cfg", grammar, name), 3
+    )
     assert re.match(r"\s*(select\b|INSUFFICIENT_INFO)", answer["text"], re.IGNORECASE)
     forced = Constraint("cfg", 'start: "zqx7" " " animal\nanimal: "marmot" | "newt"\n', name)
     assert backend.generate_constrained(model, "Hello", D0, forced, 0)["text"] in ("zqx7 marmot", "zqx7 newt")

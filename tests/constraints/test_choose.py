@@ -82,7 +82,12 @@ def test_the_cache_keeps_backends_and_programs_apart():
         return response_key({}, "m", "p", D0, 0, constraint)
 
     assert key() == key(backend="native")
-    keys = {key(), key(backend="guidance_cfg"), key(backend="lmql_program"), key(backend="lmql_program", program="x")}
+    keys = {
+        key(),
+        key(backend="guidance_cfg"),
+        key(backend="lmql_program"),
+        key(backend="lmql_program", program="x"),
+    }
     assert len(keys) == 4
 
 

@@ -7,11 +7,18 @@ from pcsuite.errors import ConstraintUnavailableError
 
 
 def an_object(**properties):
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def test_keys_are_text_and_values_are_holes():
-    program = compile_schema(an_object(label={"enum": ["a", "b"]}, score={"type": "integer", "minimum": 1, "maximum": 3}))
+    program = compile_schema(
+        an_object(label={"enum": ["a", "b"]}, score={"type": "integer", "minimum": 1, "maximum": 3})
+    )
     assert program.splitlines() == [
         "given = ''",
         "if given == '':",
@@ -23,7 +30,7 @@ def test_keys_are_text_and_values_are_holes():
         r'    ",\"score\":"',
         "given = ''",
         # A number ends where the object ends, so the hole takes in the closing brace.
-        r'''"[V1]" where MATCHES(V1, '([1-3])(\\})')''',
+        r""""[V1]" where MATCHES(V1, '([1-3])(\\})')""",
         "given = V1.lstrip('-.0123456789')",
         "if given == '':",
         '    "}}"',
@@ -45,7 +52,10 @@ def test_a_regular_expression_is_one_hole():
         ({"type": "number", "minimum": 0.5}, "minimum: 0.5"),
         ({"type": "number", "exclusiveMinimum": 0}, "exclusiveMinimum"),
         ({"type": "array", "items": {"type": "string"}}, "an array without maxItems"),
-        ({"type": "array", "items": {"type": "integer"}, "maxItems": 2, "contains": {"const": 1}}, "contains"),
+        (
+            {"type": "array", "items": {"type": "integer"}, "maxItems": 2, "contains": {"const": 1}},
+            "contains",
+        ),
         ({"$ref": "#/$defs/x"}, "$ref"),
         ({"oneOf": [{"type": "string"}, {"type": "null"}]}, "oneOf"),
         ({"not": {"type": "string"}}, "not"),

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from pcsuite.constraints._steering import as_local_hf, is_local_hf, json_schema_of, refuse_uncompilable
 from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters.base import (
     CallContext,
     Constraint,
@@ -87,11 +88,20 @@ class OutlinesBackend(ConstraintBackend):
 def _engine(adapter: LocalHfAdapter) -> Any:
     """Outlines' llguidance engine on the model; it indexes the vocabulary, so it is made once per model."""
     if "outlines" not in adapter.backend_state:
-        import outlines
-        from outlines.backends.llguidance import LLGuidanceBackend
+        import torch
 
-        model = outlines.from_transformers(adapter.loaded.model, adapter.loaded.tokenizer)
-        adapter.backend_state["outlines"] = LLGuidanceBackend(model)
+        with quiet_libraries():
+            import llguidance.torch
+            import outlines
+            from outlines.backends.llguidance import LLGuidanceBackend
+
+            with torch.compiler.set_stance("force_eager"):
+                # The first call loads torch's compiler, whose modules warn of their own age.
+                llguidance.torch.apply_token_bitmask_inplace(
+                    torch.zeros(1, 32), torch.zeros(1, 1, dtype=torch.int32)
+                )
+            model = outlines.from_transformers(adapter.loaded.model, adapter.loaded.tokenizer)
+            adapter.backend_state["outlines"] = LLGuidanceBackend(model)
     return adapter.backend_state["outlines"]
 
 

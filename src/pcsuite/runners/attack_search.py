@@ -275,4 +275,4 @@ def _record(
 
 def _constraint(condition: PromptCondition) -> Constraint | None:
     wanted = condition.constraint
-    return None if wanted is None else Constraint(wanted.kind, wanted.value)
+    return None if wanted is None else Constraint(wanted.kind, wanted.value, wanted.backend)

@@ -7,12 +7,16 @@ from dataclasses import replace
 from pcsuite.constraints.choose import backend_for, generate_routed
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
 from pcsuite.engines.canary import Generate, mask_bites, refusal_of
-from pcsuite.prompts.conditions.conditions import PromptConstraint
+from pcsuite.prompts.conditions.conditions import PromptCondition
 
 
-def constraint_of(wanted: PromptConstraint) -> Constraint:
+def constraint_of(condition: PromptCondition) -> Constraint | None:
     """What a condition asks for, as an engine takes it."""
-    return Constraint(wanted.kind, wanted.value, wanted.backend, wanted.program)
+    wanted = condition.constraint
+    if wanted is None:
+        return None
+    program = condition.lmql_query if wanted.backend == "lmql_program" else ""
+    return Constraint(wanted.kind, wanted.value, wanted.backend, program)
 
 
 class ConstraintProofs:

@@ -165,10 +165,10 @@ class SuiteRunner:
         kept: list[Cell] = []
         for cell in self.plan.cells:
             condition = apply_condition(cell.condition, cell.task.prompting.context(""))
+            constraint = constraint_of(condition)
             reason = None
-            if condition.constraint is not None:
-                client = self._clients[cell.model_id]
-                reason = await client.why_unenforced(constraint_of(condition.constraint))
+            if constraint is not None:
+                reason = await self._clients[cell.model_id].why_unenforced(constraint)
             if reason is None:
                 kept.append(cell)
             else:
@@ -267,14 +267,13 @@ class SuiteRunner:
         return self._programs[name]
 
     def _job(self, unit: Unit, prepared: PreparedPrompt, program: Program) -> Job:
-        wanted = prepared.condition.constraint
         operator = prepared.condition.program
         return Job(
             task_id=unit.cell.task.id,
             item=unit.item,
             prompt=prepared.measured.text,
             decoding=unit.cell.decoding,
-            constraint=None if wanted is None else constraint_of(wanted),
+            constraint=constraint_of(prepared.condition),
             evaluator=unit.cell.task.evaluator,
             max_steps=1 if operator is None else operator.spec.max_steps or 1,
             retrieve=self._retrievers.search_of(unit.cell.task.id) if program.needs_retrieval else None,

@@ -4,13 +4,13 @@ import asyncio
 import builtins
 
 import pytest
-from support.hf_model import WEIGHTS, shared_hf_model
 
 from pcsuite.config.models import ModelSpec
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.build import check_model
 from pcsuite.errors import ConfigError, EngineError, MissingExtraError
+from support.hf_model import WEIGHTS, shared_hf_model
 
 D0 = Decoding("d0", 0.0, 1.0, 4)
 D1 = Decoding("d1", 0.7, 0.95, 4)
@@ -54,7 +54,9 @@ def test_a_row_in_a_batch_is_the_row_alone_in_float32(model):
     alone = [model.generate(*call) for call in calls]
     assert [answer["text"] for answer in batched] == [answer["text"] for answer in alone]
     assert all(answer["seed_honoured"] for answer in batched)
-    assert len({answer["text"] for answer in batched[1::3]} | {answer["text"] for answer in batched[2::3]}) > 16
+    assert (
+        len({answer["text"] for answer in batched[1::3]} | {answer["text"] for answer in batched[2::3]}) > 16
+    )
 
 
 @pytest.mark.model

@@ -19,15 +19,11 @@ from pcsuite.prompts.tree import PromptTree, compose
 
 
 class PromptConstraint(NamedTuple):
-    """A hard constraint a condition asks for: its kind, what it enforces, and the backend wanted.
-
-    ``program`` is the task's own LMQL query, for the backend ``lmql_program``.
-    """
+    """A hard constraint a condition asks for: its kind, what it enforces, and the backend wanted."""
 
     kind: Literal["json_schema", "regex", "cfg"]
     value: str
     backend: str
-    program: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,6 +36,8 @@ class PromptCondition:
     constraint: PromptConstraint | None
     program: Operator | None
     templates_dir: Path | None = None
+    lmql_query: str = ""
+    """The task's own LMQL query, for the constraint backend ``lmql_program``."""
 
     @cached_property
     def prompt(self) -> str:
@@ -97,6 +95,7 @@ def apply_condition(
         constraint=_constraint(bundle, ctx),
         program=programs[-1] if programs else None,
         templates_dir=templates_dir,
+        lmql_query=ctx.lmql_query,
     )
 
 
@@ -128,6 +127,6 @@ def _constraint(bundle: Bundle, ctx: PromptContext) -> PromptConstraint | None:
         return None
     operator = operators[-1]
     assert operator.spec.kind is not None, "a constraint operator has a kind"
-    backend = operator.spec.engine or "auto"
-    program = ctx.lmql_query if backend == "lmql_program" else ""
-    return PromptConstraint(operator.spec.kind, operator.constraint_value(ctx), backend, program)
+    return PromptConstraint(
+        operator.spec.kind, operator.constraint_value(ctx), operator.spec.engine or "auto"
+    )
