@@ -20,56 +20,76 @@ TEXT = "Sort the parcels by weight.\n\n~~~\n\nRules:\n- Heavy parcels go left, m
 PROTECTED = ("HEAVY", "left", "right")
 
 
-def attack(name, budget, score=lambda text: (sum(map(ord, text)) % 101) / 101, dataset=""):
-    asked = []
-
-    async def run():
-        worker = PromptBenchWorker()
-
-        async def answer(text):
-            asked.append(text)
-            return score(text)
-
-        try:
-            return await worker.attack(AttackRequest(name, TEXT, PROTECTED, 5, budget, TEXT, dataset), answer)
-        finally:
-            await worker.aclose()
-
-    return asyncio.run(run()), asked
+CASES = {
+    "deepwordbug": ("deepwordbug", 12, ""),
+    "checklist": ("checklist", 6, ""),
+    "stresstest": ("stresstest", 6, ""),
+    "zero": ("stresstest", 6, ""),
+    "semantic": ("semantic", 6, "sst2"),
+    "no canned prompts": ("semantic", 6, "parcels"),
+}
 
 
-@pytest.mark.parametrize(("name", "budget"), [("deepwordbug", 12), ("checklist", 6), ("stresstest", 6)])
-def test_an_attack_keeps_to_its_budget_its_parts_and_its_words(name, budget):
-    result, asked = attack(name, budget)
-    assert 2 <= len(asked) == result["queries"] <= budget
+def score_of(text):
+    return (sum(map(ord, text)) % 101) / 101
+
+
+async def attack_all(names):
+    """Run some cases on one worker, which takes long to start; a case that does not apply gives its reason."""
+    worker, found = PromptBenchWorker(), {}
+    try:
+        for name in names:
+            attack, budget, dataset = CASES[name]
+            asked = []
+
+            async def answer(text, asked=asked, zero=name == "zero"):
+                asked.append(text)
+                return 0.0 if zero else score_of(text)
+
+            request = AttackRequest(attack, TEXT, PROTECTED, 5, budget, TEXT, dataset)
+            try:
+                found[name] = (await worker.attack(request, answer), asked)
+            except AttackNotApplicableError as reason:
+                found[name] = (str(reason), asked)
+    finally:
+        await worker.aclose()
+    return found
+
+
+@pytest.fixture(scope="module")
+def attacked():
+    return asyncio.run(attack_all(CASES))
+
+
+@pytest.mark.parametrize("name", ["deepwordbug", "checklist", "stresstest"])
+def test_an_attack_keeps_to_its_budget_its_parts_and_its_words(attacked, name):
+    result, asked = attacked[name]
+    assert 2 <= len(asked) == result["queries"] <= CASES[name][1]
     assert asked[0] == TEXT
-    attacked = result["attacked"]
-    assert attacked in asked[1:]
-    assert result["attacked_score"] == min(
-        (sum(map(ord, t)) % 101) / 101 for t in asked[1:] if "[UNK]" not in t
-    )
-    assert attacked.count("\n\n~~~\n\n") == 1
+    changed = [text for text in asked[1:] if "[UNK]" not in text]
+    assert result["attacked"] in changed
+    assert result["attacked_score"] == min(map(score_of, changed))
+    assert result["attacked"].count("\n\n~~~\n\n") == 1
     for word in PROTECTED:
-        assert word in attacked
+        assert word in result["attacked"]
 
 
-def test_the_same_seed_finds_the_same_prompt_in_another_process():
-    first, second = attack("deepwordbug", 10), attack("deepwordbug", 10)
-    assert first == second
+def test_the_same_seed_finds_the_same_prompt_in_another_process(attacked):
+    again = asyncio.run(attack_all(["deepwordbug"]))
+    assert again["deepwordbug"] == attacked["deepwordbug"]
 
 
-def test_a_clean_score_of_zero_is_no_division_by_zero():
-    result, _ = attack("stresstest", 6, score=lambda text: 0.0)
+def test_a_clean_score_of_zero_is_no_division_by_zero(attacked):
+    result, _ = attacked["zero"]
     assert result["original_score"] == result["attacked_score"] == 0.0
     assert "true" in result["attacked"]
 
 
-def test_semantic_says_for_which_data_it_has_prompts():
-    with pytest.raises(
-        AttackNotApplicableError, match="no canned prompts for dataset 'parcels'; it has them for cola"
-    ):
-        attack("semantic", 6, dataset="parcels")
-    result, asked = attack("semantic", 6, dataset="sst2")
+def test_semantic_says_for_which_data_it_has_prompts(attacked):
+    assert attacked["no canned prompts"][0].startswith(
+        "semantic has no canned prompts for dataset 'parcels'; it has them for cola, "
+    )
+    result, asked = attacked["semantic"]
     assert len(asked) == 6
     assert result["attacked"] in asked[1:]
 

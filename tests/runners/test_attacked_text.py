@@ -9,7 +9,7 @@ from pcsuite.runners.attacked_text import SEPARATOR, attackable_parts, protected
 CTX = {
     "task_id": "t",
     "task_kind": "structured",
-    "input_text": "the input",
+    "input_text": "parcel seven",
     "instruction": 'Sort it as Red or BLUE, with "label".',
     "role": "a sorter",
     "task_goal": "Sort well.",
@@ -33,7 +33,7 @@ def test_schema_exemplars_and_input_are_out_of_reach():
     text = SEPARATOR.join(parts)
     assert "enum" not in text
     assert "solved" not in text
-    assert "the input" not in text
+    assert "parcel seven" not in text
 
 
 def test_parts_go_back_to_their_places():

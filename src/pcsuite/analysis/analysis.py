@@ -21,6 +21,7 @@ from pcsuite.analysis.summary import summary_by_condition
 from pcsuite.analysis.support_tables import abstention_table, unsupported_table
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.task_metrics import task_metrics
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
 
 def _tables_from_scores(scores: ItemScores, summary: Table) -> list[Table]:
     return [
+        task_metrics(scores),
         effects(scores),
         *robustness_tables(scores),
         efficiency(scores, summary),

@@ -145,6 +145,8 @@ class PromptBenchSection(Definition):
     """Prompts that one search of PromptBench may try."""
     search_items: int = Field(default=4, gt=0)
     """Development items each of them is tried on."""
+    paraphrase_model: str | None = None
+    """A model of the models file that writes further paraphrases."""
 
 
 class RetrievalSection(Definition):

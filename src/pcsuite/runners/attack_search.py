@@ -138,6 +138,21 @@ async def _search_all(
     return found
 
 
+def single_client(suite: Suite, model_id: str, cache: ResponseCache | None) -> ModelClient:
+    """A client of one model outside a run, within the profile's limits."""
+    limits, inflight = suite.profile.limits, suite.profile.repro.max_inflight
+    return ModelClient(
+        model_id,
+        suite.models[model_id],
+        build_model(suite, model_id),
+        gate=asyncio.Semaphore(inflight),
+        max_inflight=inflight,
+        budget=Budget(limits.max_tokens_overall, limits.max_cost_usd),
+        cache=cache,
+        policy=RetryPolicy(),
+    )
+
+
 class ModelSearch:
     """Searches attacked prompts against one model."""
 
@@ -152,17 +167,7 @@ class ModelSearch:
         self._suite = suite
         self._store = store
         self._worker = worker
-        limits, inflight = suite.profile.limits, suite.profile.repro.max_inflight
-        self._client = ModelClient(
-            model_id,
-            suite.models[model_id],
-            build_model(suite, model_id),
-            gate=asyncio.Semaphore(inflight),
-            max_inflight=inflight,
-            budget=Budget(limits.max_tokens_overall, limits.max_cost_usd),
-            cache=cache,
-            policy=RetryPolicy(),
-        )
+        self._client = single_client(suite, model_id, cache)
 
     async def aclose(self) -> None:
         """Close the model."""

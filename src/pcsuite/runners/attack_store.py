@@ -23,9 +23,9 @@ class AttackRecord(msgspec.Struct, frozen=True):
     """The attacked parts of the prompt."""
     original: list[str]
     """The same parts before."""
-    original_score: float
-    attacked_score: float
-    """Scores on the items of the search (never the scored ones)."""
+    original_score: float | None
+    attacked_score: float | None
+    """Scores on the items of the search (never the scored ones); ``None`` where nothing was searched."""
     queries: int
     budget: int
     seed: int
@@ -33,7 +33,7 @@ class AttackRecord(msgspec.Struct, frozen=True):
     """How deepwordbug ranked the words: ``unk`` by asking, ``random`` where the budget was too small."""
     search_items: list[str]
     version: str
-    """Of PromptBench."""
+    """Of PromptBench, or the model that wrote a paraphrase."""
     perturbation: PerturbationRef
 
 

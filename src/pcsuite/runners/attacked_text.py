@@ -40,6 +40,13 @@ def protected_words(tree: PromptTree, ctx: PromptContext) -> tuple[str, ...]:
     return tuple(sorted({word for source in sources for word in _WORD.findall(source)}))
 
 
+def keeps_literals(original: str, changed: str, protected: Sequence[str]) -> bool:
+    """Whether a reworded part still has every quoted text, label, field name and format of the original."""
+    literals = set(_LITERAL.findall(original))
+    words, kept = set(_WORD.findall(original)), set(_WORD.findall(changed))
+    return all(literal in changed for literal in literals) and words & set(protected) <= kept
+
+
 def _places(tree: PromptTree, ctx: PromptContext) -> list[int]:
     return [
         place

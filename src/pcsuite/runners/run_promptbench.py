@@ -10,6 +10,7 @@ from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.integrations.promptbench import ATTACKS, PREFIX
 from pcsuite.perturbations import PERTURBATIONS
 from pcsuite.runners.attack_search import attacked_perturber, find_attacks, with_attacks
+from pcsuite.runners.model_paraphrase import find_paraphrases
 from pcsuite.runners.perturbed import perturbation_refs
 from pcsuite.runners.plan import Plan, Scope, build_plan
 from pcsuite.runners.run_suite import RunSummary, run_plan
@@ -23,6 +24,7 @@ def run_promptbench(
     """Run the block, or go on with it; clean rows that the log has already are not repeated."""
     plan, attacks = plan_promptbench(suite, regimes)
     records = find_attacks(plan, attacks, report, use_cache=use_cache)
+    records += find_paraphrases(plan, report, use_cache=use_cache)
     return run_plan(
         with_attacks(plan, records), quiet=quiet, use_cache=use_cache, perturber=attacked_perturber(records)
     )
@@ -35,6 +37,8 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     _check(suite, settings.tasks, suite.tasks, "task", "tasks")
     _check(suite, settings.conditions_subset, suite.conditions, "condition", "conditions_subset")
     _check(suite, regimes, suite.regimes, "regime", "--regimes")
+    writer = settings.paraphrase_model
+    _check(suite, [writer] if writer else [], suite.models, "model", "paraphrase_model")
     scope = Scope(
         settings.tasks,
         suite.profile.selection.models,

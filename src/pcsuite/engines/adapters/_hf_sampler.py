@@ -43,13 +43,17 @@ def choose(probabilities: np.ndarray, tokens: np.ndarray, top_p: float, draw: fl
     """The token of the nucleus that a draw in [0, 1) falls on, by inverse CDF.
 
     The nucleus is the smallest set of most likely tokens whose mass reaches ``top_p`` (Holtzman et al. 2020,
-    eq. 2); all tokens given where theirs does not. Ties are ordered by token id.
+    eq. 2), all tokens given where theirs does not; ties are ordered by token id. Within it the tokens stand in
+    the order of their ids: ordered by probability, two that rounding swaps would swap the draw as well.
     """
     order = np.lexsort((tokens, -probabilities))
+    if top_p < 1.0:
+        mass = np.cumsum(probabilities[order])
+        order = order[: int(np.searchsorted(mass, top_p, side="left")) + 1]
+    order = order[np.argsort(tokens[order])]
     mass = np.cumsum(probabilities[order])
-    kept = min(int(np.searchsorted(mass, top_p, side="left")) + 1, len(order)) if top_p < 1.0 else len(order)
-    place = int(np.searchsorted(mass[:kept], draw * mass[kept - 1], side="right"))
-    return int(tokens[order[min(place, kept - 1)]])
+    place = int(np.searchsorted(mass, draw * mass[-1], side="right"))
+    return int(tokens[order[min(place, len(order) - 1)]])
 
 
 def sample_token(logits: np.ndarray, decoding: Decoding, key: bytes, position: int) -> int:
