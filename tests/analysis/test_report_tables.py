@@ -162,3 +162,26 @@ def test_a_closed_loop_that_grounds(tmp_path):
     assert (third["id"], third["verdict"]) == ("H3", "supported")
     assert third["effect"] == pytest.approx(-0.4 - 0.005 * 9.5)
     assert [row["retrieval"] for row in found["unsupported"]] == [False, True]
+
+
+def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):
+    rows = []
+    for k in range(10):
+        for seed, answer in enumerate(("4", "5", "6"), start=1):
+            common = {"task": "gsm8k", "item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            answered = make_row(answer=answer, score=float(answer == "4"), **common)
+            verdict = {
+                "contradiction": k < 2,
+                "verifier_score": float(answer == "4"),
+                "judged_run_id": answered.run_id,
+            }
+            rows += [answered, make_row(kind="verifier", metrics=verdict, score=0.0, **common)]
+    found = tables_of(tmp_path, rows)
+    (unsupported,) = found["unsupported"]
+    assert unsupported["contradiction_rate"] == pytest.approx(0.2)
+    # Three different answers tie; the verifier's favourite wins, and it is right.
+    votes = {row["k"]: row for row in found["self_consistency"]}
+    assert votes[3]["accuracy"] == pytest.approx(1.0)
+    assert votes[3]["tie_break"] == "verifier score"
+    (level,) = found["summary_by_condition"]
+    assert (level["n_rows"], level["score"]) == (30, pytest.approx(1 / 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from pcsuite.analysis.entropy_tables import entropy_tables
 from pcsuite.analysis.health import RunHealth, run_health
 from pcsuite.analysis.hypotheses import hypotheses
 from pcsuite.analysis.information_tables import Truths, information_table
-from pcsuite.analysis.interventions import interventions_table
 from pcsuite.analysis.item_scores import ItemScores, item_scores
 from pcsuite.analysis.mixed_tables import mixed_results
 from pcsuite.analysis.replicate_tables import self_consistency_table, variance_table
@@ -46,27 +46,34 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
     scores = item_scores(tables)
     analysis = Analysis(scores, run_health(tables, scores), read_manifests(tables.logs))
     analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
-    mixed = mixed_results(tables, scores)
-    analysis.notes += mixed.notes
     summary = summary_by_condition(tables, scores)
-    made = (
-        summary,
-        task_metrics(scores),
-        effects(scores),
-        mixed.models,
-        mixed.means,
-        *entropy_tables(tables, scores),
-        *robustness_tables(scores),
-        interventions_table(tables),
-        self_consistency_table(tables, scores),
-        variance_table(tables, scores),
-        efficiency(scores, summary),
-        unsupported_table(scores),
-        abstention_table(scores),
-        information_table(tables, scores, truths),
-    )
-    for table in made:
-        analysis.tables[table.name] = table
+    # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        beside = pool.submit(_tables_from_scores, scores, summary)
+        mixed = mixed_results(tables, scores)
+        made = [
+            summary,
+            mixed.models,
+            mixed.means,
+            *entropy_tables(tables, scores),
+            self_consistency_table(tables, scores),
+            variance_table(tables, scores),
+            information_table(tables, scores, truths),
+            *beside.result(),
+        ]
+    analysis.notes += mixed.notes
+    analysis.tables = {table.name: table for table in made}
     judged = hypotheses(analysis.tables, scores, mixed)
     analysis.tables[judged.name] = judged
     return analysis
+
+
+def _tables_from_scores(scores: ItemScores, summary: Table) -> list[Table]:
+    return [
+        task_metrics(scores),
+        effects(scores),
+        *robustness_tables(scores),
+        efficiency(scores, summary),
+        unsupported_table(scores),
+        abstention_table(scores),
+    ]

@@ -32,7 +32,7 @@ def replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     statement = f"P1: an effect replicates over at least {DOMAINS} tasks and {SCALES} model sizes."
     sizes = {model.size for model in scores.models.values()}
     if len(scores.tasks) < DOMAINS or len(sizes) < SCALES:
-        words = f"the run has {len(scores.tasks)} tasks and {len(sizes)} sizes."
+        words = f"tasks in the run: {len(scores.tasks)}; model sizes: {len(sizes)}."
         return Finding(
             "P1", statement, "not tested", words, tasks=len(scores.tasks), models=len(scores.models)
         )

@@ -53,7 +53,12 @@ def structure_informs(tables: Mapping[str, Table], scores: ItemScores) -> Findin
         why = (
             "no mutual information of a condition with SCHEMA and of its control: it needs the items' truths"
         )
-        return Finding("H1", statement, "not tested", f"{why} (report with --config) and a closed label set.")
+        return Finding(
+            "H1",
+            statement,
+            "not tested",
+            f"{why} (report with --config), a closed label set and ten items at least.",
+        )
     return _finding(
         "H1", statement, averaged, "positive", f"I(prediction; truth) in nats: {averaged.words()}."
     )

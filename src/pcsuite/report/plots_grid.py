@@ -58,7 +58,8 @@ def pareto_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
             axes.set_xlabel("tokens per answer")
             axes.set_ylabel("score")
             axes.set_title(short(task))
-            axes.margins(0.08)
+            axes.margins(x=0.08)
+            axes.set_ylim(-0.04, 1.04)
             _legend_below(axes)
             caption = (
                 f"Score against tokens, {task}: each mark is a condition of a model. No other point is both"
