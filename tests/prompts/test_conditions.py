@@ -106,7 +106,7 @@ def test_public_call_returns_prompt_meta_constraint_react():
     assert c4.react is False
     c6 = build_condition("C6", ctx=CTX)
     assert c6.prompt == c4.prompt
-    assert c6.constraint == ("json_schema", '{"type": "object"}', "auto")
+    assert c6.constraint[:3] == ("json_schema", '{"type": "object"}', "auto")
     assert build_condition("C7", ctx=CTX).react is True
 
 

@@ -160,6 +160,20 @@ def test_mistakes_are_one_line(place, capsys, change, words):
     assert not (place / "evals" / "improve" / "state.json").exists()
 
 
+def test_a_constrained_condition_is_always_well_formed(place):
+    sloppy = MODEL | {"json_validity": 0.000001, "operator_effects": {}}
+    write_profile(place, {"sim": sloppy}, repro={"max_inflight": 2})
+    scores = {}
+    for condition in ("C4", "C6"):
+        folder = place / condition
+        assert (
+            main(arguments(place, "--condition", condition, "--iterations", "1", "--out", str(folder))) == 0
+        )
+        scores[condition] = set(steps_of(folder)[0]["scores"].values())
+    assert scores["C4"] == {0.0}
+    assert min(scores["C6"]) > 0.2
+
+
 def test_evals_that_serve_as_exemplars_are_not_shown(place, capsys):
     # Three of the four training documents that ship with the task are evals here: one is left, C5 needs two.
     assert main(arguments(place, "--condition", "C5")) == 2

@@ -31,7 +31,20 @@ def test_sections_of_one_shape_share_a_definition():
         jsonschema.validate({name: [{"name": "R-21", "cavity_r_value": 21}]}, schema)
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({name: [{"name": "R-21", "colour": "red"}]}, schema)
-    assert set(schema["$defs"]) == {"wall_constructions", "ceilings_below_attic"}
+    assert set(schema["$defs"]) == {"text", "number", "wall_constructions", "ceilings_below_attic"}
+
+
+def test_numbers_are_bounded():
+    schema = extraction_schema()
+    jsonschema.validate({"project": {"front_orientation": -45.5, "stories": 2}}, schema)
+    for wrong in (
+        {"front_orientation": 1e8},
+        {"front_orientation": "45"},
+        {"stories": 1000},
+        {"stories": -1},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"project": wrong}, schema)
 
 
 def test_only_the_name_of_an_item_is_required():
@@ -61,6 +74,8 @@ def test_the_extraction_schema_has_no_excluded_fields_and_no_unbounded_text():
         if isinstance(node, dict):
             if node.get("type") == "string":
                 assert "maxLength" in node
+            if node.get("type") in ("number", "integer"):
+                assert "maximum" in node
             if node.get("type") == "array":
                 assert "maxItems" in node
             for child in node.values():

@@ -19,6 +19,7 @@ from pcsuite.prompts.context import TaskPrompting
 from pcsuite.prompts.environment import render_text
 from pcsuite.prompts.length import LengthControl, MeasuredPrompt, fit
 from pcsuite.runners.client import ModelClient, derived_seed
+from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.loop_thread import LoopThread
 from pcsuite.runners.plan import TaskPlan
 from pcsuite.verifier.failures import Failure
@@ -90,7 +91,7 @@ class RecordExtractor:
             item=item,
             prompt=measured.text,
             decoding=self._setup.decoding,
-            constraint=None if wanted is None else Constraint(wanted.kind, wanted.value),
+            constraint=None if wanted is None else constraint_of(wanted),
             evaluator=self._setup.task.evaluator,
             max_steps=1 if operator is None else operator.spec.max_steps or 1,
         )

@@ -22,6 +22,7 @@ from pcsuite.prompts.conditions.designs import ConditionBundle, expand_condition
 from pcsuite.prompts.context import TaskPrompting
 from pcsuite.runners.client import ModelClient
 from pcsuite.runners.components import build_model
+from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.extraction import ExtractionSetup, ModelProposer, RecordExtractor
 from pcsuite.runners.loop_thread import LoopThread
 from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
@@ -141,7 +142,7 @@ def _setup(
     )
     adapter, options = check_model(model_id, suite.models[model_id])
     planned = replace(task, prompting=prompting)
-    reason = why_not_applicable(suite, planned, adapter.enforceable(options), condition)
+    reason = why_not_applicable(suite, planned, adapter, options, condition)
     if reason is not None:
         raise PromptError(f"condition {condition.id} does not apply to '{task.id}' on '{model_id}': {reason}")
     decoding = Decoding(settings.regime, regime.temperature, regime.top_p, task.spec.max_tokens)
@@ -225,9 +226,12 @@ def _client(
 
 async def _prove_constraint(client: ModelClient, setup: ExtractionSetup) -> None:
     wanted = apply_condition(setup.condition, setup.prompting.context("")).constraint
-    if wanted is not None and not await client.enforces(wanted.kind):
+    if wanted is None:
+        return
+    reason = await client.why_unenforced(constraint_of(wanted))
+    if reason is not None:
         raise ConstraintUnavailableError(
-            f"model '{client.model_id}': its {wanted.kind} constraint did not bite: a forced answer was not produced"
+            f"condition {setup.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
         )
 
 

@@ -16,6 +16,12 @@ Schema = dict[str, Any]
 MAX_ITEMS = 60
 MAX_LAYERS = 12
 MAX_TEXT = 80
+MAX_COUNT = 999
+SCALARS: dict[str, Schema] = {
+    "text": {"type": "string", "maxLength": MAX_TEXT},
+    "number": {"type": "number", "minimum": -9_999_999, "maximum": 99_999_999},
+}
+"""Bounded scalars, defined once: without bounds a small model may write digits up to its completion limit."""
 
 
 def buildingspec_schema() -> Schema:
@@ -42,8 +48,6 @@ def _shared(schema: Schema) -> Schema:
     for section, shape in shapes.items():
         if shape in repeated:
             names.setdefault(shape, section)
-    if not names:
-        return schema
     properties = {
         section: {"$ref": f"#/$defs/{names[shapes[section]]}"} if shapes.get(section) in names else shape
         for section, shape in sections.items()
@@ -51,7 +55,7 @@ def _shared(schema: Schema) -> Schema:
     return {
         **schema,
         "properties": properties,
-        "$defs": {name: sections[name] for name in names.values()},
+        "$defs": {**SCALARS, **{name: sections[name] for name in names.values()}},
     }
 
 
@@ -85,12 +89,11 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 
 def _leaf(leaf: Leaf) -> Schema:
-    text: Schema = {"type": "string", "maxLength": MAX_TEXT}
-    if leaf.type == "text":
-        return text
     if leaf.type == "text_list":
-        return {"type": "array", "items": text, "maxItems": MAX_LAYERS}
-    shape: Schema = {"type": leaf.type}
+        return {"type": "array", "items": {"$ref": "#/$defs/text"}, "maxItems": MAX_LAYERS}
     if leaf.pattern in _RANGES:
-        shape["minimum"], shape["maximum"] = _RANGES[leaf.pattern]
-    return shape
+        low, high = _RANGES[leaf.pattern]
+        return {"type": leaf.type, "minimum": low, "maximum": high}
+    if leaf.type == "integer":
+        return {"type": "integer", "minimum": 0, "maximum": MAX_COUNT}
+    return {"$ref": f"#/$defs/{leaf.type}"} if leaf.type in SCALARS else {"type": leaf.type}
