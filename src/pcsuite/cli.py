@@ -68,6 +68,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "verify-diff", "show which fields two results fixed, broke or changed", "pcsuite.commands.verify_diff"
     ),
+    Command("improve", "better an extraction prompt, guarded by held-out evals", "pcsuite.commands.improve"),
 )
 
 EPILOG = """examples:

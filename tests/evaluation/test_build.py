@@ -12,6 +12,7 @@ from pcsuite.evaluation.build import build_evaluator
 
 def test_every_name_builds() -> None:
     names = [
+        "buildingspec",
         "choice",
         "classification",
         "extraction",

@@ -62,6 +62,8 @@ class SampleView:
     outcome: str
     tone: str
     excerpt: str
+    reading: str
+    """What was read from the answer, in lines."""
     metrics: str
 
     def __getattr__(self, name: str) -> Any:
@@ -205,7 +207,16 @@ def _sample_view(row: SampleRow) -> SampleView:
     }
     metrics = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in shown.items())
     excerpt = " ".join((row.errors or row.text).split())[:160]
-    return SampleView(row, outcome, tone, excerpt, metrics)
+    return SampleView(row, outcome, tone, excerpt, _reading(row), metrics)
+
+
+def _reading(row: SampleRow) -> str:
+    lines = [f"answer: {'none' if row.answer is None else row.answer}"]
+    if row.json_valid is not None:
+        schema = "no schema" if row.schema_valid is None else "valid" if row.schema_valid else "not valid"
+        lines.append(f"JSON: {'valid' if row.json_valid else 'not valid'}; against the schema: {schema}")
+    lines += [part for part in (row.parse_errors, row.fields) if part]
+    return "\n".join(lines)
 
 
 def _excluded(analysis: Analysis) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pcsuite.analysis.item_scores import natural_key
 from pcsuite.analysis.log_schema import sql_text
 from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
 from pcsuite.errors import LogError
@@ -64,9 +65,10 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
         f"SELECT {columns} FROM (SELECT *, row_number() OVER (PARTITION BY task_id, model_id, condition_id,"
         " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS place FROM runs WHERE kind = 'main'"
         f" AND (task_id, item_id) IN ({named})) WHERE place = 1"
-        " ORDER BY task_id, model_id, md5(item_id), condition_id, decoding_id, seed LIMIT ?",
+        " ORDER BY md5(concat(task_id, model_id, condition_id, decoding_id)), md5(item_id) LIMIT ?",
         [most],
     )
+    chosen.sort(key=lambda row: (row[0], row[1], row[5], natural_key(row[2]), row[3], row[4]))
     shown = {row[17] for row in chosen}
     failed = tables.query(
         f"SELECT {columns} FROM runs WHERE kind = 'main' AND n_errors > 0 ORDER BY run_id LIMIT {FAILED_ROWS}"

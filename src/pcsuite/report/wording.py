@@ -36,6 +36,8 @@ def figure_text(value: Any, digits: int = 2) -> str:
 def signed(value: Any, digits: int = 2) -> str:
     """A difference with its sign."""
     text = figure_text(value, digits)
+    if text.startswith("-") and float(text.replace(",", "")) == 0:
+        return text[1:]
     return text if text == "n/a" or text.startswith("-") else f"+{text}"
 
 

@@ -67,7 +67,7 @@ class ModelClient:
         self.identity = dict(adapter.identity())
         self._limiter = AdaptiveLimiter(self.concurrency)
         self._gate = gate
-        self._budget = budget
+        self.budget = budget
         self._cache = cache if adapter.cacheable else None
         self._policy = policy
         self._rng = Random(model_id)
@@ -122,7 +122,7 @@ class ModelClient:
         prompt_bound: int,
     ) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
-        reservation = await self._budget.reserve(
+        reservation = await self.budget.reserve(
             prompt_bound, decoding.max_tokens, self.spec.price_in, self.spec.price_out
         )
 
@@ -133,9 +133,9 @@ class ModelClient:
         try:
             generation = await self._limiter.call(through_gate)
         except BaseException as error:
-            self._budget.settle_failure(reservation, error)
+            self.budget.settle_failure(reservation, error)
             raise
-        self._budget.settle(reservation, generation)
+        self.budget.settle(reservation, generation)
         return generation
 
     async def enforces(self, kind: ConstraintKind) -> bool:

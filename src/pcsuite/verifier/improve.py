@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,6 +52,8 @@ class ImproveConfig(Definition):
     """How far the lower end of the held-out interval may lie below no change."""
     failures_shown: int = Field(default=20, ge=1)
     """Kinds of failure given to the proposer, most frequent first."""
+    engine: str = ""
+    """What extracts (model, condition, decoding), as a hash: scores of different engines are never compared."""
 
     def config_hash(self) -> str:
         """Hash of what decides a step; how long the loop goes on is no part of it."""
@@ -95,12 +98,15 @@ class ImprovementLoop:
         config: ImproveConfig,
         extract: Extract,
         propose: Propose,
+        workers: int = 1,
     ) -> None:
+        """``workers``: how many extractions may run at once; above 1 ``extract`` is called from several threads."""
         _check_held_out(evals, config)
         self._cases = [_read_case(one, mapping) for one in evals]
         self._config = config
         self._extract = extract
         self._propose = propose
+        self._workers = workers
         self._folder = folder
         self._state = ImproveState(
             folder, mapping.rules_hash(), config.config_hash(), _truths_hash(self._cases)
@@ -217,7 +223,14 @@ class ImprovementLoop:
         return [case for case in self._cases if case.eval.eval_id not in self._config.held_out]
 
     def _scores(self, prompt: PromptVersion) -> dict[str, float]:
-        return {case.eval.eval_id: self._score(prompt, case).comparison.counts.f1 for case in self._cases}
+        if self._workers == 1:
+            scored = [self._score(prompt, case) for case in self._cases]
+        else:
+            with ThreadPoolExecutor(self._workers) as pool:
+                scored = list(pool.map(lambda case: self._score(prompt, case), self._cases))
+        return {
+            case.eval.eval_id: one.comparison.counts.f1 for case, one in zip(self._cases, scored, strict=True)
+        }
 
     def _score(self, prompt: PromptVersion, case: _Case) -> Scored:
         """Score an eval under a prompt, extracting only what is not on disk yet."""
@@ -227,6 +240,12 @@ class ImprovementLoop:
             answer = self._extract(prompt, case.document)
             data = self._state.save_extraction(prompt, name, answer)
         return score_bytes(data, case.rules, name, strict=False)
+
+
+def choose_held_out(eval_ids: Sequence[str], seed: str) -> tuple[str, ...]:
+    """A third of the evals, at least one, by the hash of their names: the same choice everywhere."""
+    ranked = sorted(eval_ids, key=lambda name: hashlib.sha256(f"{seed}|held out|{name}".encode()).digest())
+    return tuple(sorted(ranked[: max(1, round(len(ranked) / 3))]))
 
 
 def _check_held_out(evals: Sequence[Eval], config: ImproveConfig) -> None:

@@ -53,6 +53,11 @@ class StepRecord:
     reason: str
 
 
+def stored_prompts(folder: Path) -> list[str]:
+    """Texts of all prompts of a loop, tried or drafted, oldest first."""
+    return [path.read_bytes().decode("utf-8") for path in sorted((folder / "prompts").glob("v*.txt"))]
+
+
 class ImproveState:
     """Reads and writes the files of one loop; refuses a state made under other rules or other evals."""
 

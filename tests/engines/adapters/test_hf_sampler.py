@@ -26,8 +26,8 @@ def test_draws_are_a_function_of_prompt_seed_and_position():
 
 @pytest.mark.parametrize(
     ("draw", "token"),
-    # Sorted: token 2 (0.5), 0 (0.3), 3 (0.15), 1 (0.05). The nucleus of 0.8 is tokens 2 and 0: 0.625 and 0.375 of it.
-    [(0.0, 2), (0.62, 2), (0.63, 0), (0.999, 0)],
+    # The nucleus of 0.8 is tokens 2 (0.5) and 0 (0.3). By id: token 0 has 0.375 of its mass, token 2 the rest.
+    [(0.0, 0), (0.37, 0), (0.38, 2), (0.999, 2)],
 )
 def test_the_nucleus_by_hand(draw, token):
     assert choose(np.array([0.3, 0.05, 0.5, 0.15]), np.array([0, 1, 2, 3]), 0.8, draw) == token
@@ -37,6 +37,13 @@ def test_ties_are_ordered_by_token_id():
     tokens = np.array([7, 3, 5])
     equal = np.full(3, 1 / 3)
     assert [choose(equal, tokens, 1.0, draw) for draw in (0.1, 0.5, 0.9)] == [3, 5, 7]
+
+
+def test_rounding_that_swaps_two_tokens_does_not_move_the_draw():
+    tokens = np.array([4, 9, 2])
+    one, other = np.array([0.4 + 1e-9, 0.4, 0.2]), np.array([0.4, 0.4 + 1e-9, 0.2])
+    for draw in (0.05, 0.3, 0.5, 0.7, 0.95):
+        assert choose(one, tokens, 0.99, draw) == choose(other, tokens, 0.99, draw)
 
 
 def test_greedy_takes_the_most_likely_and_the_first_of_equals():

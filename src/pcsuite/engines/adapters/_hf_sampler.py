@@ -43,13 +43,17 @@ def choose(probabilities: np.ndarray, tokens: np.ndarray, top_p: float, draw: fl
     """The token of the nucleus that a draw in [0, 1) falls on, by inverse CDF.
 
     The nucleus is the smallest set of most likely tokens whose mass reaches ``top_p`` (Holtzman et al. 2020,
-    eq. 2); all tokens given where theirs does not. Ties are ordered by token id.
+    eq. 2), all tokens given where theirs does not; ties are ordered by token id. Within it the tokens stand in
+    the order of their ids: ordered by probability, two that rounding swaps would swap the draw as well.
     """
     order = np.lexsort((tokens, -probabilities))
+    if top_p < 1.0:
+        mass = np.cumsum(probabilities[order])
+        order = order[: int(np.searchsorted(mass, top_p, side="left")) + 1]
+    order = order[np.argsort(tokens[order])]
     mass = np.cumsum(probabilities[order])
-    kept = min(int(np.searchsorted(mass, top_p, side="left")) + 1, len(order)) if top_p < 1.0 else len(order)
-    place = int(np.searchsorted(mass[:kept], draw * mass[kept - 1], side="right"))
-    return int(tokens[order[min(place, kept - 1)]])
+    place = int(np.searchsorted(mass, draw * mass[-1], side="right"))
+    return int(tokens[order[min(place, len(order) - 1)]])
 
 
 def sample_token(logits: np.ndarray, decoding: Decoding, key: bytes, position: int) -> int:
@@ -95,7 +99,13 @@ class SeededRows:
         """Choose the next token of every row."""
         import torch
 
-        chosen = [self._next(index, row, input_ids, scores) for index, row in enumerate(self._rows)]
+        logits = self._masked(input_ids, scores)
+        live = [index for index, row in enumerate(self._rows) if row.finish_reason is None]
+        drawn = _draw_on_cpu if scores.device.type == "cpu" else _draw_on_device
+        chosen = [self._filler] * len(self._rows)
+        for index, token in zip(live, drawn(logits, self._rows, live), strict=True):
+            chosen[index] = token
+            self._take(self._rows[index], token)
         forced = torch.full_like(scores, float("-inf"))
         forced[torch.arange(len(chosen)), torch.tensor(chosen, device=scores.device)] = 0.0
         return forced
@@ -104,20 +114,61 @@ class SeededRows:
         """Whether every row has ended."""
         return all(row.finish_reason is not None for row in self._rows)
 
-    def _next(self, index: int, row: Row, input_ids: torch.Tensor, scores: torch.Tensor) -> int:
-        if row.finish_reason is not None:
-            return self._filler
-        try:
-            logits = scores[index : index + 1]
-            if row.mask is not None:
-                logits = row.mask(input_ids[index : index + 1], logits.clone())
-            token = sample_token(logits[0].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))
-        except Exception as error:  # one row's grammar must not take the others down
-            row.error, row.finish_reason = error, "error"
-            return self._filler
+    def _masked(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """The scores with every row's own mask applied; a row whose mask fails ends with that error."""
+        logits = scores
+        for index, row in enumerate(self._rows):
+            if row.mask is None or row.finish_reason is not None:
+                continue
+            if logits is scores:
+                logits = scores.clone()
+            try:
+                logits[index] = row.mask(input_ids[index : index + 1], scores[index : index + 1].clone())[0]
+            except Exception as error:  # one row's grammar must not take the others down
+                row.error, row.finish_reason = error, "error"
+        return logits
+
+    def _take(self, row: Row, token: int) -> None:
         row.tokens.append(token)
         if token in self._stop_tokens:
             row.finish_reason = "stop"
         elif len(row.tokens) >= row.decoding.max_tokens:
             row.finish_reason = "length"
-        return token
+
+
+def _draw_on_cpu(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[int]) -> list[int]:
+    """The next token of the live rows, each worked out by itself."""
+    return [_draw_row(logits, rows[index], index) for index in live]
+
+
+def _draw_row(logits: torch.Tensor, row: Row, index: int) -> int:
+    return sample_token(logits[index].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))
+
+
+def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[int]) -> list[int]:
+    """The next token of the live rows; only the most likely tokens of each leave the device.
+
+    The draw is the same as on the CPU: the shortlist holds the whole nucleus, or the row is worked out in full.
+    """
+    import torch
+
+    if not live:
+        return []
+    temperatures = [max(rows[index].decoding.temperature, GREEDY_BELOW) for index in live]
+    scaled = logits[list(live)].double()
+    greedy = scaled.argmax(dim=-1).tolist()
+    scaled /= torch.tensor(temperatures, dtype=torch.float64, device=logits.device)[:, None]
+    likely = torch.softmax(scaled, dim=-1).topk(min(SHORTLIST, logits.shape[-1]), dim=-1)
+    probabilities, tokens = likely.values.cpu().numpy(), likely.indices.cpu().numpy()
+    drawn = []
+    for place, index in enumerate(live):
+        row = rows[index]
+        decoding = row.decoding
+        if decoding.temperature < GREEDY_BELOW:
+            drawn.append(int(greedy[place]))
+        elif decoding.top_p < 1.0 and probabilities[place].sum() >= decoding.top_p:
+            draw = uniform(row.key, len(row.tokens))
+            drawn.append(choose(probabilities[place], tokens[place], decoding.top_p, draw))
+        else:
+            drawn.append(_draw_row(logits, row, index))
+    return drawn

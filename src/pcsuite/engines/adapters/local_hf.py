@@ -1,9 +1,9 @@
 """``hf``: a transformers model on the CPU or a GPU of this computer, in batches, repeatable by seed.
 
 Requests that arrive together run as one left-padded batch. Each row is sampled by its own random numbers, a
-function of prompt, seed and position, so that in float32 a row's text does not depend on its neighbours. In
-other precisions a batch changes rounding enough to change text, even greedy: there ``seed_honoured`` is false
-unless ``batch_size`` is 1.
+function of prompt, seed and position, so that in float32 on the CPU a row's text does not depend on its
+neighbours. In other precisions, and on a GPU in any, the batch changes rounding enough to change text, even
+greedy: there ``seed_honoured`` is false unless ``batch_size`` is 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HfOptions(Definition):
     revision: str | None = None
     """Branch, tag or commit of a hub model."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Precision of the weights. Only float32 makes a row independent of its batch."""
+    """Precision of the weights. Only float32 on the CPU makes a row independent of its batch."""
     device_map: str | dict[str, int | str] = "auto"
     """Where the layers go, as in transformers; ``auto`` is the GPUs where there are any, else the CPU."""
     batch_size: int = Field(default=8, ge=1)
@@ -103,8 +103,12 @@ class LocalHfAdapter(ModelAdapter):
 
     @property
     def repeatable(self) -> bool:
-        """Whether a row's text is the same whatever is in the batch beside it."""
-        return self.loaded.dtype == "float32" or self.options.batch_size == 1
+        """Whether a row's text is the same whatever is in the batch beside it.
+
+        A GPU chooses its kernels by the shape of the batch, which changes rounding even in float32.
+        """
+        exact = self.loaded.dtype == "float32" and self.loaded.device == "cpu"
+        return exact or self.options.batch_size == 1
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
         """Answer one prompt."""

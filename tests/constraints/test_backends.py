@@ -1,0 +1,166 @@
+"""Every backend on the embedded model's weights: obeyed in full, or refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from functools import lru_cache
+
+import jsonschema
+import pytest
+from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
+
+from pcsuite.config.load import bundled_configs, load_suite
+from pcsuite.constraints import CONSTRAINTS
+from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.runners.plan import plan_task
+
+pytestmark = pytest.mark.model
+
+JSON_TASKS = ("conll03_ner_json", "agnews_json", "csqa_json", "truthfulqa_gen", "truthfulqa_mc", "fever_json")
+STEERING = ("outlines_json", "guidance_cfg", "lmql_program")
+LIBRARY = {"outlines_json": "outlines", "guidance_cfg": "guidance", "lmql_program": "lmql"}
+D0 = Decoding("d0", 0.0, 1.0, 72)
+D1 = Decoding("d1", 0.7, 0.95, 72)
+REGIMES = ((D0, 0), (D1, 1))
+NESTED = {
+    "type": "object",
+    "properties": {
+        "kind": {"enum": ["x", "y"]},
+        "score": {"type": "integer", "minimum": 17, "maximum": 23},
+        "share": {"type": "number", "minimum": 2, "maximum": 3},
+        "tags": {"type": "array", "items": {"enum": ["p", "q"]}, "minItems": 1, "maxItems": 2},
+        "place": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "minLength": 2, "maxLength": 6}, "known": {"type": "boolean"}},
+            "required": ["name", "known"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["kind", "score", "share", "tags", "place"],
+    "additionalProperties": False,
+}
+
+
+@lru_cache(maxsize=1)
+def llama_cpp():
+    pytest.importorskip("xllamacpp", reason="the embedded engine is not installed")
+    from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
+
+    return LlamaCppAdapter("smollm2-135m", LlamaCppOptions(weights=WEIGHTS, workers=1))
+
+
+def backend_and_model(name):
+    if name == "native":
+        return CONSTRAINTS.get(name)(), llama_cpp()
+    pytest.importorskip(LIBRARY[name], reason=NEEDED)
+    return CONSTRAINTS.get(name)(), shared_hf_model()
+
+
+@lru_cache(maxsize=8)
+def question(task_id):
+    """The task's bare instruction and first item, and its schema."""
+    plan = plan_task(load_suite("quickstart"), task_id)
+    return f"{plan.spec.instruction}\n{plan.items[0].input_text}", plan.prompting.schema
+
+
+@pytest.mark.parametrize("name", [*STEERING, "native"])
+def test_json_tasks_validate_and_repeat(name):
+    backend, model = backend_and_model(name)
+
+    async def ask(task_id, decoding, seed):
+        prompt, schema = question(task_id)
+        constraint = Constraint("json_schema", json.dumps(schema), name)
+        return await backend.agenerate_constrained(model, prompt, decoding, constraint, seed)
+
+    async def ask_all():
+        calls = [(task, *(REGIMES[index % 2])) for index, task in enumerate(JSON_TASKS)]
+        calls += [("truthfulqa_mc", *regime) for regime in REGIMES]
+        return await asyncio.gather(*(ask(*call) for call in calls))
+
+    answers = asyncio.run(ask_all())
+    *first, greedy, sampled = answers
+    # Tasks alternate between the regimes, so one of the two repeats an earlier call.
+    assert first[JSON_TASKS.index("truthfulqa_mc")]["text"] in (greedy["text"], sampled["text"])
+    ended = 0
+    for task_id, answer in zip(JSON_TASKS, first, strict=True):
+        assert answer["constraint_backend"].startswith(name)
+        assert answer["usage"]["completion_tokens"] <= D0.max_tokens
+        if answer["finish_reason"] == "stop":
+            jsonschema.validate(json.loads(answer["text"]), question(task_id)[1])
+            ended += 1
+        else:
+            assert answer["finish_reason"] == "length"
+    assert ended >= 3, "most answers end within the limit; without that the test would prove nothing"
+
+
+@pytest.mark.parametrize("name", [*STEERING, "native"])
+def test_bounds_and_nesting_are_obeyed(name):
+    backend, model = backend_and_model(name)
+    constraint = Constraint("json_schema", json.dumps(NESTED), name)
+    hot = Decoding("hot", 1.5, 1.0, 120)  # hot enough to break any bound that is not enforced
+    for seed in range(2):
+        answer = backend.generate_constrained(model, "Give an example record.", hot, constraint, seed)
+        assert answer["finish_reason"] == "stop"
+        jsonschema.validate(json.loads(answer["text"]), NESTED)
+
+
+@pytest.mark.parametrize("name", [*STEERING, "native"])
+@pytest.mark.parametrize(
+    ("keyword", "schema"),
+    [
+        ("uniqueItems", {"type": "array", "items": {"enum": ["p", "q"]}, "maxItems": 2, "uniqueItems": True}),
+        ("contains", {"type": "array", "items": {"type": "integer"}, "maxItems": 2, "contains": {"const": 7}}),
+    ],
+)
+def test_what_cannot_be_enforced_is_refused_by_name(name, keyword, schema):
+    backend, model = backend_and_model(name)
+    wrapped = {"type": "object", "properties": {"a": schema}, "required": ["a"], "additionalProperties": False}
+    with pytest.raises(ConstraintUnavailableError, match=keyword):
+        backend.generate_constrained(model, "Go.", D0, Constraint("json_schema", json.dumps(wrapped), name), 0)
+
+
+@pytest.mark.parametrize("name", [*STEERING, "native"])
+def test_the_answer_line_of_gsm8k_is_enforced(name):
+    backend, model = backend_and_model(name)
+    # The task's pattern with a shorter solution, so that the answer line is reached soon.
+    pattern = load_suite("quickstart").tasks["gsm8k"].answer_regex.replace("{1,700}", "{1,20}")
+    for decoding, seed in ((D0, 0), (D1, 1)):
+        answer = backend.generate_constrained(model, "2 + 2 = ?", decoding, Constraint("regex", pattern, name), seed)
+        assert answer["finish_reason"] == "stop"
+        assert re.fullmatch(pattern, answer["text"])
+
+
+@pytest.mark.parametrize("name", ["outlines_json", "guidance_cfg", "native"])
+def test_the_sql_grammar_is_enforced(name):
+    backend, model = backend_and_model(name)
+    grammar = (bundled_configs() / "schemas" / "spider_sql.lark").read_text(encoding="utf-8")
+    short = Decoding("hot", 1.0, 1.0, 24)
+    answer = backend.generate_constrained(model, "Tell me a story.", short, Constraint("cfg", grammar, name), 3)
+    assert re.match(r"\s*(select\b|INSUFFICIENT_INFO)", answer["text"], re.IGNORECASE)
+    forced = Constraint("cfg", 'start: "zqx7" " " animal\nanimal: "marmot" | "newt"\n', name)
+    assert backend.generate_constrained(model, "Hello", D0, forced, 0)["text"] in ("zqx7 marmot", "zqx7 newt")
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_a_cut_answer_says_length_and_has_as_many_tokens_as_it_may(name):
+    backend, model = backend_and_model(name)
+    prompt, schema = question("agnews_json")
+    brief = Decoding("d0", 0.0, 1.0, 5)
+    answer = backend.generate_constrained(
+        model, prompt, brief, Constraint("json_schema", json.dumps(schema), name), 0
+    )
+    assert answer["finish_reason"] == "length"
+    assert answer["usage"]["completion_tokens"] == 5
+    assert answer["text"].startswith('{"label":"')
+
+
+def test_a_query_of_the_users_own():
+    backend, model = backend_and_model("lmql_program")
+    query = '"Colour: [COLOUR]. Why: [WHY]" where COLOUR in ["mauve", "teal"] and len(TOKENS(WHY)) < 4'
+    constraint = Constraint("regex", ".*", "lmql_program", program=query)
+    tricky = "What is {this} and [THAT]? Answer."  # LMQL's own brackets must stay text
+    answer = backend.generate_constrained(model, tricky, D0, constraint, 0)
+    assert re.match(r"Colour: (mauve|teal)\. Why: ", answer["text"])

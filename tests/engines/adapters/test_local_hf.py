@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import asyncio
+import builtins
+
+import pytest
+from support.hf_model import WEIGHTS, shared_hf_model
+
+from pcsuite.config.models import ModelSpec
+from pcsuite.engines.adapters.base import Decoding
+from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
+from pcsuite.engines.build import check_model
+from pcsuite.errors import ConfigError, EngineError, MissingExtraError
+
+D0 = Decoding("d0", 0.0, 1.0, 4)
+D1 = Decoding("d1", 0.7, 0.95, 4)
+
+
+def spec(**options):
+    return ModelSpec(provider="hf", family="f", size="s", params_b=1, **options)
+
+
+def test_a_source_is_needed_and_only_one():
+    for options in ({}, {"path": "a", "weights": WEIGHTS}):
+        with pytest.raises(ConfigError, match="give either 'weights'"):
+            check_model("m", spec(**options))
+    with pytest.raises(ConfigError, match="did you mean 'batch_size'"):
+        check_model("m", spec(path="a", batchsize=3))
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch):
+    real = builtins.__import__
+
+    def no_torch(name, *arguments, **keywords):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("no torch", name="torch")
+        return real(name, *arguments, **keywords)
+
+    monkeypatch.setattr("importlib.import_module", lambda name, package=None: no_torch(name))
+    with pytest.raises(MissingExtraError, match=r"pip install 'prompt-control-suite\[hf\]'"):
+        LocalHfAdapter("m", HfOptions(path="nowhere"))
+
+
+@pytest.fixture
+def model():
+    return shared_hf_model()
+
+
+@pytest.mark.model
+def test_a_row_in_a_batch_is_the_row_alone_in_float32(model):
+    prompts = [f"Name {number} things {'of a kind ' * (number % 4)}you like." for number in range(32)]
+    calls = [(prompt, D0 if seed == 0 else D1, seed) for prompt in prompts for seed in range(3)]
+    batched = model.generate_many(calls)
+    alone = [model.generate(*call) for call in calls]
+    assert [answer["text"] for answer in batched] == [answer["text"] for answer in alone]
+    assert all(answer["seed_honoured"] for answer in batched)
+    assert len({answer["text"] for answer in batched[1::3]} | {answer["text"] for answer in batched[2::3]}) > 16
+
+
+@pytest.mark.model
+def test_finish_reason_and_usage_are_its_own(model):
+    stopped = model.generate("What is the capital of France?", Decoding("d0", 0.0, 1.0, 20), 0)
+    assert stopped["text"] == "The capital of France is Paris."
+    assert stopped["finish_reason"] == "stop"
+    # Seven tokens of text and the token that ends the turn.
+    assert stopped["usage"]["completion_tokens"] == 8
+    assert stopped["usage"]["prompt_tokens"] == len(model.prompt_tokens("What is the capital of France?"))
+    cut = model.generate("What is the capital of France?", Decoding("d0", 0.0, 1.0, 3), 0)
+    assert (cut["text"], cut["finish_reason"]) == ("The capital of", "length")
+    assert cut["usage"]["total_tokens"] == stopped["usage"]["prompt_tokens"] + 3
+
+
+@pytest.mark.model
+def test_rows_of_a_batch_may_differ_in_length_and_regime(model):
+    long, short = Decoding("d0", 0.0, 1.0, 9), Decoding("d1", 0.7, 0.95, 2)
+    answers = model.generate_many([("Count from one to ten.", long, 0), ("Count from one to ten.", short, 5)])
+    assert [answer["usage"]["completion_tokens"] for answer in answers] == [9, 2]
+
+
+@pytest.mark.model
+def test_calls_that_are_awaited_together_are_answered_together(model):
+    async def both():
+        return await asyncio.gather(*(model.agenerate("Say hello.", D1, seed) for seed in (1, 2)))
+
+    first, second = asyncio.run(both())
+    assert first["latency_ms"] == second["latency_ms"]
+    assert first["text"] == model.generate("Say hello.", D1, 1)["text"]
+
+
+@pytest.mark.model
+def test_the_chat_template_and_tokenizer_agree_with_llama_cpp(model):
+    pytest.importorskip("xllamacpp", reason="the embedded engine is not installed")
+    from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
+
+    question = "What is the capital of France?"
+    reference = LlamaCppAdapter("m", LlamaCppOptions(weights=WEIGHTS, workers=1))
+    try:
+        assert reference.count_tokens(question) == model.count_tokens(question)
+        usage = reference.generate(question, D0, 0)["usage"]
+    finally:
+        reference.close()
+    assert usage["prompt_tokens"] == len(model.prompt_tokens(question))
+
+
+@pytest.mark.model
+def test_a_prompt_beyond_the_context_is_refused_with_the_numbers(model):
+    with pytest.raises(EngineError, match="more than its context of 8192"):
+        model.generate("word " * 9000, D0, 0)
+
+
+@pytest.mark.model
+def test_identity_tells_precision_and_weights(model):
+    facts = model.identity()
+    assert facts["weights_sha256"].startswith("b179c952")
+    assert (facts["dtype"], facts["device"]) == ("float32", "cpu")
+    assert "batch_size" not in facts
