@@ -50,7 +50,8 @@ class PromptTree:
     def parts(self, templates_dir: Path | None = None) -> list[str]:
         """The prompt's parts as the base template orders them: prefix, instruction, blocks, input, post."""
         bare = replace(self, instruction="", blocks=(), filler=0, order=())
-        shown_input = bare.assemble(templates_dir).strip("\n")
+        trailing = len(self.input_text) - len(self.input_text.rstrip("\n"))
+        shown_input = bare.assemble(templates_dir) + "\n" * trailing
         middle = [*self.texts("block"), *self.texts("fewshot")]
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
 
@@ -65,7 +66,7 @@ class PromptTree:
         filler = ["\n".join([FILLER_LINE] * self.filler)] if self.filler else []
         if self.order:
             parts = self.parts(templates_dir)
-            return "\n\n".join(filler + [parts[place] for place in self.order])
+            return "\n\n".join(filler + [parts[place] for place in self.order]).strip("\n")
         variables = {
             "filler": filler,
             "prefix": self.texts("prefix"),

@@ -16,7 +16,7 @@ from pcsuite.config.load import Suite, digest
 from pcsuite.data.items import Item
 from pcsuite.data.loading import load_items
 from pcsuite.data.sampling import sample_items
-from pcsuite.engines.adapters.base import CallContext, Constraint
+from pcsuite.engines.adapters.base import CallContext
 from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
@@ -39,6 +39,7 @@ from pcsuite.runners.attack_store import AttackRecord, AttackStore
 from pcsuite.runners.attacked_text import SEPARATOR, attackable_parts, protected_words, with_parts
 from pcsuite.runners.client import ModelClient
 from pcsuite.runners.components import build_model
+from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.perturbed import Edit, Perturber, registered_perturbation
 from pcsuite.runners.plan import Cell, Plan, Unit, cell_program
 
@@ -176,8 +177,9 @@ class ModelSearch:
     async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
         """One attacked prompt, stored or searched; ``None`` where the attack does not apply."""
         where = f"{attack} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
-        if cell_program(cell) is not PROGRAMS.get("single"):
-            report(f"{where}: not applicable: a search asks once a prompt, and the condition runs a loop")
+        reason = await self._why_not(cell)
+        if reason is not None:
+            report(f"{where}: not applicable: {reason}")
             return None
         items = search_items(self._suite, cell)
         request = self._request(cell, attack, items[0])
@@ -195,8 +197,8 @@ class ModelSearch:
 
         try:
             result = await self._worker.attack(request, score)
-        except AttackNotApplicableError as reason:
-            report(f"{where}: not applicable: {reason}")
+        except AttackNotApplicableError as why:
+            report(f"{where}: not applicable: {why}")
             return None
         record = _record(cell, request, result, items)
         self._store.put(key, record)
@@ -205,6 +207,13 @@ class ModelSearch:
             f" items, {record.queries} queries"
         )
         return record
+
+    async def _why_not(self, cell: Cell) -> str | None:
+        """Why a cell's prompts cannot be attacked, or ``None``."""
+        if cell_program(cell) is not PROGRAMS.get("single"):
+            return "a search asks once a prompt, and the condition runs a loop"
+        wanted = constraint_of(apply_condition(cell.condition, cell.task.prompting.context("")))
+        return None if wanted is None else await self._client.why_unenforced(wanted)
 
     def _request(self, cell: Cell, attack: str, item: Item) -> AttackRequest:
         settings = self._suite.profile.integrations.promptbench
@@ -238,9 +247,9 @@ class ModelSearch:
             gold=lambda: evaluator.gold_answer(item),
             wrong=lambda rng: evaluator.wrong_answer(item, rng),
         )
-        reply = await self._client.ask(
-            self._text(cell, condition), cell.decoding, cell.seeds[0], _constraint(condition), context
-        )
+        constraint = constraint_of(condition)
+        text = self._text(cell, condition)
+        reply = await self._client.ask(text, cell.decoding, cell.seeds[0], constraint, context)
         evaluation = evaluator.evaluate(item, Answer(reply.text, reply.finish_reason))
         return float(evaluation.metrics["task_score"] or 0.0)
 
@@ -271,8 +280,3 @@ def _record(
         version=PROMPTBENCH.version,
         perturbation=PerturbationRef(kind, f"{kind}-{digest(attacked)[:12]}"),
     )
-
-
-def _constraint(condition: PromptCondition) -> Constraint | None:
-    wanted = condition.constraint
-    return None if wanted is None else Constraint(wanted.kind, wanted.value, wanted.backend)

@@ -85,13 +85,12 @@ class RecordExtractor:
     def _job(self, condition: PromptCondition, measured: MeasuredPrompt, item: Item) -> tuple[Program, Job]:
         operator = condition.program
         name = "single" if operator is None else operator.spec.engine or operator.name
-        wanted = condition.constraint
         job = Job(
             task_id=self._setup.task.id,
             item=item,
             prompt=measured.text,
             decoding=self._setup.decoding,
-            constraint=None if wanted is None else constraint_of(wanted),
+            constraint=constraint_of(condition),
             evaluator=self._setup.task.evaluator,
             max_steps=1 if operator is None else operator.spec.max_steps or 1,
         )

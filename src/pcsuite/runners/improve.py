@@ -225,10 +225,10 @@ def _client(
 
 
 async def _prove_constraint(client: ModelClient, setup: ExtractionSetup) -> None:
-    wanted = apply_condition(setup.condition, setup.prompting.context("")).constraint
+    wanted = constraint_of(apply_condition(setup.condition, setup.prompting.context("")))
     if wanted is None:
         return
-    reason = await client.why_unenforced(constraint_of(wanted))
+    reason = await client.why_unenforced(wanted)
     if reason is not None:
         raise ConstraintUnavailableError(
             f"condition {setup.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
