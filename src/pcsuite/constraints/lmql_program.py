@@ -29,6 +29,7 @@ from pcsuite.constraints._steering import (
 )
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.constraints.lmql_compile import compile_regex, compile_schema
+from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
@@ -36,8 +37,10 @@ from pcsuite.errors import ConstraintUnavailableError, EngineError, require
 
 AHEAD = 8
 """Tokens decoded per request where no clause restricts them."""
-CLOSERS = ('"', "}", "]", ",")
-"""What an answer that is already too long is ended with, so that the query can finish."""
+
+
+class TokenLimitReached(Exception):
+    """The completion has as many tokens as it may; raised out of the query."""
 
 
 class LmqlBackend(ConstraintBackend):
@@ -56,7 +59,8 @@ class LmqlBackend(ConstraintBackend):
     ) -> Generation:
         """Run the query for one prompt."""
         model = as_local_hf(adapter, self.name)
-        require("lmql", "lmql")
+        with quiet_libraries():  # LMQL imports modules that Python has deprecated
+            require("lmql", "lmql")
         code = query_code(constraint)
         return model.run_alone(lambda: self._run(model, prompt, decoding, code, seed)).result()
 
@@ -68,11 +72,13 @@ class LmqlBackend(ConstraintBackend):
         adapter.check_context(len(prompt_ids), decoding)
         client = TokenClient(adapter, decoding, draw_key(prompt, seed), len(prompt_ids))
         rendered = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
+        text = ""
         try:
             with _active(adapter):
                 text = asyncio.run(_execute(adapter, client, code, rendered, decoding))
         except Exception as error:
-            raise EngineError(f"LMQL failed: {type(error).__name__}: {error}") from error
+            if client.cut is None:
+                raise EngineError(f"LMQL failed: {type(error).__name__}: {error}") from error
         tokens = adapter.loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
         finish_reason = "stop"
         if client.cut is not None or len(tokens) > decoding.max_tokens:
@@ -178,6 +184,11 @@ class TokenClient:
         import numpy as np
 
         position = len(token_ids) - self._prompt_tokens
+        if position >= self._decoding.max_tokens:
+            if self.cut is None:
+                start = self._prompt_tokens
+                self.cut = token_ids[start : start + self._decoding.max_tokens]
+            raise TokenLimitReached
         width = self._adapter.loaded.model.config.get_text_config().vocab_size
         allowed = np.ones(width, dtype=bool)
         if bias:
@@ -185,22 +196,8 @@ class TokenClient:
             allowed[:] = not positive
             indices = np.fromiter((token for token in bias if token < width), dtype=np.int64)
             allowed[indices] = positive
-        if position >= self._decoding.max_tokens:
-            if self.cut is None:
-                start = self._prompt_tokens
-                self.cut = token_ids[start : start + self._decoding.max_tokens]
-            return self._ending(allowed)
         logits = np.where(allowed, self._forward.logits(token_ids)[:width], -np.inf)
         return sample_token(logits, self._decoding, self._key, position)
-
-    def _ending(self, allowed: Any) -> int:
-        """A token that brings the query to its end; what it writes from here on is cut off."""
-        tokenizer = self._adapter.loaded.tokenizer
-        wanted = [int(tokenizer.eos_token_id), *tokenizer.convert_tokens_to_ids(list(CLOSERS))]
-        for token in wanted:
-            if token is not None and 0 <= token < len(allowed) and allowed[token]:
-                return int(token)
-        return int(allowed.argmax())
 
 
 @lru_cache(maxsize=1)
