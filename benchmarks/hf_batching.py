@@ -53,7 +53,9 @@ def random_model(shape: str, device: str, dtype: str):
     finally:
         torch.set_default_dtype(default)
     with torch.no_grad():
-        model.lm_head.weight.mul_(40)  # a trained model is sure of its words; flat scores would measure sorting
+        model.lm_head.weight.mul_(
+            40
+        )  # a trained model is sure of its words; flat scores would measure sorting
     words = {"<end>": 0, "<unknown>": 1} | {f"w{number}": number for number in range(2, VOCABULARY)}
     tokenizer = Tokenizer(WordLevel(words, unk_token="<unknown>"))
     tokenizer.pre_tokenizer = Whitespace()

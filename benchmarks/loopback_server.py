@@ -1,4 +1,4 @@
-"""A chat-completions server on loopback with a fixed latency, for benchmarks. Run it as a script: it prints its port."""
+"""A chat-completions server on loopback with a fixed latency, for benchmarks; as a script it prints its port."""
 
 from __future__ import annotations
 

@@ -109,12 +109,24 @@ def test_version(capsys):
 
 
 def test_layers_import_downwards_only():
-    order = ["config", "data", "prompts", "engines", "evaluation", "programs", "logging", "analysis", "report"]
+    order = [
+        "config",
+        "data",
+        "prompts",
+        "engines",
+        "evaluation",
+        "programs",
+        "logging",
+        "analysis",
+        "report",
+    ]
     for index, layer in enumerate(order):
         for path in (PACKAGE / layer).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pcsuite."):
                     target = node.module.split(".")[1]
                     if target in order:
-                        assert order.index(target) <= index, f"{path.relative_to(PACKAGE)} imports {node.module}"
+                        assert order.index(target) <= index, (
+                            f"{path.relative_to(PACKAGE)} imports {node.module}"
+                        )
                     assert target not in ("runners", "commands", "cli"), f"{path.relative_to(PACKAGE)}"

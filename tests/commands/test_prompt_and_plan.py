@@ -3,21 +3,25 @@
 import json
 
 import pytest
-from support.profiles import write_profile
 
 from pcsuite.cli import main
+from support.profiles import write_profile
 
 
 def test_prompt_shows_what_a_model_gets(capsys):
     assert main(["prompt", "agnews_json", "C1"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("You are a news editor who files incoming items under one of four desks.\n\nClassify")
+    assert shown.startswith(
+        "You are a news editor who files incoming items under one of four desks.\n\nClassify"
+    )
     assert "Goal:\nName the one desk" in shown
 
 
 def test_prompt_diff_shows_only_what_changes(capsys):
     assert main(["prompt", "agnews_json", "C4", "--diff", "C3"]) == 0
-    added = [line for line in capsys.readouterr().out.splitlines() if line.startswith("+") and line[1:2] != "+"]
+    added = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("+") and line[1:2] != "+"
+    ]
     assert added[1] == "+Before you answer, check silently:"
     assert main(["prompt", "agnews_json", "C6", "--diff", "C4"]) == 0
     shown = capsys.readouterr().out
@@ -58,7 +62,15 @@ def test_run_says_where_the_log_is(tmp_path, capsys):
 
 def test_run_task_and_set(tmp_path, capsys):
     path = write_profile(tmp_path, tasks=("agnews_json", "gsm8k"), items=1)
-    arguments = ["run-task", "gsm8k", "--config", str(path), "--quiet", "--set", "repro.seeds_per_task={default: 1}"]
+    arguments = [
+        "run-task",
+        "gsm8k",
+        "--config",
+        str(path),
+        "--quiet",
+        "--set",
+        "repro.seeds_per_task={default: 1}",
+    ]
     assert main(arguments) == 0
     assert "t: 6 rows in" in capsys.readouterr().out
 

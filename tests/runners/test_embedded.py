@@ -1,12 +1,12 @@
 """The embedded model through the whole suite: repeatable, constrained, measured."""
 
 import pytest
-from support.profiles import write_profile
 
 from pcsuite.config.load import load_suite
 from pcsuite.engines.weights import catalogue_entry, weights_path
 from pcsuite.logging.reader import newest_rows
 from pcsuite.runners.run_suite import run_suite
+from support.profiles import write_profile
 
 pytestmark = pytest.mark.model
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 from scipy import stats
-from support.profiles import SIMULATED, write_profile
 
 from pcsuite.config.load import load_suite
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.power import PowerSettings, plan_power
 from pcsuite.runners.run_suite import run_suite
+from support.profiles import SIMULATED, write_profile
 
 
 def plan_of(tmp_path, **changes):
