@@ -26,7 +26,7 @@ def test_every_model_of_the_bundled_file_has_valid_options():
     models = models_file().models
     for name, model in models.items():
         check_model(name, model)
-    assert {model.provider for model in models.values()} == {"llamacpp", "openai", "simulated"}
+    assert {model.provider for model in models.values()} == {"llamacpp", "openai", "hf", "simulated"}
 
 
 def test_the_scale_grid_has_three_sizes_of_two_families_and_a_priced_frontier_model():
