@@ -32,7 +32,7 @@ def remote(server, **options):
             "price_out": 2.0,
             "base_url": server.base_url,
             "model": "m",
-            "timeout_s": 0.5,
+            "timeout_s": 30,
         }
         | options
     }
@@ -118,7 +118,7 @@ def test_against_a_server_that_misbehaves_everything_is_answered_or_its_error_lo
     with LoopbackServer(faults, delay_s=0.01, answer=lambda body: GOLD) as server:
         path = write_profile(
             tmp_path,
-            remote(server),
+            remote(server, timeout_s=0.5),
             conditions=("C0", "C3"),
             items=20,
             repro={"max_inflight": 7, "seeds": {"d0_greedy": [0], "d1_sampled": [1]}},

@@ -148,8 +148,8 @@ def bootstrap_totals(
         return without_interval(value, "one item", n, level)
     draws = statistic(resample_totals(table, rng, resamples))
     draws = draws[np.isfinite(draws)]
-    if draws.size == 0:
-        return undefined("not defined on any resample", n, level)
+    if draws.size < 2:
+        return undefined("defined on hardly any resample", n, level)
     influence = _jackknife_influence(table, total, statistic, value) if method == "bca" else None
     low, high = interval_from_draws(draws, value, n=n, level=level, method=method, influence=influence)
     name = "expanded" if method == "auto" else method
