@@ -117,7 +117,8 @@ def test_a_full_disk_ends_in_a_clear_error_and_a_log_that_resumes(profile, tmp_p
 
 def test_interrupt_keeps_finished_rows(profile, tmp_path):
     log = tmp_path / "outputs" / "runs" / "t.jsonl"
-    process = start(profile)
+    # A background job starts with interrupts ignored, and its children inherit that.
+    process = start(profile, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     while lines(log) < 20:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGINT)
