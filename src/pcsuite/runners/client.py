@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from pcsuite.engines.adapters.base import (
     Decoding,
     Generation,
     ModelAdapter,
+    Tool,
 )
 from pcsuite.engines.budget import Budget, prompt_token_bound
 from pcsuite.engines.canary import mask_bites
@@ -24,7 +26,8 @@ from pcsuite.engines.limits import AdaptiveLimiter
 from pcsuite.engines.response_cache import ResponseCache, response_key
 from pcsuite.engines.retry import RetryPolicy, call_with_retries
 from pcsuite.errors import EngineError
-from pcsuite.programs.base import Reply
+from pcsuite.programs.base import Call, Reply
+from pcsuite.prompts.length import MeasuredPrompt
 from pcsuite.runners.constraint_proofs import ConstraintProofs
 
 Proven = TypeVar("Proven")
@@ -111,6 +114,26 @@ class ModelClient:
             return self.identity
         backend = backend_for(self.adapter, constraint)
         return self.identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
+
+    def caller(self, decoding: Decoding, seed: int, context: CallContext, measured: MeasuredPrompt) -> Call:
+        """The function a program calls: one row's decoding and seed, with the step mixed in."""
+
+        async def call(
+            prompt: str,
+            *,
+            step: str = "",
+            constraint: Constraint | None = None,
+            max_tokens: int | None = None,
+            tools: tuple[Tool, ...] = (),
+        ) -> Reply:
+            tokens = measured.tokens if measured.exact and prompt is measured.text else None
+            allowed = decoding
+            if max_tokens is not None and max_tokens < decoding.max_tokens:
+                allowed = replace(decoding, max_tokens=max_tokens)
+            purpose = replace(context, tools=tools) if tools else context
+            return await self.ask(prompt, allowed, derived_seed(seed, step), constraint, purpose, tokens)
+
+        return call
 
     async def _attempt(
         self,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Tool
+from pcsuite.engines.adapters.base import CallContext, Decoding
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Call, Job, Program, Reply
+from pcsuite.programs.base import Call, Job, Program
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
 from pcsuite.prompts.conditions.designs import ConditionBundle
 from pcsuite.prompts.context import TaskPrompting
@@ -111,24 +111,7 @@ class RecordExtractor:
             wrong=lambda rng: evaluator.wrong_answer(item, rng),
         )
 
-        async def call(
-            prompt: str,
-            *,
-            step: str = "",
-            constraint: Constraint | None = None,
-            max_tokens: int | None = None,
-            tools: tuple[Tool, ...] = (),
-        ) -> Reply:
-            tokens = measured.tokens if measured.exact and prompt is measured.text else None
-            decoding = setup.decoding
-            if max_tokens is not None and max_tokens < decoding.max_tokens:
-                decoding = replace(decoding, max_tokens=max_tokens)
-            purpose = replace(context, tools=tools) if tools else context
-            return await self._client.ask(
-                prompt, decoding, derived_seed(setup.seed, step), constraint, purpose, tokens
-            )
-
-        return call
+        return self._client.caller(setup.decoding, setup.seed, context, measured)
 
 
 class ModelProposer:

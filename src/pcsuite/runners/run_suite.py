@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite.config.load import Suite
-from pcsuite.engines.adapters.base import CallContext, Constraint, ModelAdapter, Tool
+from pcsuite.engines.adapters.base import CallContext, ModelAdapter
 from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
@@ -18,10 +18,10 @@ from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, Pcs
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Call, Job, Program, Reply
+from pcsuite.programs.base import Call, Job, Program
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.length import fit
-from pcsuite.runners.client import ModelClient, derived_seed
+from pcsuite.runners.client import ModelClient
 from pcsuite.runners.components import build_model
 from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.manifest import write_manifest
@@ -292,7 +292,6 @@ class SuiteRunner:
 def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     """The function a program calls: the unit's decoding and seed, with the step mixed in."""
     evaluator, item, cell = unit.cell.task.evaluator, unit.item, unit.cell
-    measured = prepared.measured
     context = CallContext(
         task_id=cell.task.id,
         item_id=item.item_id,
@@ -303,20 +302,4 @@ def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
         wrong=lambda rng: evaluator.wrong_answer(item, rng),
     )
 
-    async def call(
-        prompt: str,
-        *,
-        step: str = "",
-        constraint: Constraint | None = None,
-        max_tokens: int | None = None,
-        tools: tuple[Tool, ...] = (),
-    ) -> Reply:
-        tokens = measured.tokens if measured.exact and prompt is measured.text else None
-        decoding = cell.decoding
-        if max_tokens is not None and max_tokens < decoding.max_tokens:
-            decoding = replace(decoding, max_tokens=max_tokens)
-        seed = derived_seed(unit.seed, step)
-        purpose = replace(context, tools=tools) if tools else context
-        return await client.ask(prompt, decoding, seed, constraint, purpose, tokens)
-
-    return call
+    return client.caller(cell.decoding, unit.seed, context, prepared.measured)
