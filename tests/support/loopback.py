@@ -115,6 +115,14 @@ class LoopbackServer:
             return web.json_response({"count": len(body["prompt"].split())})
         return web.json_response({"tokens": list(range(len(body["content"].split())))})
 
+    async def _hang(self, seconds: float) -> None:
+        """Stay silent; uncounted, because the server cannot see when the client gives such a call up."""
+        self.in_flight -= 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.in_flight += 1
+
     async def _respond(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         fault, _, value = (self.faults.popleft() if self.faults else "ok").partition(":")
         if fault == "ok" and request.path == "/api/chat":
@@ -127,7 +135,7 @@ class LoopbackServer:
                 completion(self.answer(body), finish_reason=finish, usage=fault != "no_usage")
             )
         if fault == "hang":
-            await asyncio.sleep(float(value or 30))
+            await self._hang(float(value or 30))
             return web.json_response(completion("too late"))
         if fault == "cut":
             return web.Response(text='{"choices": [{"message": {"content": "half', content_type="text/json")
