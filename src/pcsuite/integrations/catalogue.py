@@ -89,7 +89,8 @@ PROMPTBENCH = Integration(
 
 _HELM_IMPORTS = (
     "cattrs", "cloudpickle", "colorlog", "dacite", "datasets", "Mako", "nltk", "openai", "pillow", "pyhocon", "PyYAML",
-    "requests", "retrying", "rouge_score", "spacy", "sqlitedict", "tqdm", "ubelt", "uncertainty-calibration", "zstandard",
+    "requests", "retrying", "rouge_score", "spacy", "sqlitedict", "tqdm", "ubelt", "uncertainty-calibration",
+    "zstandard",
 )  # fmt: skip
 HELM = Integration(
     name="helm",

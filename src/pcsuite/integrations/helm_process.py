@@ -33,6 +33,10 @@ class HelmProgress:
 
     report: Report
     total: int = 0
+    requests: int = 0
+    """Requests of the run in progress."""
+    answered: int = 0
+    """How many of them a server of ours has answered."""
     started: list[str] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     """Reason of every run that failed."""
@@ -49,9 +53,11 @@ class HelmProgress:
             self.total = int(found[1])
         elif logged and (found := _BEGIN.match(text)):
             self.started.append(found["name"])
+            self.requests = self.answered = 0
             self.report(f"{len(self.started)}/{self.total} {found['name']}")
         elif logged and self.started and (found := _REQUESTS.match(text)):
-            self.report(f"  {found[1]} requests")
+            self.requests = int(found[1])
+            self.report(f"  {self.requests} requests")
         elif logged and (found := _FAILED.match(text)):
             self._failing = found["name"]
             self.failures[self._failing] = "HELM gave no reason"

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pcsuite.analysis.analysis import Analysis, analyse
+from pcsuite.analysis.helm_evidence import beside_ours, read_evidence
 from pcsuite.analysis.information_tables import Truths
 from pcsuite.analysis.tables import RunTables
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.cache_report import write_cache_report
 from pcsuite.report.drawing import Figure
+from pcsuite.report.grid import Section
+from pcsuite.report.helm_section import helm_section
 from pcsuite.report.html import render_page
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown_report import render_markdown
@@ -54,7 +57,10 @@ def build_report(
         written = [tables.folder / "runs.parquet", tables.write_csv(), *analysis.write(tables.folder)]
         figures = draw_figures(analysis, output_dir / "plots") if plots else []
         samples = sample_rows(tables, logs)
-    page = build_page(analysis, figures, samples, title=title or f"Report on {logs[0].stem}")
+    external = _external_evidence(analysis, logs, output_dir, written)
+    page = build_page(
+        analysis, figures, samples, title=title or f"Report on {logs[0].stem}", external=external
+    )
     folder = output_dir / "reports"
     reports = []
     if "html" in formats:
@@ -67,6 +73,18 @@ def build_report(
     reports.append(write_cache_report(folder / "cache_report.md"))
     drawn = [figure.png for figure in figures if figure.png is not None]
     return ReportFiles(reports, written, drawn)
+
+
+def _external_evidence(
+    analysis: Analysis, logs: Sequence[Path], output_dir: Path, written: list[Path]
+) -> list[Section]:
+    """What other tools found on the same models, where it was imported into this folder or beside the log."""
+    evidence = read_evidence([output_dir / "tables", logs[0].parent.parent / "tables"])
+    if evidence is None:
+        return []
+    beside = beside_ours(evidence, analysis.tables["summary_by_condition"])
+    written.append(beside.write_csv(output_dir / "tables" / f"{beside.name}.csv"))
+    return [helm_section(evidence, beside)]
 
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:

@@ -101,7 +101,7 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
     """Run HELM to its end, then import; what was finished before an interrupt is imported too."""
     progress = HelmProgress(report)
     try:
-        status = _run(plan, progress, report)
+        status = _run(plan, progress)
     except KeyboardInterrupt:
         _keep_reasons(plan, progress, "interrupted")
         with suppress(AnalysisError):  # where it came too early to leave anything
@@ -130,12 +130,12 @@ def _tables_folder(suite: Suite) -> Path:
     return Path(suite.profile.run.output_dir) / "tables"
 
 
-def _run(plan: HelmPlan, progress: HelmProgress, report: Report) -> int:
+def _run(plan: HelmPlan, progress: HelmProgress) -> int:
     with ExitStack() as stack:
         for scenario in plan.scenarios:
             if not data_files(scenario):
-                report(f"HELM fetches the data of {scenario.entry} itself")
-        models, threads = _offer(plan, stack, _answers(report))
+                progress.report(f"HELM fetches the data of {scenario.entry} itself")
+        models, threads = _offer(plan, stack, _counter(progress))
         write_model_files(models, plan.local_path)
         return run_tool("helm-run", _arguments(plan, models, threads), plan.log, progress.feed)
 
@@ -214,17 +214,16 @@ def _helm_model(suite: Suite, adapter: ModelAdapter, base_url: str, remote_name:
     )
 
 
-def _answers(report: Report) -> Callable[[str], None]:
+def _counter(progress: HelmProgress) -> Callable[[str], None]:
     """Counts answers of the served models and tells the number now and then."""
-    counts: dict[str, int] = {}
     told = time.monotonic()
 
     def on_answer(model_id: str) -> None:
         nonlocal told
-        counts[model_id] = counts.get(model_id, 0) + 1
+        progress.answered += 1
         if time.monotonic() - told > _ANSWERS_EVERY_S:
             told = time.monotonic()
-            report(f"  {counts[model_id]} answers of {model_id}")
+            progress.report(f"  {progress.answered}/{progress.requests} answered by {model_id}")
 
     return on_answer
 
