@@ -162,24 +162,25 @@ def test_an_interrupt_ends_helm_and_leaves_one_line(tmp_path, helm_environment):
     with LoopbackServer(delay_s=600) as server:
         model = {"provider": "openai", "family": "x", "size": "1B", "base_url": server.base_url}
         profile = write_profile(tmp_path, {"slow": model})
-        command = [
-            sys.executable,
-            "-m",
-            "pcsuite.cli",
-            "helm",
-            "--data",
-            str(tmp_path),
-            "-m",
-            "2",
-            "--config",
-        ]
+        # A job in the background ignores the interrupt, and its children inherit that.
+        code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        code += "from pcsuite.cli import main; sys.exit(main())"
         process = subprocess.Popen(
-            [*command, str(profile)],
+            [
+                sys.executable,
+                "-c",
+                code,
+                "helm",
+                "--config",
+                str(profile),
+                "--data",
+                str(tmp_path),
+                "-m",
+                "2",
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A job in the background ignores the interrupt, and its children inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
             deadline = time.monotonic() + 300

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +17,8 @@ from pcsuite.errors import IntegrationError
 from pcsuite.integrations.catalogue import HELM
 from pcsuite.integrations.environments import environment_python, environment_variables
 
-_STOP_SECONDS = 10.0
+STOP_SECONDS = 10.0
+"""How long a process that was asked to end is waited for before it is killed."""
 _LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ [A-Z]+ +(?P<text>.*)$")
 _COUNT = re.compile(r"^\d+ entries produced (\d+) run specs$")
 _BEGIN = re.compile(r"^Running (?P<name>.+) \{$")
@@ -88,7 +91,11 @@ def run_tool(command: str, arguments: Sequence[str], log: Path, feed: Callable[[
     python = environment_python(HELM)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a", encoding="utf-8") as kept, _started(python, command, arguments) as process:
+        with (
+            log.open("a", encoding="utf-8") as kept,
+            _ended_by_signal(),
+            _started(python, command, arguments) as process,
+        ):
             assert process.stdout is not None
             for line in process.stdout:
                 kept.write(line)
@@ -119,6 +126,19 @@ def _started(python: Path, command: str, arguments: Sequence[str]) -> Iterator[s
             process.stdout.close()
 
 
+@contextlib.contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """Let a request to terminate unwind as an interrupt does, so that what was started is stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
 def _end(process: subprocess.Popen[str]) -> None:
     """End the process group, first by asking."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
@@ -127,7 +147,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_SECONDS)
+            process.wait(STOP_SECONDS)
 
 
 def _variables() -> dict[str, str]:

@@ -102,7 +102,7 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
     progress = HelmProgress(report)
     try:
         status = _run(plan, progress)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         _keep_reasons(plan, progress, "interrupted")
         with suppress(AnalysisError):  # where it came too early to leave anything
             import_helm(plan.suite, plan.output, _tables_folder(plan.suite))
