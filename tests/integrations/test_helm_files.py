@@ -62,6 +62,13 @@ def test_model_files_name_server_window_and_identity(tmp_path):
     assert deployment["max_sequence_length"] == 300
     assert deployment["client_spec"]["args"]["base_url"] == "http://127.0.0.1:1/v1"
     assert deployment["tokenizer_name"] == tokenizer["name"]
+    write_model_files([HelmModel("new", "http://127.0.0.1:2/v1", "new", {})], tmp_path)
+    deployments = yaml.safe_load((tmp_path / "model_deployments.yaml").read_text())["model_deployments"]
+    assert [entry["model_name"] for entry in deployments] == ["pcsuite/a_b_c", "pcsuite/new"]
+    (tmp_path / "model_deployments.yaml").write_text("torn: [")
+    write_model_files([model], tmp_path)
+    deployments = yaml.safe_load((tmp_path / "model_deployments.yaml").read_text())["model_deployments"]
+    assert [entry["model_name"] for entry in deployments] == ["pcsuite/a_b_c"]
     assert helm_name("simple/model1") == "simple/model1"
     assert (suite_model("pcsuite/m"), suite_model("simple/model1")) == ("m", "simple/model1")
 

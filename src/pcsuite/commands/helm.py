@@ -82,8 +82,9 @@ def _print(imported: HelmImport, config: str) -> int:
                 f"{record['scenario']} on {record['model']}: {record['metric']} {record['value']:.3f}"
                 f" [{record['value_low']:.3f}, {record['value_high']:.3f}], {record['n_instances']} instances"
             )
-    for run in imported.unfinished:
-        print(f"no results: {run.scenario} on {run.model}: {run.reason}")
+    for record in imported.tables[0].records():
+        if record["status"] == "unfinished":
+            print(f"no results: {record['scenario']} on {record['model']}: {record['reason']}")
     for note in imported.notes:
         print(f"note: {note}")
     for path in imported.written:

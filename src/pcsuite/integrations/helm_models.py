@@ -68,21 +68,35 @@ def _plain(model_id: str) -> str:
 
 
 def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
-    """Write ``model_metadata.yaml``, ``model_deployments.yaml`` and ``tokenizer_configs.yaml``."""
+    """Write ``model_metadata.yaml``, ``model_deployments.yaml`` and ``tokenizer_configs.yaml``.
+
+    Models of earlier runs stay in them: HELM's summary of a suite asks for all that ran in it.
+    """
     listed = list(models)
     files = {
-        "model_metadata.yaml": {"models": [_metadata(model) for model in listed]},
-        "model_deployments.yaml": {"model_deployments": [_deployment(model) for model in listed]},
-        "tokenizer_configs.yaml": {"tokenizer_configs": [_tokenizer()]},
+        "model_metadata.yaml": ("models", [_metadata(model) for model in listed]),
+        "model_deployments.yaml": ("model_deployments", [_deployment(model) for model in listed]),
+        "tokenizer_configs.yaml": ("tokenizer_configs", [_tokenizer()]),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        for name, (key, entries) in files.items():
+            known = {entry["name"]: entry for entry in [*_earlier(folder / name, key), *entries]}
+            text = yaml.safe_dump({key: list(known.values())}, sort_keys=False)
+            (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise IntegrationError(
             f"{folder}: HELM's files cannot be written ({error.strerror or error})"
         ) from error
+
+
+def _earlier(path: Path, key: str) -> list[dict[str, Any]]:
+    """Entries of a file that an earlier run wrote; none where it cannot be read."""
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))[key]
+        return [entry for entry in entries if isinstance(entry, dict) and "name" in entry]
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return []
 
 
 def _metadata(model: HelmModel) -> dict[str, Any]:
