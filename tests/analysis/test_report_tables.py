@@ -136,7 +136,7 @@ def test_without_truths_information_says_so(tmp_path):
     found = tables_of(tmp_path, [make_row(item=f"{k}", condition=c) for k in range(3) for c in ("C0", "C3")])
     notes = [row["note"] for row in found["information"]]
     assert "not computed: the truths were not given: report with --config" in notes
-    assert [row["verdict"] for row in found["hypotheses"]][:4] == ["not tested"] * 4
+    assert [row["verdict"] for row in found["hypotheses"]][:5] == ["not tested"] * 5
 
 
 def test_restriction_steadies_answers(tmp_path):
@@ -158,7 +158,7 @@ def test_a_closed_loop_that_grounds(tmp_path):
         rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.5 + 0.01 * k}, **common))
         rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.1 + 0.005 * k}, **common))
     found = tables_of(tmp_path, rows)
-    third = found["hypotheses"][2]
+    third = found["hypotheses"][3]
     assert (third["id"], third["verdict"]) == ("H3", "supported")
     assert third["effect"] == pytest.approx(-0.4 - 0.005 * 9.5)
     assert [row["retrieval"] for row in found["unsupported"]] == [False, True]

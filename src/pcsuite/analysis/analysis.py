@@ -16,6 +16,7 @@ from pcsuite.analysis.information_tables import Truths, information_table
 from pcsuite.analysis.item_scores import ItemScores, item_scores
 from pcsuite.analysis.mixed_tables import mixed_results
 from pcsuite.analysis.replicate_tables import self_consistency_table, variance_table
+from pcsuite.analysis.retry_tables import constraint_vs_retry
 from pcsuite.analysis.robustness_tables import robustness_tables
 from pcsuite.analysis.run_manifest import RunManifest, read_manifests
 from pcsuite.analysis.summary import summary_by_condition
@@ -80,6 +81,7 @@ def _analyse(
             *entropy_tables(tables, scores, embedder),
             self_consistency_table(tables, scores),
             variance_table(tables, scores),
+            constraint_vs_retry(tables, scores),
             information_table(tables, scores, truths, references=references, embedder=embedder),
             *beside.result(),
         ]

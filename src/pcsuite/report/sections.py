@@ -46,6 +46,12 @@ FOLDED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
       "disagreement", "disagreement_low", "disagreement_high", "fact_disagreement", "semantic_entropy",
       "semantic_note", "delta", "delta_low", "delta_high", "p_bh"),
      "Entropy is bias-corrected (Chao–Shen); conditions are compared on disagreement, which is unbiased."),
+    ("constraint_vs_retry", "Constraint against retries at equal tokens",
+     ("task", "model", "decoding", "constrained", "retry", "constrained_tokens", "retry_tokens", "free_tokens",
+      "retries_afforded", "disagreement_delta", "disagreement_delta_low", "disagreement_delta_high",
+      "validity_delta", "validity_delta_low", "validity_delta_high", "unrestricted_delta", "note"),
+     "Differences are constrained less retry, where a retry is made with the probability that the constraint's tokens"
+     " pay for; 'unrestricted' is against every retry."),
     ("self_consistency", "Self-consistency",
      ("task", "model", "decoding", "condition", "k", "accuracy", "accuracy_low", "accuracy_high", "gain",
       "gain_low", "gain_high", "n_items", "tie_break"),
