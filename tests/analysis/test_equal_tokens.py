@@ -144,7 +144,10 @@ def test_the_hypothesis_on_a_log(tmp_path):
         "An answer took 150 tokens constrained, 240 with every retry and 120 free, so 25%"
         in verdict["evidence"]
     )
-    assert "Against every retry, whatever it cost: +0.000" in verdict["evidence"]
+    assert (
+        "Against every retry that fits in the same completion limit, whatever it cost: +0.000"
+        in verdict["evidence"]
+    )
 
 
 MODEL = SIMULATED | {

@@ -100,7 +100,7 @@ def restriction_beats_retry(tables: Mapping[str, Table]) -> Finding:
     )
     unrestricted = average_effect(rows, "unrestricted_delta")
     if unrestricted is not None:
-        words += f" Against every retry, whatever it cost: {unrestricted.value:+.3f}"
+        words += f" Against every retry that fits in the same completion limit, whatever it cost: {unrestricted.value:+.3f}"
         words += f" ({unrestricted.low:.3f} to {unrestricted.high:.3f})."
     return _finding("H2R", statement, averaged, "negative", words)
 

@@ -163,7 +163,7 @@ def page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
         r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ', r"<svg \1", body, count=1
     )
     head = f'<svg role="img" aria-label="{html.escape(label, quote=True)}" '
-    return re.sub(r"^<svg ", head, body, count=1)
+    return head + body.removeprefix("<svg ")
 
 
 def errorbar(
