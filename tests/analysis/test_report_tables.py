@@ -164,6 +164,24 @@ def test_a_closed_loop_that_grounds(tmp_path):
     assert [row["retrieval"] for row in found["unsupported"]] == [False, True]
 
 
+def test_answers_without_a_claim_are_left_out_and_counted(tmp_path):
+    rows = []
+    for k in range(20):
+        common = {"task": "fever_json", "item": f"{k}"}
+        cites = k < 12
+        rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.8 if cites else None}, **common))
+        rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.2}, **common))
+    found = tables_of(tmp_path, rows)
+    open_loop, closed_loop = found["unsupported"]
+    assert (open_loop["unsupported_rate"], open_loop["n_items"], open_loop["n_without_claims"]) == (
+        pytest.approx(0.8), 12, 8,
+    )  # fmt: skip
+    assert (closed_loop["n_items"], closed_loop["n_without_claims"]) == (20, 0)
+    third = found["hypotheses"][3]
+    assert third["effect"] == pytest.approx(-0.6)
+    assert "on the 12 of 20 pairs of answers where both make a claim to check" in third["evidence"]
+
+
 def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):
     rows = []
     for k in range(10):

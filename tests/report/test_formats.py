@@ -48,7 +48,12 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("formats")
     rows = list(design_rows(Design(items=12, conditions=("C0", "C4", "C6"))))
     rows.append(make_row(item="zz", model=HOSTILE, text=HOSTILE))
-    names = {"task": HOSTILE_TO_TEX, "model": "*" + HOSTILE_TO_TEX, "decoding": "d_%", "text": HOSTILE_TO_TEX}
+    names = {
+        "task": HOSTILE_TO_TEX,
+        "model": "$\\frac 汉" + HOSTILE_TO_TEX,
+        "decoding": "d_%",
+        "text": HOSTILE_TO_TEX,
+    }
     for condition in ("C0", "C4", "C≥6_%&#"):
         rows += [make_row(item=f"{k}", condition=condition, score=float(k % 2), **names) for k in range(4)]
     log = write_log(folder / "runs" / "a.jsonl", rows)

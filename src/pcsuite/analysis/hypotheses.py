@@ -100,18 +100,28 @@ def restriction_beats_retry(tables: Mapping[str, Table]) -> Finding:
     )
     unrestricted = average_effect(rows, "unrestricted_delta")
     if unrestricted is not None:
-        words += f" Against every retry that fits in the same completion limit, whatever it cost: {unrestricted.value:+.3f}"
-        words += f" ({unrestricted.low:.3f} to {unrestricted.high:.3f})."
+        words += (
+            " Against every retry that fits in the same completion limit, whatever it cost:"
+            f" {unrestricted.value:+.3f} ({unrestricted.low:.3f} to {unrestricted.high:.3f})."
+        )
     return _finding("H2R", statement, averaged, "negative", words)
 
 
 def loop_grounds(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     """H3: a closed loop lowers unsupported content."""
     statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content against the open loop."
-    averaged = average_effect(paired_twins(scores, "REACT_LOOP", "unsupported_rate"))
+    pairs = paired_twins(scores, "REACT_LOOP", "unsupported_rate")
+    averaged = average_effect(pairs)
     if averaged is None:
-        return Finding("H3", statement, "not tested", "no REACT_LOOP condition beside its open-loop twin.")
-    return _finding("H3", statement, averaged, "negative", f"unsupported rate: {averaged.words()}.")
+        why = (
+            "no REACT_LOOP condition beside its open-loop twin, or no item where both make a claim to check."
+        )
+        return Finding("H3", statement, "not tested", why)
+    used, shared = (sum(pair[name] for pair in pairs) for name in ("n_items", "n_shared"))
+    words = f"unsupported rate: {averaged.words()}"
+    if used < shared:
+        words += f", on the {used} of {shared} pairs of answers where both make a claim to check"
+    return _finding("H3", statement, averaged, "negative", f"{words}.")
 
 
 def scale_keeps(mixed: MixedResults) -> Finding:

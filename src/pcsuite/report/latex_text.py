@@ -59,7 +59,7 @@ def _character(character: str) -> str:
 
 def _accented(character: str) -> str:
     """``é`` as ``\\'{e}``, where the accent is one that TeX has."""
-    base, *marks = unicodedata.normalize("NFD", character)
+    base, *marks = list(unicodedata.normalize("NFD", character))
     if len(marks) != 1 or marks[0] not in _ACCENTS or not base.isascii():
         return ""
     if base in "ij" and marks[0] != "\u0327":
