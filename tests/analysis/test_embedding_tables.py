@@ -153,6 +153,16 @@ def test_without_the_package_both_say_so(tmp_path, monkeypatch):
     assert [row["semantic_clusters"] for row in found["entropy_per_item"]] == [None]
 
 
+@needs_model
+def test_a_task_with_too_few_items_is_named_once(tmp_path):
+    rows = [
+        make_row(task="open", item=f"{k}", condition=c, answer=PARIS) for k in range(5) for c in ("C0", "C1")
+    ]
+    found = tables_of(tmp_path, rows, references={"open": {f"{k}": PARIS for k in range(5)}})
+    absent = [(row["task"], row["note"]) for row in found["information"] if row["measure"] == "InfoNCE"]
+    assert absent == [("open", "not computed: needs 20 answered items and two different true answers")]
+
+
 def test_labels_need_no_clusters(tmp_path):
     rows = [make_row(item="a", decoding="d1_sampled", seed=seed, answer="x") for seed in (1, 2)]
     (cell,) = tables_of(tmp_path, rows, embeddings="off")["entropy_by_condition"]

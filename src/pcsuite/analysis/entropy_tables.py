@@ -30,7 +30,8 @@ CLOSED_UP_TO = 12
 """A task with at most this many distinct answers is taken for a choice among them."""
 FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""
-_FREE_TEXT_CHARS = 40
+FREE_TEXT_WORDS = 4
+"""Answers of at least this many words on average are taken for free text."""
 _KEY = "task_id, model_id, decoding_id, condition_id"
 
 
@@ -125,16 +126,17 @@ def _usable() -> str:
 
 
 def _answer_sizes(tables: RunTables) -> dict[str, tuple[int, float]]:
-    """Of each task, how many distinct answers were given and how long they are."""
+    """Of each task, how many distinct answers were given and how many words they have on average."""
     rows = tables.query(
         "SELECT task_id, count(DISTINCT answer) + max(CASE WHEN answer IS NULL THEN 1 ELSE 0 END),"
-        f" coalesce(avg(len(answer)), 0) FROM runs WHERE {_usable()} GROUP BY task_id"
+        " coalesce(avg(1 + len(answer) - len(replace(answer, ' ', ''))), 0)"
+        f" FROM runs WHERE {_usable()} GROUP BY task_id"
     )
-    return {task: (int(distinct), float(length)) for task, distinct, length in rows}
+    return {task: (int(distinct), float(words)) for task, distinct, words in rows}
 
 
 def _free_text_tasks(sizes: dict[str, tuple[int, float]]) -> set[str]:
-    return {task for task, (_, length) in sizes.items() if length > _FREE_TEXT_CHARS}
+    return {task for task, (_, words) in sizes.items() if words >= FREE_TEXT_WORDS}
 
 
 def _scored_item_codes(tables: RunTables, scores: ItemScores) -> dict[str, npt.NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pcsuite.analysis.criteria import criteria
+from pcsuite.analysis.equal_tokens import affordable_share
 from pcsuite.analysis.equivalence import Equivalence, tost_contrast
 from pcsuite.analysis.findings import (
     COLUMNS,
@@ -90,13 +91,14 @@ def restriction_beats_retry(tables: Mapping[str, Table]) -> Finding:
         other = average_effect(rows, value)
         if other is not None:
             parts.append(f"{name} {other.value:+.3f} ({other.low:.3f} to {other.high:.3f})")
-    afforded, constrained, retried, free = (
-        float(np.mean([row[name] for row in rows]))
-        for name in ("retries_afforded", "constrained_tokens", "retry_tokens", "free_tokens")
+    constrained, retried, free = (
+        np.array([np.mean([row[name] for row in rows])])
+        for name in ("constrained_tokens", "retry_tokens", "free_tokens")
     )
+    afforded = affordable_share(free, retried, constrained)
     words = (
-        f"{'; '.join(parts)}. An answer took {constrained:.0f} tokens constrained, {retried:.0f} with every retry and"
-        f" {free:.0f} free, so {afforded:.0%} of the retries could be paid for."
+        f"{'; '.join(parts)}. An answer took {constrained[0]:.0f} tokens constrained, {retried[0]:.0f} with every"
+        f" retry and {free[0]:.0f} free, so {afforded[0]:.0%} of the retries could be paid for."
     )
     unrestricted = average_effect(rows, "unrestricted_delta")
     if unrestricted is not None:

@@ -117,7 +117,14 @@ def _infonce(
     if not references:
         return [_absent("InfoNCE", "the truths were not given: report with --config")]
     records = []
-    for key, result, note in infonce_cells(tables, scores, references, embedder):
+    cells = infonce_cells(tables, scores, references, embedder)
+    computed = {cell.key.task for cell in cells if cell.result is not None}
+    for task in sorted({cell.key.task for cell in cells} - computed):
+        note = next(cell.note for cell in cells if cell.key.task == task)
+        records.append({"task": task, "measure": "InfoNCE", "note": note})
+    for key, result, note in cells:
+        if key.task not in computed:
+            continue
         if result is None:
             records.append(_record(key, "InfoNCE", "nats", _nothing(), note=note))
             continue

@@ -34,7 +34,7 @@ class Arms(NamedTuple):
 
 
 def find_arms(scores: ItemScores) -> list[Arms]:
-    """Every constrained cell whose run also has the same operators free, and with retries."""
+    """Every constrained cell with replicates whose run also has the same operators free, and with retries."""
     found = []
     for keys in scores.groups().values():
         by_operators = {scores.operators_in(key): key for key in keys}
@@ -50,7 +50,9 @@ def find_arms(scores: ItemScores) -> list[Arms]:
                 None,
             )
             if free != names and twin is not None and retried is not None:
-                found.append(Arms(twin, retried, key))
+                arms = Arms(twin, retried, key)
+                if all(scores.cells[arm].replicates > 1 for arm in arms):
+                    found.append(arms)
     return found
 
 

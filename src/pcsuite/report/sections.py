@@ -86,7 +86,11 @@ def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
     """Hypotheses and criteria with the style of their verdict."""
     tones = {"supported": "good", "contradicted": "bad"}
     return [
-        {**record, "tone": tones.get(record["verdict"], "")}
+        {
+            **record,
+            "tone": tones.get(record["verdict"], ""),
+            "evidence": record["evidence"][:1].upper() + record["evidence"][1:],
+        }
         for record in analysis.tables["hypotheses"].records()
     ]
 
