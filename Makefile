@@ -2,7 +2,7 @@
 PYTHON ?= python3
 DEMO := .venv
 TEST := .venv-test
-# Test processes; the files with models take turns, so more than two gain little.
+# Test processes: the models of the tests want a core each.
 JOBS ?= 2
 
 .PHONY: demo test lint clean local-stack
