@@ -5,7 +5,7 @@ import yaml
 
 from pcsuite.errors import ConfigError, DataError
 from pcsuite.integrations.catalogue import HELM
-from pcsuite.integrations.helm_models import HelmModel, helm_name, suite_model, write_model_files
+from pcsuite.integrations.helm_models import HelmModel, helm_name, write_model_files
 from pcsuite.integrations.helm_process import HelmProgress, reason_of
 from pcsuite.integrations.helm_scenarios import parse_scenarios, place_data
 
@@ -70,7 +70,6 @@ def test_model_files_name_server_window_and_identity(tmp_path):
     deployments = yaml.safe_load((tmp_path / "model_deployments.yaml").read_text())["model_deployments"]
     assert [entry["model_name"] for entry in deployments] == ["pcsuite/a_b_c"]
     assert helm_name("simple/model1") == "simple/model1"
-    assert (suite_model("pcsuite/m"), suite_model("simple/model1")) == ("m", "simple/model1")
 
 
 def test_data_is_placed_where_helm_looks_and_hashed(tmp_path):

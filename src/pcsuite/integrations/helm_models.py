@@ -56,12 +56,6 @@ def helm_name(model_id: str) -> str:
     return BUILT_IN if model_id == BUILT_IN else f"{ORGANISATION}/{_plain(model_id)}"
 
 
-def suite_model(name: str) -> str:
-    """Our id of a model with HELM's name; the name itself for a model that is not ours."""
-    owner, _, engine = name.partition("/")
-    return engine if owner == ORGANISATION else name
-
-
 def _plain(model_id: str) -> str:
     """HELM splits names at slashes, and run entries at commas, colons and equals signs."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", model_id)
