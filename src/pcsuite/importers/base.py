@@ -14,6 +14,8 @@ from pcsuite.logging.row import UsageRecord
 from pcsuite.registry import Registry
 
 T = TypeVar("T")
+UNKNOWN = "unknown"
+"""What a log does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class LogHeader:
     source: str
     """Names the evaluation; a retry of it keeps the name, so that its samples replace those of the first try."""
     task: str
+    split: str
     model: str
     measures: tuple[str, ...]
     """Names under which samples carry a number, each of which can become the score."""
@@ -131,6 +134,6 @@ def as_number(value: object) -> float | None:
     return None
 
 
-def joined_lists(values: Sequence[str]) -> str:
-    """Names for a message, the first dozen of them."""
-    return ", ".join(values[:12]) + (", …" if len(values) > 12 else "")
+def quoted_names(names: Sequence[str]) -> str:
+    """Names for a message, the first dozen of them; they may hold commas themselves."""
+    return ", ".join(f"'{name}'" for name in names[:12]) + (", …" if len(names) > 12 else "")

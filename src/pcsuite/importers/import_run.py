@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
-from pcsuite.importers.base import FORMATS, ImportedSample, LogHeader, SourceLog, joined_lists
+from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
 from pcsuite.importers.manifest import write_manifest
-from pcsuite.importers.rows import MARK, UNKNOWN, Cell, CellKey
+from pcsuite.importers.rows import MARK, Cell, CellKey
 from pcsuite.logging.reader import iter_rows
 from pcsuite.logging.row import RunRow, encode_row
 from pcsuite.logging.writer import RunLog, RunPaths
@@ -136,20 +136,26 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
         raise DataError(f"{file}: no sample has a score", hint="score the log with its tool first")
     if not wanted and len(header.measures) > 1:
         raise ConfigError(
-            f"{file} has several scores: {joined_lists(header.measures)}",
+            f"{file} has several scores: {quoted_names(header.measures)}",
             hint="choose one with --metric NAME",
         )
-    chosen = [name for name in wanted if name in header.measures] if wanted else list(header.measures)
+    named = [name for word in wanted for name in _meant(word, header.measures)]
+    chosen = named if wanted else list(header.measures)
     if not chosen:
         raise ConfigError(f"{file} has no score '{wanted[0]}'", hint=did_you_mean(wanted[0], header.measures))
     if len(set(chosen)) > 1:
-        raise ConfigError(f"{file} has all of {joined_lists(chosen)}", hint="name one score for each log")
+        raise ConfigError(f"{file} has all of {quoted_names(chosen)}", hint="name one score for each log")
     if chosen[0] in header.lower_is_better:
         raise ConfigError(
             f"{file}: {chosen[0]} is better when lower, and comparisons take a higher score as better",
             hint="choose another score with --metric",
         )
     return chosen[0]
+
+
+def _meant(word: str, measures: Sequence[str]) -> list[str]:
+    """The measures a word stands for; a filter need not be named where a metric has only one."""
+    return [word] if word in measures else [name for name in measures if name.rpartition(",")[0] == word]
 
 
 def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from pcsuite.errors import DataError
-from pcsuite.importers.base import ImportedSample, LogHeader, decode_json
+from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, decode_json
 from pcsuite.importers.inspect_sample import Sample, imported_sample
 from pcsuite.importers.inspect_scores import ScoreResult, flat_values, reported_means
 from pcsuite.importers.json_document import JsonDocument
@@ -170,14 +170,10 @@ class InspectLog:
         self.path = path
         self._files: _Container = _EvalFile(path) if _is_zip(path) else _JsonFile(path)
         try:
-            raw = self._files.header()
-            found = decode_json(raw, _Header)
-            fields = decode_json(raw, dict[str, Any])
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise DataError(f"{path}: the header cannot be read ({error})") from error
-        self._model = found.eval.model
-        self._first_scorer = next((entry.name for entry in found.eval.scorers or []), "score")
-        self.header = self._described(found, fields, model)
+            self.header = self._read_header(model)
+        except BaseException:
+            self._files.close()
+            raise
 
     def samples(self, measure: str) -> Iterator[ImportedSample]:
         """Every sample, one at a time, with all its measures."""
@@ -187,6 +183,17 @@ class InspectLog:
     def close(self) -> None:
         """Let go of the file."""
         self._files.close()
+
+    def _read_header(self, model: str | None) -> LogHeader:
+        try:
+            raw = self._files.header()
+            found = decode_json(raw, _Header)
+            fields = decode_json(raw, dict[str, Any])
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise DataError(f"{self.path}: the header cannot be read ({error})") from error
+        self._model = found.eval.model
+        self._first_scorer = next((entry.name for entry in found.eval.scorers or []), "score")
+        return self._described(found, fields, model)
 
     def _samples(self) -> Iterator[Sample]:
         for place, raw, beside in self._files.samples():
@@ -214,6 +221,7 @@ class InspectLog:
             tool_version=spec.packages.get("inspect_ai", "unknown"),
             source=spec.task_id or spec.eval_id or spec.run_id or spec.created,
             task=spec.task,
+            split=UNKNOWN,
             model=model or spec.model,
             measures=self._measures(results),
             temperature=_first(config.temperature, base.temperature),

@@ -74,7 +74,8 @@ class JsonDocument:
                 if depth == 1:
                     begin = token.end()
             elif symbol in _CLOSING or (symbol == b"," and depth == 1):
-                if depth == 1 and (element := self._bytes[begin : token.start()].strip()):
-                    yield element
+                if depth == 1:
+                    if element := self._bytes[begin : token.start()].strip():
+                        yield element
+                    begin = token.end()
                 depth -= symbol in _CLOSING
-                begin = token.end()

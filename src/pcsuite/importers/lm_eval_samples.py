@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from pcsuite.errors import DataError
-from pcsuite.importers.base import ImportedSample, LogHeader, as_number, decode_json
+from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, as_number, decode_json
 from pcsuite.logging.files import read_lines
 
 _NAME = re.compile(r"^samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d{2}-\d{2}T[\d.-]+))?\.jsonl$")
@@ -127,6 +127,7 @@ class LmEvalSamples:
             tool_version=results.lm_eval_version or "unknown",
             source=f"{self._task}@{self._date or self.path.stem}",
             task=self._task,
+            split=str(task.get("test_split") or task.get("validation_split") or UNKNOWN),
             model=name,
             measures=tuple(measures),
             regime="loglikelihood" if likelihood else None,
@@ -208,7 +209,7 @@ def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
         item_id=str(sample["doc_id"]),
         epoch=1,
         content=json.dumps([sample.get("doc"), sample.get("target")], sort_keys=True, ensure_ascii=False),
-        prompt=_text(arguments[0][0]) if arguments and arguments[0] else "",
+        prompt=_prompt(arguments[0][0]) if arguments and arguments[0] else "",
         text=text,
         answer=answer,
         scores=scores,
@@ -231,6 +232,17 @@ def _likelihoods(arguments: list[list[Any]], filtered: list[Any]) -> tuple[str, 
     lines = [f"{value:.6g}\t{option}" for option, value in zip(options, values, strict=False)]
     best = max(range(len(values)), key=values.__getitem__) if len(values) > 1 else None
     return "\n".join(lines), options[best] if best is not None else (options[0] if options else None)
+
+
+def _prompt(sent: Any) -> str:
+    """The prompt; a conversation, which chat models get as JSON in a list of one, is written out."""
+    if not (isinstance(sent, list) and len(sent) == 1 and isinstance(sent[0], str)):
+        return _text(sent)
+    try:
+        messages = msgspec.json.decode(sent[0], type=list[dict[str, Any]])
+        return "\n\n".join(f"{message['role']}: {_text(message['content'])}" for message in messages)
+    except (msgspec.MsgspecError, KeyError):
+        return sent[0]
 
 
 def _metric_names(sample: Mapping[str, Any]) -> list[str]:

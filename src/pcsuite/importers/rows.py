@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pcsuite import __version__
-from pcsuite.importers.base import ImportedSample, LogHeader
+from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
@@ -23,7 +23,6 @@ from pcsuite.logging.row import (
 
 MARK = "imported:"
 """What profile and provider of an imported row begin with; the format's name follows."""
-UNKNOWN = "unknown"
 
 
 class CellKey(NamedTuple):
@@ -86,7 +85,7 @@ class Cell:
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
-            task=TaskRef(header.task, UNKNOWN, item),
+            task=TaskRef(header.task, header.split, item),
             model=ModelRef(header.model, self.family, self.size, f"{MARK}{self.format}"),
             condition=ConditionRef(self.condition, ()),
             decoding=self.decoding,

@@ -8,6 +8,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
+from types import TracebackType
 from typing import cast
 
 from pcsuite.errors import DataError, require
@@ -32,6 +33,14 @@ class ZipMembers:
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
         self._members = {info.filename: info for info in self._zip.infolist()}
+
+    def __enter__(self) -> ZipMembers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
