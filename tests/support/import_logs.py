@@ -15,9 +15,7 @@ from pcsuite.importers.zip_members import ZSTANDARD, ZipMembers
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "imports"
 
 
-def repacked(
-    source: Path, target: Path, change: Callable[[str, bytes], bytes | None] | None = None
-) -> Path:
+def repacked(source: Path, target: Path, change: Callable[[str, bytes], bytes | None] | None = None) -> Path:
     """The same log compressed with deflate, as older versions of inspect_ai wrote it, members changed on the way."""
     with ZipMembers(source) as members, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as written:
         for name in members.names:

@@ -83,17 +83,20 @@ def import_logs(
 ) -> list[ImportedLog]:
     """Write every sample of the logs as a row of the run; what is there already is left alone."""
     options = options or ImportOptions()
-    opened: list[tuple[Path, SourceLog, Cell]] = []
+    opened: list[tuple[Path, SourceLog]] = []
     try:
         for path in _found(format_name, logs):
-            source = FORMATS.get(format_name).open(path, model=options.model)
-            opened.append((path, source, _cell(format_name, path, source.header, options)))
-        cells = _cells_by_key(opened)
+            opened.append((path, FORMATS.get(format_name).open(path, model=options.model)))
+        cells = [_cell(format_name, path, source.header, options) for path, source in opened]
+        by_key = _cells_by_key([(path, cell) for (path, _), cell in zip(opened, cells, strict=True)])
         with RunLog(paths) as log:
-            known = _known_rows(paths, cells, options.replace)
-            imported = [_import(path, source, cell, log, known) for path, source, cell in opened]
+            known = _known_rows(paths, by_key, options.replace)
+            imported = [
+                _import(path, source, cell, log, known)
+                for (path, source), cell in zip(opened, cells, strict=True)
+            ]
     finally:
-        for _, source, _ in opened:
+        for _, source in opened:
             source.close()
     write_manifest(paths, imported_cells=[(entry.cell, entry.path.name, entry.items) for entry in imported])
     return imported
@@ -174,10 +177,10 @@ def _leaves(fields: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield f"{before}{key}", value
 
 
-def _cells_by_key(opened: Sequence[tuple[Path, SourceLog, Cell]]) -> dict[CellKey, Cell]:
+def _cells_by_key(cells: Sequence[tuple[Path, Cell]]) -> dict[CellKey, Cell]:
     """The cells to import; two logs of one command in the same cell are a mistake, not a retry."""
     taken: dict[CellKey, tuple[Path, Cell]] = {}
-    for path, _, cell in opened:
+    for path, cell in cells:
         for key in cell.keys:
             other, _ = taken.setdefault(key, (path, cell))
             if other != path:

@@ -138,13 +138,15 @@ class LmEvalSamples:
             condition=_condition(task),
             created=made.isoformat(timespec="milliseconds") if made is not None else self._date,
             commit=results.git_hash,
-            reported=self._reported(results, task),
+            reported=self._reported(results, task, measures),
             lower_is_better=self._lower_is_better(results, measures),
             fields=self._fields(results, task),
             remarks=tuple(_remarks(self._results, without)),
         )
 
-    def _reported(self, results: _Results, task: Mapping[str, Any]) -> dict[str, float]:
+    def _reported(
+        self, results: _Results, task: Mapping[str, Any], measures: Counter[str]
+    ) -> dict[str, float]:
         """The tool's own figures; those it does not make by averaging are left out."""
         made_by = {
             str(entry.get("metric")): entry.get("aggregation", "mean")
@@ -154,7 +156,8 @@ class LmEvalSamples:
         found = {}
         for measure, value in results.results.get(self._task, {}).items():
             number = as_number(value)
-            if "," in measure and number is not None and made_by.get(measure.split(",")[0], "mean") == "mean":
+            averaged = made_by.get(measure.rpartition(",")[0], "mean") == "mean"
+            if measure in measures and number is not None and averaged:
                 found[measure] = number
         return found
 
