@@ -9,13 +9,16 @@ from pathlib import Path
 
 from pcsuite.errors import DataError
 
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
-"""A whole string, or a structural character; what lies between them are numbers and literals."""
-_OPENING, _CLOSING = b"[{", b"]}"
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_BRACKET = re.compile(rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*([{}\[\]])', re.DOTALL)
+"""Everything up to the next bracket that is not inside a string."""
+_KEY = re.compile(rb"[\s,]*(" + _STRING + rb")\s*:\s*", re.DOTALL)
+_SCALAR = re.compile(_STRING + rb"|[^\s,\]}]+", re.DOTALL)
+_GAP = re.compile(rb"[\s,]*")
 
 
 class JsonDocument:
-    """A JSON object on disk: the places of its top-level values, and the elements of one array among them."""
+    """A JSON object on disk: its top-level values, and the elements of one array among them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -24,6 +27,7 @@ class JsonDocument:
                 self._bytes = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read ({error})") from error
+        self._places: dict[str, tuple[int, int]] | None = None
 
     def close(self) -> None:
         """Let go of the file."""
@@ -31,51 +35,53 @@ class JsonDocument:
 
     def values(self, *, without: str) -> dict[str, bytes]:
         """The top-level values as JSON text; the one named ``without`` is left where it is."""
-        found = {}
-        for key, start, end in self._top_level():
-            if key != without:
-                found[key] = self._bytes[start:end]
-        return found
+        return {
+            key: self._bytes[start:end] for key, (start, end) in self._top_level().items() if key != without
+        }
 
     def elements(self, key: str) -> Iterator[bytes]:
         """The elements of a top-level array, one by one."""
-        for name, start, end in self._top_level():
-            if name == key:
-                yield from self._elements(start, end)
+        start, end = self._top_level().get(key, (0, 0))
+        if self._bytes[start : start + 1] != b"[":
+            return
+        place = self._past_gap(start + 1)
+        while place < end - 1:
+            after = self._end_of_value(place)
+            yield self._bytes[place:after]
+            place = self._past_gap(after)
 
-    def _top_level(self) -> Iterator[tuple[str, int, int]]:
-        """Key, start and end of every top-level value."""
-        depth, key, start = 0, None, 0
-        for token in _TOKEN.finditer(self._bytes):
-            symbol = token.group() if depth == 1 else self._bytes[token.start() : token.start() + 1]
-            if symbol in _OPENING:
-                depth += 1
-            elif depth == 1 and symbol == b":" and start == 0:
-                start = token.end()
-            elif depth == 1 and symbol in (b",", b"}"):
-                if key is not None:
-                    yield key, start, token.start()
-                key, start = None, 0
-                depth -= symbol == b"}"
-            elif symbol in _CLOSING:
-                depth -= 1
-            elif depth == 1 and key is None and symbol.startswith(b'"'):
-                key = symbol[1:-1].decode("utf-8", "replace")
+    def _top_level(self) -> dict[str, tuple[int, int]]:
+        """Start and end of every top-level value, found once."""
+        if self._places is None:
+            found = {}
+            place = self._bytes.find(b"{") + 1
+            while key := _KEY.match(self._bytes, place):
+                start = key.end()
+                place = self._end_of_value(start)
+                found[key.group(1)[1:-1].decode("utf-8", "replace")] = (start, place)
+            end = self._past_gap(place)
+            if self._bytes[end : end + 1] != b"}":
+                raise self._unfinished()
+            self._places = found
+        return self._places
+
+    def _end_of_value(self, place: int) -> int:
+        if self._bytes[place : place + 1] not in (b"{", b"["):
+            scalar = _SCALAR.match(self._bytes, place)
+            if scalar is None:
+                raise self._unfinished()
+            return scalar.end()
+        depth = 0
+        while bracket := _BRACKET.match(self._bytes, place):
+            depth += 1 if bracket.group(1) in (b"{", b"[") else -1
+            place = bracket.end()
             if depth == 0:
-                return
-        raise DataError(f"{self.path}: the JSON document is not whole")
+                return place
+        raise self._unfinished()
 
-    def _elements(self, start: int, end: int) -> Iterator[bytes]:
-        depth, begin = 0, 0
-        for token in _TOKEN.finditer(self._bytes, start, end):
-            symbol = self._bytes[token.start() : token.start() + 1]
-            if symbol in _OPENING:
-                depth += 1
-                if depth == 1:
-                    begin = token.end()
-            elif symbol in _CLOSING or (symbol == b"," and depth == 1):
-                if depth == 1:
-                    if element := self._bytes[begin : token.start()].strip():
-                        yield element
-                    begin = token.end()
-                depth -= symbol in _CLOSING
+    def _past_gap(self, place: int) -> int:
+        gap = _GAP.match(self._bytes, place)
+        return gap.end() if gap is not None else place
+
+    def _unfinished(self) -> DataError:
+        return DataError(f"{self.path}: the JSON document is not whole")
