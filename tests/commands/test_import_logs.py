@@ -26,9 +26,9 @@ def test_two_inspect_runs_compare_by_name(outputs, capsys):
     shown = capsys.readouterr().out
     assert "24 samples of 12 items: 24 new, 0 changed, 0 already there" in shown
     assert "as inspect_ai reports" in shown
-    run("import", "--from", "inspect", FIXTURES / "inspect_c1.eval", "--name", "b", "--metric", "includes")
+    run("import", "--from", "inspect", FIXTURES / "inspect_c1.eval", "--name", "v1.2", "--metric", "includes")
     capsys.readouterr()
-    run("compare", "a", "b", "--format", "json")
+    run("compare", "a", "v1.2", "--format", "json")
     found = json.loads(capsys.readouterr().out)
     assert found["renamed"] == {"condition": ["C0", "C1"]}
     score = next(cell for cell in found["cells"] if cell["metric"] == "score")

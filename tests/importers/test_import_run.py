@@ -155,6 +155,22 @@ def test_another_evaluation_of_the_same_cell_is_refused_unless_told(paths):
     assert replaced.changed == 24
 
 
+def test_of_several_tries_of_an_evaluation_the_newest_counts(paths, tmp_path):
+    def retried(name, data):
+        content = json.loads(data)
+        if name == "header.json":
+            content["eval"]["created"] = "2031-01-01T00:00:00+00:00"
+        if name == "samples/broken_epoch_1.json":
+            content |= {"error": None, "scores": {"grade": {"value": "P"}}}
+        return json.dumps(content).encode()
+
+    retry = repacked(ODD, tmp_path / "a_retry.eval", retried)
+    first, second = import_logs("inspect", [retry, ODD], paths, GRADE)
+    assert (first.path, first.new, second.path, second.changed) == (ODD, 8, retry, 1)
+    broken = [row for row in newest_rows(paths.log) if row.task.item_id == "broken"]
+    assert [row.metrics["task_score"] for row in broken] == [0.5]
+
+
 def test_items_may_be_named_by_content(paths, tmp_path):
     def renumber(name, data):
         if not name.startswith("samples/"):

@@ -45,7 +45,7 @@ def add_profile_arguments(
 def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
     """The log a user means: a file, or the name of a run."""
     named = Path(output_dir) / "runs" / f"{given}.jsonl"
-    return named if not given.suffix and not given.exists() and named.is_file() else given
+    return named if not given.exists() and named.is_file() else given
 
 
 def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) -> Suite:

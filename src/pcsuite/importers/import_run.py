@@ -87,6 +87,7 @@ def import_logs(
     try:
         for path in _found(format_name, logs):
             opened.append((path, FORMATS.get(format_name).open(path, model=options.model)))
+        opened.sort(key=lambda entry: entry[1].header.created)  # of several tries the newest row counts
         cells = [_cell(format_name, path, source.header, options) for path, source in opened]
         by_key = _cells_by_key([(path, cell) for (path, _), cell in zip(opened, cells, strict=True)])
         with RunLog(paths) as log:
@@ -178,12 +179,12 @@ def _leaves(fields: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
 
 
 def _cells_by_key(cells: Sequence[tuple[Path, Cell]]) -> dict[CellKey, Cell]:
-    """The cells to import; two logs of one command in the same cell are a mistake, not a retry."""
+    """The cells to import; two logs in the same cell are a mistake unless they are tries of one evaluation."""
     taken: dict[CellKey, tuple[Path, Cell]] = {}
     for path, cell in cells:
         for key in cell.keys:
-            other, _ = taken.setdefault(key, (path, cell))
-            if other != path:
+            other, earlier = taken.setdefault(key, (path, cell))
+            if earlier.header.source != cell.header.source:
                 raise _clash(key, f"{path.name} and {other.name} are")
     return {key: cell for key, (_, cell) in taken.items()}
 
