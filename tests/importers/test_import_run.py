@@ -114,8 +114,18 @@ def test_the_condition_comes_from_the_user_the_header_or_a_key_of_it(paths):
         import_logs(
             "inspect", [C0], paths, ImportOptions(["match"], condition_from="eval.task_arg.condition")
         )
-    (imported,) = import_logs("lm-eval", [BARE], paths, ImportOptions(["exact_match,last-number"]))
+
+
+def test_long_and_empty_values_of_the_header_name_conditions_too(paths):
+    last = ["exact_match,last-number"]
+    (imported,) = import_logs("lm-eval", [BARE], paths, ImportOptions(last))
     assert imported.cell.condition == "imported"
+    bare, told = import_logs(
+        "lm-eval", [BARE, TOLD], paths, ImportOptions(last, condition_from="system_instruction")
+    )
+    assert bare.cell.condition == "none"
+    # first 48 characters of the instruction, then the beginning of the whole text's sha256
+    assert told.cell.condition == "Do the sum in one short sentence. Write the answ… c3ddd8da"
 
 
 def test_scores_must_be_chosen_where_there_are_several(paths):

@@ -21,6 +21,7 @@ from pcsuite.logging.row import RunRow, encode_row
 from pcsuite.logging.writer import RunLog, RunPaths
 
 DEFAULT_CONDITION = "imported"
+_LONGEST_NAME = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +164,21 @@ def _meant(word: str, measures: Sequence[str]) -> list[str]:
 
 
 def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
-    """The value at a dotted key of a header, as the name of a condition."""
+    """The value at a dotted key of a header, as the name of a condition; an empty one is called ``none``."""
     leaves = dict(_leaves(fields))
     if path not in leaves:
         raise ConfigError(f"{file}: the header has no value '{path}'", hint=did_you_mean(path, leaves))
-    return str(leaves[path])
+    name = " ".join(str(leaves[path] if leaves[path] not in (None, "") else "none").split())
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}… {hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _leaves(fields: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in fields.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{before}{key}.")
-        elif isinstance(value, (str, int, float, bool)) and value != "":
+        elif value is None or isinstance(value, (str, int, float, bool)):
             yield f"{before}{key}", value
 
 
