@@ -25,7 +25,8 @@ SCORE = "score"
 _DIRECT = {
     "json_valid": "json_valid::INT",
     "schema_valid": "schema_valid::INT",
-    "truncated": "(finish_reason = 'length')::INT",
+    # An imported log may not say how an answer ended; that is no claim that it was whole.
+    "truncated": "(nullif(finish_reason, 'unknown') = 'length')::INT",
     "prompt_tokens": "prompt_tokens",
     "completion_tokens": "completion_tokens",
     "total_tokens": "total_tokens",

@@ -176,6 +176,11 @@ def _notices(analysis: Analysis) -> list[str]:
             f" {'is not a language model' if len(health.simulated_models) == 1 else 'are not language models'}."
             " Answers are drawn from effects that were set in the configuration and say nothing about real models."
         )
+    if health.imported:
+        notices.append(
+            f"Imported from {join_words(health.imported)}: prompts, answers and scores are as that tool logged"
+            " them; nothing was scored again. Rows without a score count as failed."
+        )
     samples = sorted(
         task
         for task in analysis.scores.tasks
@@ -242,8 +247,9 @@ def _excluded(analysis: Analysis) -> list[str]:
         f"{health.error_rows:,} calls failed; they are left out of averages and counted"
         " (the column score_if_errors_were_wrong of summary_by_condition.csv shows the other extreme)."
     )
+    ending = "." if health.imported else "; both score 0."
     lines.append(
-        f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated; both score 0."
+        f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated{ending}"
     )
     if health.seed_not_honoured:
         lines.append(

@@ -232,6 +232,7 @@ class SuiteRunner:
         row = self._rows.finished(unit, prepared, outcome, evaluation, client.identity)
         self._log.append(row, prepared.measured.text)
         assert row.generation is not None
+        assert row.generation.usage is not None
         progress.advance(
             tokens=0 if row.generation.cache_hit else row.generation.usage.total_tokens,
             cost_usd=0.0 if row.generation.cache_hit else row.metrics["cost_usd"],
