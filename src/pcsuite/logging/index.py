@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite.logging.files import read_lines
+from pcsuite.logging.segments import read_log_lines
 
 _MAX_NAMED = 20
 
@@ -71,13 +71,13 @@ class ResumeIndex:
 
     @classmethod
     def read(cls, path: Path) -> ResumeIndex:
-        """Index a log file; malformed lines are counted and named, never fatal."""
+        """Index a log over all its files; malformed lines are counted and named, never fatal."""
         keys = bytearray()
         failed: dict[bytes, bool] = {}
         decode = msgspec.json.Decoder(_Key).decode
         rows = malformed_count = 0
         malformed: list[int] = []
-        for number, line in enumerate(read_lines(path), start=1):
+        for number, line in enumerate(read_log_lines(path), start=1):
             try:
                 row = decode(line)
                 key = bytes.fromhex(row.run_id[:32])
