@@ -12,6 +12,7 @@ real ones. The report runs in a process of its own, whose peak resident memory i
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import resource
@@ -20,6 +21,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from pcsuite.logging.files import AppendFile
+from pcsuite.logging.rotation import LogRotator, Rotation
 
 CONDITIONS = {
     "C0": [],
@@ -49,81 +53,102 @@ WORDS = (
 )
 
 
-def write_log(path: Path, rows: int) -> int:
-    """Write about ``rows`` rows by text templates, which is far faster than building row objects."""
+def write_log(path: Path, rows: int, rotate_mb: float | None = None) -> int:
+    """Write about ``rows`` rows by text templates, which is far faster than building row objects.
+
+    With ``rotate_mb`` the log is closed at that size and compressed, as a run does it.
+    """
+    items = max(1, rows // (len(TASKS) * ROWS_PER_ITEM))
     rng = random.Random(11)
     fillers = [" ".join(rng.choices(WORDS, k=60)) for _ in range(512)]
-    items = max(1, rows // (len(TASKS) * ROWS_PER_ITEM))
+    rotator = LogRotator(path, Rotation(None if rotate_mb is None else int(rotate_mb * (1 << 20))))
+    stream = AppendFile(path)
     written = 0
-    with path.open("w", encoding="utf-8") as stream:
-        for task in TASKS:
-            for item in range(items):
-                for model, (family, size) in MODELS.items():
-                    for place, (condition, operators) in enumerate(CONDITIONS.items()):
-                        for seed in range(REPLICATES):
-                            written += 1
-                            stream.write(
-                                _line(
-                                    rng,
-                                    fillers,
-                                    task,
-                                    item,
-                                    model,
-                                    family,
-                                    size,
-                                    place,
-                                    condition,
-                                    operators,
-                                    seed,
-                                )
-                            )
+    for task in TASKS:
+        cells = [
+            _cell(task, model, condition, seed)
+            for model in MODELS
+            for condition in CONDITIONS
+            for seed in range(REPLICATES)
+        ]
+        for item in range(items):
+            stream.write("".join(_line(rng, fillers, task, item, *cell) for cell in cells).encode())
+            written += len(cells)
+            if rotator.is_due(stream.size):
+                stream.sync()
+                stream.close()
+                rotator.close_live_file()
+                stream = AppendFile(path)
+    stream.close()
+    rotator.close()
+    rotator.check()
     return written
 
 
-def _line(rng, fillers, task, item, model, family, size, place, condition, operators, seed):
-    right = rng.random() < 0.3 + 0.1 * place
-    valid = rng.random() < 0.4 + 0.14 * place
-    label = LABELS[item % 4] if right else LABELS[rng.randrange(4)]
-    metrics = {
-        "task_score": float(right and valid), "exact_match": right and valid, "truncated": False,
-        "abstained": False, "unanswerable": False, "abstain_correct": None, "abstain_misuse": False,
-        "unsupported_rate": None, "confidence": round(rng.random(), 2), "token_cost": 480,
-    }  # fmt: skip
-    if task.startswith("conll"):
-        tp = rng.randrange(4) if valid else 0
-        fp, fn = rng.randrange(3), 3 - min(tp, 3)
-        metrics |= {"tp": tp, "fp": fp, "fn": fn, "task_score": 2 * tp / max(1, 2 * tp + fp + fn)}
+def _cell(task: str, model: str, condition: str, seed: int) -> tuple[str, int, str]:
+    """What the rows of a cell have in common: the key's end, the condition's place, and a row with holes."""
+    family, size = MODELS[model]
     decoding = ("d0_greedy", 0.0, 1.0) if seed == 0 else ("d1_sampled", 0.7, 0.95)
-    text = json.dumps(
-        {"label": label, "confidence": metrics["confidence"], "rationale": fillers[rng.randrange(512)]}
-    )
-    key = f"{task}/{item}/{model}/{condition}/{seed}"
     row = {
-        "run_id": f"{abs(hash(key)):032x}{abs(hash(key[::-1])):032x}",
+        "run_id": "@ID@",
         "timestamp_utc": "2030-01-01T00:00:00.000+00:00",
         "profile": "scale", "config_hash": "0" * 64, "pcsuite_version": "0", "git_commit": None,
-        "task": {"id": task, "split": "test", "item_id": f"{task}-{item:07d}"},
+        "task": {"id": task, "split": "test", "item_id": "@ITEM@"},
         "model": {"id": model, "family": family, "size": size, "provider": "simulated"},
-        "condition": {"id": condition, "operators": operators},
+        "condition": {"id": condition, "operators": CONDITIONS[condition]},
         "decoding": {"id": decoding[0], "temperature": decoding[1], "top_p": decoding[2], "max_tokens": 120},
         "seed": seed, "seed_honoured": True, "perturbation": {"type": "none", "id": "none"},
         "prompt": {
-            "prompt_hash": f"{item:064x}", "schema_hash": None, "template": "json_base", "rendered_chars": 1800,
+            "prompt_hash": "@PROMPT@", "schema_hash": None, "template": "json_base", "rendered_chars": 1800,
             "prompt_tokens": 400, "padded": 0, "band": "inside", "tokens_exact": True,
         },
         "generation": {
-            "text": text, "finish_reason": "stop", "latency_ms": 812.5,
+            "text": "@TEXT@", "finish_reason": "stop", "latency_ms": 812.5,
             "usage": {"prompt_tokens": 400, "completion_tokens": 80, "total_tokens": 480},
             "constraint_backend": "simulated" if condition == "C6" else None, "cache_hit": False, "react_steps": 0,
             "tool_calls": 0, "attempts": 1, "transcript": None,
         },
         "parsed": {
-            "json_valid": valid, "schema_valid": valid, "json_mode": "strict", "answer": label if valid else None,
-            "fields": {"label": label, "confidence": metrics["confidence"]}, "parse_errors": [],
+            "json_valid": "@VALID@", "schema_valid": "@VALID@", "json_mode": "strict", "answer": "@ANSWER@",
+            "fields": "@FIELDS@", "parse_errors": [],
         },
-        "metrics": metrics, "errors": [], "kind": "main", "engine": {"engine": "simulated"},
+        "metrics": "@METRICS@", "errors": [], "kind": "main", "engine": {"engine": "simulated"},
     }  # fmt: skip
-    return json.dumps(row, separators=(",", ":")) + "\n"
+    template = json.dumps(row, separators=(",", ":")).replace("{", "{{").replace("}", "}}")
+    for hole in ("ID", "ITEM", "PROMPT"):
+        template = template.replace(f"@{hole}@", f"{{{hole}}}")
+    for hole in ("TEXT", "VALID", "ANSWER", "FIELDS", "METRICS"):
+        template = template.replace(f'"@{hole}@"', f"{{{hole}}}")
+    return f"{model}/{condition}/{seed}", list(CONDITIONS).index(condition), template + "\n"
+
+
+def _line(rng, fillers, task, item, key, place, template):
+    right = rng.random() < 0.3 + 0.1 * place
+    valid = rng.random() < 0.4 + 0.14 * place
+    label = LABELS[item % 4] if right else LABELS[rng.randrange(4)]
+    confidence = round(rng.random(), 2)
+    score, counts = float(right and valid), ""
+    if task.startswith("conll"):
+        tp = rng.randrange(4) if valid else 0
+        fp, fn = rng.randrange(3), 3 - min(tp, 3)
+        score, counts = 2 * tp / max(1, 2 * tp + fp + fn), f',"tp":{tp},"fp":{fp},"fn":{fn}'
+    fields = f'{{"label":"{label}","confidence":{confidence}}}'
+    answer = f'{{"label": "{label}", "confidence": {confidence}, "rationale": "{fillers[rng.randrange(512)]}"}}'
+    flag = "true" if right and valid else "false"
+    return template.format(
+        ID=hashlib.sha256(f"{task}/{item}/{key}".encode()).hexdigest(),
+        ITEM=f"{task}-{item:07d}",
+        PROMPT=f"{item:064x}",
+        TEXT='"' + answer.replace('"', '\\"') + '"',
+        VALID="true" if valid else "false",
+        ANSWER=f'"{label}"' if valid else "null",
+        FIELDS=fields,
+        METRICS=(
+            f'{{"task_score":{score},"exact_match":{flag},"truncated":false,"abstained":false,"unanswerable":false,'
+            f'"abstain_correct":null,"abstain_misuse":false,"unsupported_rate":null,"confidence":{confidence},'
+            f'"token_cost":480{counts}}}'
+        ),
+    )
 
 
 def report_in_child(log: Path, out: Path, plots: bool) -> None:
