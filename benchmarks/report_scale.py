@@ -15,12 +15,15 @@ import argparse
 import hashlib
 import json
 import random
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import numpy as np
 
 from pcsuite.logging.files import AppendFile
 from pcsuite.logging.rotation import LogRotator, Rotation
@@ -59,8 +62,9 @@ def write_log(path: Path, rows: int, rotate_mb: float | None = None) -> int:
     With ``rotate_mb`` the log is closed at that size and compressed, as a run does it.
     """
     items = max(1, rows // (len(TASKS) * ROWS_PER_ITEM))
-    rng = random.Random(11)
-    fillers = [" ".join(rng.choices(WORDS, k=60)) for _ in range(512)]
+    words = random.Random(11)
+    fillers = [" ".join(words.choices(WORDS, k=60)) for _ in range(512)]
+    rng = np.random.default_rng(11)
     rotator = LogRotator(path, Rotation(None if rotate_mb is None else int(rotate_mb * (1 << 20))))
     stream = AppendFile(path)
     written = 0
@@ -72,7 +76,7 @@ def write_log(path: Path, rows: int, rotate_mb: float | None = None) -> int:
             for seed in range(REPLICATES)
         ]
         for item in range(items):
-            stream.write("".join(_line(rng, fillers, task, item, *cell) for cell in cells).encode())
+            stream.write(_lines(rng, fillers, task, item, cells).encode())
             written += len(cells)
             if rotator.is_due(stream.size):
                 stream.sync()
@@ -85,8 +89,8 @@ def write_log(path: Path, rows: int, rotate_mb: float | None = None) -> int:
     return written
 
 
-def _cell(task: str, model: str, condition: str, seed: int) -> tuple[str, int, str]:
-    """What the rows of a cell have in common: the key's end, the condition's place, and a row with holes."""
+def _cell(task: str, model: str, condition: str, seed: int) -> tuple[str, int, list[str]]:
+    """What the rows of a cell have in common: the key's end, the condition's place, and the row's fixed pieces."""
     family, size = MODELS[model]
     decoding = ("d0_greedy", 0.0, 1.0) if seed == 0 else ("d1_sampled", 0.7, 0.95)
     row = {
@@ -114,41 +118,40 @@ def _cell(task: str, model: str, condition: str, seed: int) -> tuple[str, int, s
         },
         "metrics": "@METRICS@", "errors": [], "kind": "main", "engine": {"engine": "simulated"},
     }  # fmt: skip
-    template = json.dumps(row, separators=(",", ":")).replace("{", "{{").replace("}", "}}")
-    for hole in ("ID", "ITEM", "PROMPT"):
-        template = template.replace(f"@{hole}@", f"{{{hole}}}")
+    text = json.dumps(row, separators=(",", ":")) + "\n"
     for hole in ("TEXT", "VALID", "ANSWER", "FIELDS", "METRICS"):
-        template = template.replace(f'"@{hole}@"', f"{{{hole}}}")
-    return f"{model}/{condition}/{seed}", list(CONDITIONS).index(condition), template + "\n"
+        text = text.replace(f'"@{hole}@"', f"@{hole}@")
+    return f"{model}/{condition}/{seed}", list(CONDITIONS).index(condition), re.split("@[A-Z]+@", text)
 
 
-def _line(rng, fillers, task, item, key, place, template):
-    right = rng.random() < 0.3 + 0.1 * place
-    valid = rng.random() < 0.4 + 0.14 * place
-    label = LABELS[item % 4] if right else LABELS[rng.randrange(4)]
-    confidence = round(rng.random(), 2)
-    score, counts = float(right and valid), ""
-    if task.startswith("conll"):
-        tp = rng.randrange(4) if valid else 0
-        fp, fn = rng.randrange(3), 3 - min(tp, 3)
-        score, counts = 2 * tp / max(1, 2 * tp + fp + fn), f',"tp":{tp},"fp":{fp},"fn":{fn}'
-    fields = f'{{"label":"{label}","confidence":{confidence}}}'
-    answer = f'{{"label": "{label}", "confidence": {confidence}, "rationale": "{fillers[rng.randrange(512)]}"}}'
-    flag = "true" if right and valid else "false"
-    return template.format(
-        ID=hashlib.sha256(f"{task}/{item}/{key}".encode()).hexdigest(),
-        ITEM=f"{task}-{item:07d}",
-        PROMPT=f"{item:064x}",
-        TEXT='"' + answer.replace('"', '\\"') + '"',
-        VALID="true" if valid else "false",
-        ANSWER=f'"{label}"' if valid else "null",
-        FIELDS=fields,
-        METRICS=(
-            f'{{"task_score":{score},"exact_match":{flag},"truncated":false,"abstained":false,"unanswerable":false,'
-            f'"abstain_correct":null,"abstain_misuse":false,"unsupported_rate":null,"confidence":{confidence},'
-            f'"token_cost":480{counts}}}'
-        ),
-    )
+def _lines(rng, fillers, task, item, cells):
+    """The rows of one item."""
+    chance = rng.random((len(cells), 3)).tolist()
+    drawn = rng.integers(0, (4, 512, 4, 3), size=(len(cells), 4)).tolist()
+    counted = task.startswith("conll")
+    name, prompt = f"{task}-{item:07d}", f"{item:064x}"
+    lines = []
+    for (key, place, part), (luck, form, sure), (other, filler, tp, fp) in zip(
+        cells, chance, drawn, strict=True
+    ):
+        right, valid = luck < 0.3 + 0.1 * place, form < 0.4 + 0.14 * place
+        label = LABELS[item % 4] if right else LABELS[other]
+        sure = round(sure, 2)
+        score, counts = float(right and valid), ""
+        if counted:
+            tp = tp if valid else 0
+            score, counts = 2 * tp / max(1, 2 * tp + fp + 3 - tp), f',"tp":{tp},"fp":{fp},"fn":{3 - tp}'
+        run_id = hashlib.sha256(f"{task}/{item}/{key}".encode()).hexdigest()
+        flag, whole = "true" if valid else "false", "true" if right and valid else "false"
+        answer = f'"{label}"' if valid else "null"
+        lines.append(
+            f'{part[0]}{run_id}{part[1]}{name}{part[2]}{prompt}{part[3]}"{{\\"label\\": \\"{label}\\", \\"confidence\\":'
+            f' {sure}, \\"rationale\\": \\"{fillers[filler]}\\"}}"{part[4]}{flag}{part[5]}{flag}{part[6]}{answer}{part[7]}'
+            f'{{"label":"{label}","confidence":{sure}}}{part[8]}{{"task_score":{score},"exact_match":{whole},'
+            '"truncated":false,"abstained":false,"unanswerable":false,"abstain_correct":null,"abstain_misuse":false,'
+            f'"unsupported_rate":null,"confidence":{sure},"token_cost":480{counts}}}{part[9]}'
+        )
+    return "".join(lines)
 
 
 def report_in_child(log: Path, out: Path, plots: bool) -> None:
