@@ -110,13 +110,23 @@ class RunTables:
         return sql_name(METRIC_PREFIX + name) if self.metrics.get(name) == "number" else None
 
     def write_csv(self) -> Path:
-        """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets."""
+        """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets; left where it is current.
+
+        May run on a thread of its own beside queries.
+        """
         target = self.folder / "runs.csv"
-        described = self.query("DESCRIBE SELECT * FROM runs")
-        selected = ", ".join(
-            _safe_text_sql(name) if kind == "VARCHAR" else sql_name(name) for name, kind, *_ in described
-        )
-        self.execute(f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)")
+        note_file = self.folder / ".parts" / "runs_csv.json"
+        if not self._is_noted(note_file, target):
+            cursor = self._connection.cursor()
+            described = cursor.execute("DESCRIBE SELECT * FROM runs").fetchall()
+            selected = ", ".join(
+                _safe_text_sql(name) if kind == "VARCHAR" else sql_name(name) for name, kind, *_ in described
+            )
+            cursor.execute(
+                f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)"
+            )
+            cursor.close()
+            note_file.write_text(json.dumps({"stamp": self.stamp, "file": file_stamp(target)}))
         return target
 
     def _load(self) -> None:
@@ -141,7 +151,7 @@ class RunTables:
         self.metrics = merged_metrics(part.metrics for log in parts for part in log.state.parts)
         self.stamp = _state_stamp(parts)
         target = self.folder / "runs.parquet"
-        if not self._is_current(target):
+        if not self._is_noted(self._note_file, target):
             self._read_parts([file for part in parts for file in part.files])
             self._write_parquet(target, parts)
         self.execute(
@@ -197,15 +207,16 @@ class RunTables:
     def _note_file(self) -> Path:
         return self.folder / ".parts" / "runs.json"
 
-    def _is_current(self, target: Path) -> bool:
-        """Whether ``runs.parquet`` was made of just these parts and nobody has changed it since."""
+    def _is_noted(self, note_file: Path, target: Path) -> bool:
+        """Whether a file was made of just these parts and nobody has changed it since."""
         try:
-            note = json.loads(self._note_file.read_text())
-            current = bool(note["stamp"] == self.stamp and note["file"] == file_stamp(target))
-            self.loaded.superseded = int(note["superseded"]) if current else 0
+            note = json.loads(note_file.read_text())
+            if note["stamp"] != self.stamp or note["file"] != file_stamp(target):
+                return False
+            self.loaded.superseded = int(note.get("superseded", self.loaded.superseded))
         except (OSError, ValueError, KeyError, TypeError):
             return False
-        return current
+        return True
 
     def _judged_rows_sql(self) -> str:
         """The counted rows; a main row that was judged has the verdict's metrics as its own."""

@@ -47,9 +47,7 @@ class RunLog:
     ``rotation`` the file is closed at a size and goes on in a new one; readers see one log.
     """
 
-    def __init__(
-        self, paths: RunPaths, *, overwrite: bool = False, rotation: Rotation = ONE_FILE
-    ) -> None:
+    def __init__(self, paths: RunPaths, *, overwrite: bool = False, rotation: Rotation = ONE_FILE) -> None:
         self.paths = paths
         self._rotation = rotation
         self._overwrite = overwrite
