@@ -78,8 +78,8 @@ def _votable(tables: RunTables, scores: ItemScores, score: str) -> list[tuple[st
         return []
     listed = ", ".join(sql_text(task) for task in tasks)
     rows = tables.query(
-        f"SELECT {_KEY}, mode(n) AS usual FROM (SELECT {_KEY}, item_id, count(*) AS n FROM cell_rows WHERE kind = 'main'"
-        f" AND n_errors = 0 AND perturbation_type = 'none' AND task_id IN ({listed}) GROUP BY ALL)"
+        f"SELECT {_KEY}, mode(n) AS usual FROM (SELECT {_KEY}, item_id, count(*) AS n FROM cell_rows"
+        f" WHERE kind = 'main' AND n_errors = 0 AND perturbation_type = 'none' AND task_id IN ({listed}) GROUP BY ALL)"
         " GROUP BY ALL HAVING usual >= 3"
     )
     ordered = sorted(rows, key=lambda row: tuple(natural_key(part) for part in row[:4]))

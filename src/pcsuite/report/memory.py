@@ -58,10 +58,15 @@ class ReportMemory:
 
     def keep(self, reports: Sequence[Path], tables: Sequence[Path], plots: Sequence[Path]) -> None:
         """Remember a report that was just written."""
-        listed = [[str(path) for path in paths] for paths in (reports, tables, plots)]
-        stamps = {name: _stamp(Path(name)) for names in listed for name in names}
+        remembered = _Remembered(
+            self._inputs,
+            [str(path) for path in reports],
+            [str(path) for path in tables],
+            [str(path) for path in plots],
+            {str(path): _stamp(path) for path in (*reports, *tables, *plots)},
+        )
         self._note.parent.mkdir(parents=True, exist_ok=True)
-        self._note.write_bytes(msgspec.json.encode(_Remembered(self._inputs, *listed, stamps=stamps)))
+        self._note.write_bytes(msgspec.json.encode(remembered))
 
 
 def _log_stamps(log: Path) -> list[str]:
