@@ -8,7 +8,8 @@ Ten million rows take 2 GB of compressed log and 11 GB of tables.
 
 The log is written first and not counted: two tasks (one with pooled counts), two models of two sizes, five
 conditions, one greedy and nine sampled replicates, so rows / 200 items a task. Answers are about as long as
-real ones but use few words, so a real log compresses less. The report runs in a process of its own, whose peak resident memory is read from the kernel.
+real ones but use few words, so a real log compresses less. The report runs in a process of its own, whose peak
+resident memory is read from the kernel.
 """
 
 from __future__ import annotations
