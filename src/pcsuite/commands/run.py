@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from pcsuite.commands.console import not_applicable_lines
 from pcsuite.commands.options import add_profile_arguments, suite_from
 from pcsuite.config.load import Suite
 from pcsuite.runners.run_suite import RunSummary, run_suite
@@ -56,7 +57,7 @@ def print_summary(suite: Suite, summary: RunSummary, config: str) -> None:
     if tally.failed:
         words.append(f"{tally.failed} failed (run again to retry them)")
     print(f"{suite.profile.run.name}: " + ", ".join(words))
-    for entry in summary.not_applicable:
-        print(f"  not applicable: {entry.condition_id} × {entry.task_id} × {entry.model_id}: {entry.reason}")
+    for line in not_applicable_lines(summary.not_applicable):
+        print(f"  not applicable: {line}")
     print(f"log: {summary.paths.log}")
     print(f"next: pcsuite report --config {config}")

@@ -46,20 +46,22 @@ def build_report(
     plots: bool = True,
     formats: Collection[str] = ("html",),
     truths: Truths | None = None,
+    references: Truths | None = None,
+    embeddings: str | None = None,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
-    ``truths`` (labels by task and item) allow the measures of information. Where neither the logs nor what is
+    ``truths`` (labels by task and item) and ``references`` (true answers in words) allow the measures of
+    information; ``embeddings`` names the embedding model, ``off`` for none. Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are.
     """
     folder = output_dir / "reports"
-    memory = ReportMemory(
-        output_dir / "tables" / ".parts" / "report.json", logs, [title, plots, sorted(formats), truths]
-    )
+    asked = [title, plots, sorted(formats), truths, references, embeddings]
+    memory = ReportMemory(output_dir / "tables" / ".parts" / "report.json", logs, asked)
     if (known := memory.recall()) is not None:
         return ReportFiles([*known[0], write_cache_report(folder / "cache_report.md")], *known[1:])
     with RunTables(logs, output_dir / "tables") as tables, ThreadPoolExecutor(max_workers=1) as pool:
-        analysis = analyse(tables, truths)
+        analysis = analyse(tables, truths, references=references, embeddings=embeddings)
         # The database writes the rows while the figures are drawn.
         runs_csv = pool.submit(tables.write_csv)
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]

@@ -39,6 +39,8 @@ class ReportMemory:
             "logs": [_log_stamps(log) for log in logs],
             "options": msgspec.to_builtins(options),
             "code": _tree_stamp(Path(pcsuite.__file__).parent),
+            # Installing a package (an embedding model, say) touches the folder that packages lie in.
+            "packages": _stamp(Path(msgspec.__file__).parent.parent),
         }
         self._inputs = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
