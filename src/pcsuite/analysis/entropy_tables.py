@@ -53,11 +53,11 @@ def answer_counts_by_cell(
 ) -> list[AnswerCounts]:
     """Counts of distinct answers of clean rows; a missing answer is an answer of its own."""
     facts = _fact_disagreements(tables, _free_text_tasks(sizes))
-    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM runs WHERE {_usable()} ORDER BY {_KEY}")
+    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM cell_rows WHERE {_usable()} ORDER BY {_KEY}")
     fetched = tables.columns(
         f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {_KEY}) AS cell, item_id, task_id,"
         " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n FROM ("
-        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM runs WHERE {_usable()} GROUP BY ALL))"
+        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {_usable()} GROUP BY ALL))"
         " ORDER BY cell, item, n DESC"
     )
     codes = _scored_item_codes(tables, scores)
@@ -130,7 +130,7 @@ def _answer_sizes(tables: RunTables) -> dict[str, tuple[int, float]]:
     rows = tables.query(
         "SELECT task_id, count(DISTINCT answer) + max(CASE WHEN answer IS NULL THEN 1 ELSE 0 END),"
         " coalesce(avg(1 + len(answer) - len(replace(answer, ' ', ''))), 0)"
-        f" FROM runs WHERE {_usable()} GROUP BY task_id"
+        f" FROM cell_rows WHERE {_usable()} GROUP BY task_id"
     )
     return {task: (int(distinct), float(words)) for task, distinct, words in rows}
 
@@ -143,7 +143,7 @@ def _scored_item_codes(tables: RunTables, scores: ItemScores) -> dict[str, npt.N
     """Translate item ranks among usable rows into the codes of :class:`ItemScores`."""
     codes = {}
     for task, ids in tables.query(
-        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM runs WHERE {_usable()} GROUP BY task_id"
+        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {_usable()} GROUP BY task_id"
     ):
         place = {name: code for code, name in enumerate(scores.item_names[task])}
         codes[task] = np.array([place[name] for name in ids], dtype=np.int64)
@@ -164,7 +164,7 @@ def _fact_disagreements(tables: RunTables, tasks: set[str]) -> dict[CellKey, dic
     for task in sorted(tasks):
         rows = tables.query(
             f"SELECT {_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
-            " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM runs"
+            " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
             f" WHERE {_usable()} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )

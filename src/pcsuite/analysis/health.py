@@ -98,7 +98,7 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
 def _counts(tables: RunTables, column: str) -> dict[str, int]:
     rows: list[tuple[Any, ...]] = tables.query(
         f"SELECT {column}, count(*) AS n FROM runs WHERE kind = 'main' AND {column} IS NOT NULL"
-        f" GROUP BY {column} ORDER BY n DESC"
+        f" GROUP BY {column} ORDER BY n DESC, {column}"
     )
     return {name: int(count) for name, count in rows}
 

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from pcsuite.analysis.estimate import FloatArray
 from pcsuite.analysis.log_schema import sql_name
+from pcsuite.analysis.metric_columns import METRIC_PREFIX
 from pcsuite.analysis.run_manifest import read_manifests
-from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
+from pcsuite.analysis.tables import RunTables
 
 CLEAN = "none"
 SCORE = "score"

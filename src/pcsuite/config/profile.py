@@ -40,6 +40,10 @@ class RunSection(Definition):
     """Folder of exported datasets, responses and metric values."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Verbosity of messages on the terminal."""
+    rotate_log_mb: float | None = Field(default=None, gt=0, le=4000)
+    """Close the log file at this size and go on in a new one; without it the log is one file."""
+    compress_log: bool = True
+    """Whether closed files of a rotated log are compressed."""
 
     @field_validator("name")
     @classmethod

@@ -78,7 +78,7 @@ async def _run(
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     adapters = {model_id: build_model(suite, model_id) for model_id in plan.scope.models}
     try:
-        with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
+        with RunLog.of(run, overwrite=run.overwrite) as log:
             cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
             try:
                 runner = SuiteRunner(plan, log, adapters, cache=cache, policy=policy, perturber=perturber)
