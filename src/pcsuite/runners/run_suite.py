@@ -84,8 +84,8 @@ async def _run_into(
     write_manifest(plan, log.paths)
     with Progress(total, quiet=quiet) as progress:
         ledger = Ledger(log, progress, plan.suite.profile.limits.stop_on_error_rate)
-        models = [model_id for model_id, count in pending.items() if count]
-        await executor.run(models, lambda model_id: _todo(plan, log, model_id), ledger)
+        waiting = {model_id: count for model_id, count in pending.items() if count}
+        await executor.run(waiting, lambda model_id: _todo(plan, log, model_id), ledger)
     if ledger.stop is not None:
         raise ledger.stop
     seconds = time.monotonic() - started

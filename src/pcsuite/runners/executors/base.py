@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from typing_extensions import Self
@@ -42,11 +42,11 @@ class Executor(ABC):
 
     @abstractmethod
     async def run(
-        self, models: Iterable[str], todo: Callable[[str], Iterator[Unit]], ledger: Ledger
+        self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], ledger: Ledger
     ) -> None:
         """Bring the row of every unit to the ledger, until there are none left or it says stop.
 
-        ``todo`` gives a model's units that are not done yet.
+        ``todo`` gives a model's units that are not done yet, ``pending`` how many they are.
         """
 
     async def aclose(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -73,10 +73,10 @@ class LocalExecutor(Executor):
         await self._bench.open_retrievers(task_ids)
 
     async def run(
-        self, models: Iterable[str], todo: Callable[[str], Iterator[Unit]], ledger: Ledger
+        self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], ledger: Ledger
     ) -> None:
         """Run local models one after the other, remote ones side by side."""
-        for together in phases(self.work.plan, models):
+        for together in phases(self.work.plan, pending):
             await self._run_together(together, todo, ledger)
 
     async def _run_together(
