@@ -56,8 +56,9 @@ def connected(address: str | None) -> Iterator[Any]:
             return
         logging.getLogger("ray").setLevel(logging.ERROR)
         try:
-            _join(ray, address)
-            yield ray
+            with _silent_listener():
+                _join(ray, address)
+                yield ray
         finally:
             ray.shutdown()
 
@@ -82,6 +83,24 @@ def _join(ray: Any, address: str | None) -> None:
             f"{where}: {_first_line(error)}",
             hint="the command must run on a node of the cluster; 'ray status' there says whether it is up",
         ) from None
+
+
+@contextmanager
+def _silent_listener() -> Iterator[None]:
+    """Keep Ray from printing its nodes' troubles to our standard output, for which it has no setting.
+
+    What they mean for the run is said by the run itself; Ray's session folder has the rest.
+    """
+    worker: Any = sys.modules.get("ray._private.worker")
+    printing = getattr(worker, "print_to_stdstream", None)
+    if printing is None:
+        yield
+        return
+    worker.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = printing
 
 
 def _own_token() -> None:

@@ -218,6 +218,9 @@ class WorkerPool:
             return
         self._workers.remove(worker)
         self._ray.kill(worker.actor)
+        if not self._quiet:
+            where = f"node {worker.host}" if worker.host else "a node that did not answer"
+            print(f"lost a worker on {where}; what it left goes to others", file=sys.stderr, flush=True)
         try:
             await answered(self._limits.forget.remote(worker.name))
         except self._lost:
