@@ -16,6 +16,23 @@ os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZE
 from ray.cluster_utils import Cluster
 
 STORE_BYTES = 100 << 20
+PATIENCE_S = 120
+
+
+def started(head: int, others: list[int]) -> tuple[Cluster, list]:
+    """The cluster and its nodes beside the head; Ray gives a node half a minute, a busy machine takes longer."""
+    for attempts_left in range(4, -1, -1):
+        cluster = Cluster()
+        try:
+            cluster.add_node(num_cpus=head, include_dashboard=False, object_store_memory=STORE_BYTES)
+            return cluster, [
+                cluster.add_node(num_cpus=cpus, object_store_memory=STORE_BYTES) for cpus in others
+            ]
+        except Exception:
+            cluster.shutdown()
+            if not attempts_left:
+                raise
+    raise AssertionError
 
 
 def children(process_id: int) -> list[str]:
@@ -40,24 +57,22 @@ def raylet(node) -> int:
 
 
 def kill_a_busy_one(cluster: Cluster, nodes: list) -> int:
-    """Wait until a node runs a worker, then kill it."""
-    while True:
+    """Wait until a node runs a worker, then kill it; -1 where none does for a long time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
         for number, node in enumerate(nodes):
             if any("GridWorker" in title for title in children(raylet(node))):
                 cluster.remove_node(node, allow_graceful=False)
                 nodes.remove(node)
                 return number
         time.sleep(0.05)
+    return -1
 
 
 def main() -> None:
     """Start, obey, stop."""
     head, *others = map(int, sys.argv[1:])
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": head, "include_dashboard": False, "object_store_memory": STORE_BYTES},
-    )
-    nodes = [cluster.add_node(num_cpus=cpus, object_store_memory=STORE_BYTES) for cpus in others]
+    cluster, nodes = started(head, others)
     print(cluster.address, flush=True)
     for line in sys.stdin:
         if line.strip() == "kill":

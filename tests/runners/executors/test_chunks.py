@@ -34,7 +34,9 @@ def finish(source, chunk, clock, seconds):
 
 
 def test_every_unit_has_a_key_that_leads_back_to_it(tmp_path):
-    path = write_profile(tmp_path, {"one": SIMULATED, "two": SIMULATED}, tasks=("agnews_json", "gsm8k"), items=3)
+    path = write_profile(
+        tmp_path, {"one": SIMULATED, "two": SIMULATED}, tasks=("agnews_json", "gsm8k"), items=3
+    )
     plan = build_plan(load_suite(path), perturbation_refs(["reorder", "injection"], 2))
     keys = UnitKeys(plan)
     fewer = replace(plan, cells=plan.cells[3:])  # as after proofs that dropped some

@@ -77,7 +77,7 @@ def _join(ray: Any, address: str | None) -> None:
             f"the Ray cluster at {address} did not accept this process: {_first_line(error)}",
             hint="give it the cluster's token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, with RAY_AUTH_MODE=token",
         ) from None
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+    except Exception as error:  # Ray has no common class for what can go wrong here
         where = "a Ray cluster could not be started" if address is None else f"no Ray cluster at {address}"
         raise IntegrationError(
             f"{where}: {_first_line(error)}",
