@@ -108,6 +108,9 @@ class LocalExecutor(Executor):
             except BudgetExceededError as error:
                 ledger.halt(error)
                 return
+            await asyncio.sleep(
+                0
+            )  # rows are written between turns of the loop, which some models never yield to
 
     async def aclose(self) -> None:
         """Close models and caches."""
