@@ -42,7 +42,7 @@ MODELS = {
         "weights": "smollm2-135m-instruct-q4_1",
     },
 }
-CELLS = {"simulated": 4 * 25 * 5, "embedded": 4 * 2}
+CELLS = {"simulated": 4 * 20 * 5, "embedded": 4 * 2}
 """Rows per seed: tasks, items and conditions."""
 
 
@@ -66,7 +66,7 @@ def profile(folder: Path, model: str, rows: int) -> Path:
             "conditions": ["C0", "C6"] if embedded else ["C0", "C1", "C2", "C3", "C4"],
             "decoding_regimes": ["d1_sampled"],
         },
-        "limits": {"max_items_per_task": 4 if embedded else 25},
+        "limits": {"max_items_per_task": 4 if embedded else 20},
         "length_control": "off",
     }
     path = folder / "profile.yaml"
