@@ -73,7 +73,7 @@ def _suite(args: argparse.Namespace) -> Suite:
             changes[f"{section}.{key}"] = getattr(args, flag)
     if args.overwrite:
         changes["run.overwrite"] = True
-    profile_flags = {key: getattr(args, key) for key in ("config", "name", "output_dir", "set")}
+    profile_flags = {key: getattr(args, key) for key in ("config", "name", "output_dir", "set", "limit")}
     return suite_from(argparse.Namespace(**profile_flags), changes)
 
 
