@@ -69,13 +69,15 @@ async def _run(plan: Plan, executor: Executor, *, quiet: bool) -> RunSummary:
     started = time.monotonic()
     async with executor:
         with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
-            return await _run_into(log, plan, executor, quiet=quiet, started=started)
+            summary = await run_into(log, plan, executor, quiet=quiet)
+            return replace(summary, seconds=time.monotonic() - started)
 
 
-async def _run_into(
-    log: RunLog, plan: Plan, executor: Executor, *, quiet: bool, started: float
-) -> RunSummary:
-    """Run everything that is not done."""
+async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) -> RunSummary:
+    """Run everything of a plan that an open log does not have, with an open executor."""
+    started = time.monotonic()
+    if executor.work.plan is not plan:
+        executor.use(plan)
     plan = await _without_unenforced(plan, executor)
     searching = [cell.task.id for cell in plan.cells if cell_program(cell).needs_retrieval]
     await executor.open_retrievers(dict.fromkeys(searching))

@@ -137,6 +137,48 @@ def test_workers_share_one_rate_limit_and_one_budget(nodes, tmp_path):
     assert server.peak_in_flight <= 6
 
 
+TWO_PLANS = """
+import asyncio, sys
+from pcsuite.config.load import load_suite
+from pcsuite.engines.retry import RetryPolicy
+from pcsuite.logging.writer import RunLog, RunPaths
+from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
+from pcsuite.runners.perturbed import registered_perturbation
+from pcsuite.runners.plan import build_plan
+from pcsuite.runners.run_suite import run_into
+from pcsuite.runners.workbench import Work
+
+profile, address, output = sys.argv[1:]
+plans = [build_plan(load_suite(profile, {"selection.conditions": [name]})) for name in ("C0", "C3")]
+work = Work(plans[0], RetryPolicy(), registered_perturbation, False, None)
+
+async def main():
+    choice = ExecutorChoice("ray", address, 1)
+    async with EXECUTORS.get("ray")(work, choice, quiet=True) as executor:
+        with RunLog(RunPaths.of(output, "both")) as log:
+            for plan in plans:
+                print((await run_into(log, plan, executor, quiet=True)).tally.done)
+
+asyncio.run(main())
+"""
+
+
+def test_one_executor_can_carry_out_several_plans(nodes, tmp_path):
+    path = write_profile(tmp_path, items=4)
+    result = subprocess.run(
+        [sys.executable, "-c", TWO_PLANS, str(path), nodes.address, str(tmp_path / "outputs")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=os.environ | nodes.environment,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["12", "12"]  # 4 items, 3 seeds
+    rows, logged = rows_of(tmp_path / "outputs" / "runs" / "both.jsonl")
+    assert logged == len(rows) == 24
+    assert {row["condition"].id for row in rows.values()} == {"C0", "C3"}
+
+
 @pytest.mark.model
 def test_the_embedded_model_gives_the_same_rows_in_copies(nodes, tmp_path):
     pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")

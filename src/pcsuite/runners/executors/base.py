@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import Self
@@ -28,6 +29,10 @@ class Executor(ABC):
 
     async def __aenter__(self) -> Self:
         return self
+
+    def use(self, plan: Plan) -> None:
+        """Go on to another plan of the same suite and models, which stay open."""
+        self.work = replace(self.work, plan=plan)
 
     async def __aexit__(self, *exception: object) -> None:
         await self.aclose()

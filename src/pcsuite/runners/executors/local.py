@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
@@ -18,21 +19,43 @@ from pcsuite.runners.client import ModelClient
 from pcsuite.runners.components import build_model
 from pcsuite.runners.executors.base import Executor, phases
 from pcsuite.runners.ledger import Ledger
-from pcsuite.runners.plan import Unit
-from pcsuite.runners.workbench import METRIC_CACHE, RESPONSE_CACHE, Workbench
+from pcsuite.runners.plan import Plan, Unit
+from pcsuite.runners.workbench import METRIC_CACHE, RESPONSE_CACHE, Work, Workbench
+
+if TYPE_CHECKING:
+    from pcsuite.runners.executors import ExecutorChoice
 
 
 class LocalExecutor(Executor):
-    """Asks the models from this process's event loop."""
+    """Asks the models from this process's event loop.
+
+    Clients that are given are the caller's to close; otherwise those of all models of the plan are made here.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        choice: ExecutorChoice,
+        *,
+        quiet: bool,
+        clients: Mapping[str, ModelClient] | None = None,
+    ) -> None:
+        super().__init__(work, choice, quiet=quiet)
+        self._given = clients
+        self._held = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._held = AsyncExitStack()
         try:
-            self._bench = Workbench(self.work, self._clients())
+            self._bench = Workbench(self.work, self._given or self._clients())
         except BaseException:
             await self._held.aclose()
             raise
         return self
+
+    def use(self, plan: Plan) -> None:
+        """Go on to another plan with the same clients."""
+        super().use(plan)
+        self._bench = Workbench(self.work, self._bench.clients)
 
     def _clients(self) -> dict[str, ModelClient]:
         plan = self.work.plan

@@ -23,7 +23,7 @@ from pcsuite.runners.executors.ray_cluster import check_installed, chosen_addres
 from pcsuite.runners.executors.ray_limits import RunLimits
 from pcsuite.runners.executors.ray_pool import Placing, WorkerPool
 from pcsuite.runners.ledger import Ledger
-from pcsuite.runners.plan import Unit
+from pcsuite.runners.plan import Plan, Unit
 from pcsuite.runners.workbench import RESPONSE_CACHE
 
 
@@ -37,6 +37,14 @@ class RayExecutor(Executor):
         self._ray: Any = None
         self._pool: WorkerPool | None = None
         return self
+
+    def use(self, plan: Plan) -> None:
+        """Go on to another plan; workers get it when they are next asked."""
+        super().use(plan)
+        if self._ray is not None:
+            self._send_work()
+            if self._pool is not None:
+                self._pool.use(self._sent_work, self._keys)
 
     async def why_unenforced(self, model_id: str, constraint: Constraint) -> str | None:
         """Why a constraint is not enforced on a model, or ``None`` if it is; a worker tries it."""
@@ -110,9 +118,12 @@ class RayExecutor(Executor):
                 cache,
             )
         )
-        self._keys = UnitKeys(self.work.plan)
-        self._sent_work = ray.put(self.work)
         self._ray = ray
+        self._send_work()
+
+    def _send_work(self) -> None:
+        self._keys = UnitKeys(self.work.plan)
+        self._sent_work = self._ray.put(self.work)
 
     def _placing(self, group: tuple[str, ...]) -> Placing:
         """Servers are asked by a few workers; a model that computes gets a copy for each slot."""

@@ -69,6 +69,8 @@ class _Worker:
     host: str = ""
     rows: int = 0
     opened: asyncio.Task[None] | None = field(default=None)
+    work: Any = None
+    """What it was sent last."""
 
 
 class WorkerPool:
@@ -88,6 +90,10 @@ class WorkerPool:
         self._barren = 0
         self._here = Site.here()
         self._lost = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
+
+    def use(self, work: Any, keys: UnitKeys) -> None:
+        """Go on to another plan."""
+        self._work, self._keys = work, keys
 
     async def ask_one(self, method: str, *arguments: Any) -> Any:
         """Call a method of one worker; of another one where it is lost."""
@@ -159,6 +165,9 @@ class WorkerPool:
         if worker.opened is None:
             worker.opened = asyncio.create_task(self._open(worker))
         await asyncio.shield(worker.opened)
+        if worker.work is not self._work:
+            worker.work = self._work
+            await answered(worker.actor.use.remote(self._work))
 
     async def _open(self, worker: _Worker) -> None:
         asked = asyncio.ensure_future(_future(worker.actor.site.remote()))
@@ -168,9 +177,10 @@ class WorkerPool:
             print(f"waiting for the cluster: no room yet for a worker of {need}", file=sys.stderr, flush=True)
         site: Site = await asked
         _check_versions(site, self._here)
+        worker.work = self._work
         setting = Setting(str(Path.cwd()), site.node_id == self._here.node_id, self.placing.shared)
         try:
-            await answered(worker.actor.open.remote(self._work, self.placing.models, setting))
+            await answered(worker.actor.open.remote(worker.work, self.placing.models, setting))
         except PcsuiteError as error:
             raise EngineError(f"on node {site.host}: {error.message}", hint=error.hint) from error
         worker.host = site.host

@@ -103,6 +103,11 @@ class GridWorker:
         if self._keeper is not None:
             self._keeping = asyncio.create_task(self._keeper.keep())
 
+    async def use(self, work: Work) -> None:
+        """Go on to another plan with the same models."""
+        self._plan = work.plan
+        self._bench = Workbench(work, self._bench.clients)
+
     def _client(self, work: Work, model_id: str, gate: asyncio.Semaphore) -> ModelClient:
         adapter = self._adapters[model_id]
         inflight = work.plan.suite.profile.repro.max_inflight
