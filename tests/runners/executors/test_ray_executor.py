@@ -1,10 +1,13 @@
 """A run on several node processes: the local executor's log, whatever is killed on the way."""
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import time
+import uuid
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +21,8 @@ from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 from support.ray_cluster import RayNodes
 
-pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("the extra 'ray' is not installed", allow_module_level=True)
 
 PATIENCE_S = 300
 GOLD = '{"label": "World", "confidence": 0.9, "rationale": "it is about a country"}'
@@ -200,6 +204,41 @@ def test_the_embedded_model_gives_the_same_rows_in_copies(nodes, tmp_path):
     expected, _ = rows_of(local)
     assert logged == len(rows) == 2
     assert rows == expected
+
+
+def marked_processes(mark):
+    """Processes that inherited an environment."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if mark.encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_bytes())
+            except OSError:
+                continue
+    return found
+
+
+def test_a_cluster_that_the_run_starts_ends_with_it(tmp_path):
+    path = write_profile(tmp_path, items=3)
+    mark = uuid.uuid4().hex
+    unset = {"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
+    result = subprocess.run(
+        [sys.executable, "-m", "pcsuite.cli", "run", "-q", "--config", str(path), "--executor", "ray"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env={name: value for name, value in os.environ.items() if name not in unset} | {"PCS_MARK": mark},
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("t: 27 rows in ")
+    assert result.stderr == ""
+    deadline = time.monotonic() + 60
+    while (left := marked_processes(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []
+    _, logged = rows_of(tmp_path / "outputs" / "runs" / "t.jsonl")
+    assert logged == 27
 
 
 def test_no_cluster_at_an_address_is_one_line(tmp_path):

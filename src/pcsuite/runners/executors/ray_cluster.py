@@ -20,6 +20,7 @@ from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError, req
 
 OBJECT_STORE_BYTES = 512 << 20
 """Memory for objects on a cluster of our own: the plan once, and chunks of rows on their way."""
+START_TRIES = 3
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -64,12 +65,14 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 def _join(ray: Any, address: str | None) -> None:
-    quiet = {"configure_logging": False, "logging_level": logging.ERROR, "log_to_driver": False}
+    quiet: dict[str, Any] = {
+        "configure_logging": False,
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+    }
     try:
         if address is None:
-            ray.init(
-                address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet
-            )
+            _start_own(ray, quiet)
         else:
             ray.init(address=address, **quiet)
     except ray.exceptions.AuthenticationError as error:
@@ -83,6 +86,22 @@ def _join(ray: Any, address: str | None) -> None:
             f"{where}: {_first_line(error)}",
             hint="the command must run on a node of the cluster; 'ray status' there says whether it is up",
         ) from None
+
+
+def _start_own(ray: Any, quiet: dict[str, Any]) -> None:
+    """Start a cluster of our own; Ray gives up after half a minute, which a busy machine may need."""
+    tries_left = START_TRIES
+    while True:
+        tries_left -= 1
+        try:
+            ray.init(
+                address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet
+            )
+            return
+        except Exception as error:
+            if not tries_left or "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
 
 
 @contextmanager
