@@ -206,6 +206,14 @@ def test_the_embedded_model_gives_the_same_rows_in_copies(nodes, tmp_path):
     assert rows == expected
 
 
+def test_a_wrong_token_is_one_line(nodes, tmp_path):
+    process = nodes.run(write_profile(tmp_path, items=1), "--quiet", RAY_AUTH_TOKEN="0" * 64)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
+    assert "did not accept this process: its token is missing or wrong" in output
+    assert len(output.strip().splitlines()) == 1
+
+
 def marked_processes(mark):
     """Processes that inherited an environment."""
     found = []

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import pickle
+import socket
 import subprocess
 from argparse import ArgumentParser
 from pathlib import Path
@@ -16,9 +17,9 @@ from pcsuite.config.load import load_suite
 from pcsuite.engines.adapters.base import Replica
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
-from pcsuite.errors import ConfigError, MissingExtraError
+from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.executors.ray_cluster import check_installed, chosen_address
+from pcsuite.runners.executors.ray_cluster import check_installed, chosen_address, connected
 from pcsuite.runners.executors.ray_pool import Placing
 from pcsuite.runners.plan import plan_task
 
@@ -62,6 +63,17 @@ def test_the_address_is_the_given_one_else_rays_own_variable(monkeypatch):
     assert chosen_address("local") is None
     with pytest.raises(ConfigError, match="not through a client"):
         chosen_address("ray://10.0.0.1:10001")
+
+
+def test_an_address_where_nothing_listens_is_refused_at_once():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(IntegrationError, match=f"no Ray cluster at {address}: .*refused"),
+            connected(address),
+        ):
+            pass
 
 
 def test_servers_get_few_workers_and_local_models_one_copy_a_slot():

@@ -79,7 +79,7 @@ class ChunkSource:
         self, units: Iterator[Unit], pending: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._units = units
-        self._left = pending
+        self.left = pending
         """Rows not handed out yet, as planned."""
         self._returned: deque[Unit] = deque()
         self.under_way = 0
@@ -111,14 +111,14 @@ class ChunkSource:
         seconds = max(self._clock() - chunk.begun, 1e-6)
         if chunk.waiting:
             self._returned.extend(chunk.waiting.values())
-            self._left += len(chunk.waiting)
+            self.left += len(chunk.waiting)
         elif chunk.came_back:
             pace = chunk.came_back / seconds
             self._pace = pace if self._pace is None else _PACE_MEMORY * self._pace + (1 - _PACE_MEMORY) * pace
         self._changed.set()
 
     def _size(self, lanes: int) -> int:
-        even = -(-self._left // (2 * max(1, lanes)))
+        even = -(-self.left // (2 * max(1, lanes)))
         if self._pace is None:
             return max(1, min(FIRST_ROWS, even))
         wanted = min(MOST_ROWS, round(self._pace * CHUNK_SECONDS))
@@ -127,5 +127,5 @@ class ChunkSource:
     def _next_units(self, count: int) -> list[Unit]:
         units = [self._returned.popleft() for _ in range(min(count, len(self._returned)))]
         units += islice(self._units, count - len(units))
-        self._left = max(0, self._left - len(units))
+        self.left = max(0, self.left - len(units))
         return units

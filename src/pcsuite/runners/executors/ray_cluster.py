@@ -11,9 +11,11 @@ import importlib.util
 import logging
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryFile
 from typing import Any
 
 from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError, require
@@ -21,6 +23,7 @@ from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError, req
 OBJECT_STORE_BYTES = 512 << 20
 """Memory for objects on a cluster of our own: the plan once, and chunks of rows on their way."""
 START_TRIES = 3
+CONNECT_WITHIN_S = 15.0
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -70,22 +73,55 @@ def _join(ray: Any, address: str | None) -> None:
         "logging_level": logging.ERROR,
         "log_to_driver": False,
     }
+    _check_listening(address)
+    with TemporaryFile() as said:
+        try:
+            with _standard_error_to(said.fileno()):
+                if address is None:
+                    _start_own(ray, quiet)
+                else:
+                    ray.init(address=address, **quiet)
+        except Exception as error:  # Ray has no common class for what can go wrong here
+            said.seek(0)
+            # A wrong token is only told by Ray's library, on standard error, again and again.
+            if isinstance(error, ray.exceptions.AuthenticationError) or b"InvalidAuthToken" in said.read():
+                raise IntegrationError(
+                    f"the Ray cluster at {address} did not accept this process: its token is missing or wrong",
+                    hint="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as for the cluster",
+                ) from None
+            raise _no_cluster(address, error) from None
+
+
+@contextmanager
+def _standard_error_to(descriptor: int) -> Iterator[None]:
+    """Send what this process writes to standard error, its libraries included, to another file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(descriptor, 2)
     try:
-        if address is None:
-            _start_own(ray, quiet)
-        else:
-            ray.init(address=address, **quiet)
-    except ray.exceptions.AuthenticationError as error:
-        raise IntegrationError(
-            f"the Ray cluster at {address} did not accept this process: {_first_line(error)}",
-            hint="give it the cluster's token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, with RAY_AUTH_MODE=token",
-        ) from None
-    except Exception as error:  # Ray has no common class for what can go wrong here
-        where = "a Ray cluster could not be started" if address is None else f"no Ray cluster at {address}"
-        raise IntegrationError(
-            f"{where}: {_first_line(error)}",
-            hint="the command must run on a node of the cluster; 'ray status' there says whether it is up",
-        ) from None
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _check_listening(address: str | None) -> None:
+    """Refuse an address where nothing listens; Ray would try for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_WITHIN_S).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from None
+
+
+def _no_cluster(address: str | None, error: Exception) -> IntegrationError:
+    where = "a Ray cluster could not be started" if address is None else f"no Ray cluster at {address}"
+    return IntegrationError(
+        f"{where}: {_first_line(error)}",
+        hint="the command must run on a node of the cluster; 'ray status' there says whether it is up",
+    )
 
 
 def _start_own(ray: Any, quiet: dict[str, Any]) -> None:

@@ -111,7 +111,7 @@ class WorkerPool:
         feed = _Feed(sources, ledger)
         try:
             while not feed.over():
-                for worker in self._enough_workers():
+                for worker in self._enough_workers(feed.left()):
                     if worker not in serving.values():
                         serving[asyncio.create_task(self._serve(worker, feed))] = worker
                 running = [task for task in serving if not task.done()]
@@ -139,9 +139,10 @@ class WorkerPool:
             self._ray.kill(worker.actor)
         await asyncio.gather(*closing, return_exceptions=True)
 
-    def _enough_workers(self) -> list[_Worker]:
-        nodes = self._nodes()
-        while len(self._workers) < self.placing.target(nodes):
+    def _enough_workers(self, rows: int) -> list[_Worker]:
+        """The workers, with new ones where there is room and more rows to hand out than workers."""
+        wanted = min(self.placing.target(self._nodes()), max(1, rows))
+        while len(self._workers) < wanted:
             self._start()
         return self._workers
 
@@ -251,6 +252,10 @@ class _Feed:
 
     sources: Mapping[str, ChunkSource]
     ledger: Ledger
+
+    def left(self) -> int:
+        """Rows that are not handed out."""
+        return sum(source.left for source in self.sources.values())
 
     def over(self) -> bool:
         """Whether nothing is left to do, or nothing more is to be begun and nothing is under way."""
