@@ -38,16 +38,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="html (default): one page; md: one Markdown file; latex: tables; may be given several times",
     )
     parser.add_argument("--title", help="title of the report")
+    parser.add_argument(
+        "--embeddings",
+        metavar="MODEL",
+        help="embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off",
+    )
     parser.add_argument("--no-plots", action="store_true", help="leave the figures out")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Write the report and say where it is."""
-    from pcsuite.analysis.truths import truth_labels
+    from pcsuite.analysis.truths import truth_texts
     from pcsuite.report.build import build_report
 
     suite = _suite(args)
     logs = _logs(args, suite)
+    truths = truth_texts(suite) if suite is not None else None
     folder = logs[0].parent
     out = args.out or (folder.parent if folder.name == "runs" else folder)
     files = build_report(
@@ -56,7 +62,9 @@ def execute(args: argparse.Namespace) -> int:
         title=args.title,
         plots=not args.no_plots,
         formats=args.format or ("html",),
-        truths=truth_labels(suite) if suite is not None else None,
+        truths=truths.labels if truths is not None else None,
+        references=truths.answers if truths is not None else None,
+        embeddings=args.embeddings,
     )
     print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
     if files.plots:

@@ -44,13 +44,16 @@ def build_report(
     plots: bool = True,
     formats: Collection[str] = ("html",),
     truths: Truths | None = None,
+    references: Truths | None = None,
+    embeddings: str | None = None,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
-    ``truths`` (labels by task and item) allow the measures of information.
+    ``truths`` (labels by task and item) and ``references`` (true answers in words) allow the measures of
+    information; ``embeddings`` names the embedding model, ``off`` for none.
     """
     with RunTables(logs, output_dir / "tables") as tables:
-        analysis = analyse(tables, truths)
+        analysis = analyse(tables, truths, references=references, embeddings=embeddings)
         written = [tables.folder / "runs.parquet", tables.write_csv(), *analysis.write(tables.folder)]
         figures = draw_figures(analysis, output_dir / "plots") if plots else []
         samples = sample_rows(tables, logs)
