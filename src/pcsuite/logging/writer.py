@@ -100,13 +100,20 @@ class RunLog:
 
     def append(self, row: RunRow, prompt: str | None = None) -> None:
         """Write one row, and its prompt if it is new."""
+        text = None if prompt is None else (row.prompt.prompt_hash, prompt)
+        self.append_line(row.run_id, encode_row(row), done=not row.errors, prompt=text)
+
+    def append_line(
+        self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
+    ) -> None:
+        """Write one encoded row; ``done`` says that it has no error, ``prompt`` is its hash and text."""
         if self._failure is not None:
             raise self._failure
         if prompt is not None:
-            self.prompts.add(row.prompt.prompt_hash, prompt)
-        self._lines.append(encode_row(row))
-        if not row.errors:
-            self.index.add(row.run_id)
+            self.prompts.add(*prompt)
+        self._lines.append(line)
+        if done:
+            self.index.add(run_id)
         if len(self._lines) == 1:
             try:
                 asyncio.get_running_loop().call_soon(self._write_in_loop)
