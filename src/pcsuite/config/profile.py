@@ -124,10 +124,14 @@ class HelmSection(Definition):
 
     enabled: bool = False
     """Run HELM's scenarios beside the suite."""
-    scenarios: tuple[str, ...] = ()
-    """HELM run entries."""
-    helm_output_dir: str = "outputs/helm"
-    """Where HELM writes."""
+    scenarios: tuple[str, ...] = ("truthful_qa",)
+    """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``."""
+    helm_output_dir: str | None = None
+    """Where HELM writes; by default ``helm`` in the run's ``output_dir``."""
+    data_dir: str | None = None
+    """Folder of the scenarios' published files, laid out as for ``pcsuite export-datasets --from``."""
+    max_instances: int = Field(default=50, ge=1)
+    """Most instances of a scenario."""
 
 
 class PromptBenchSection(Definition):

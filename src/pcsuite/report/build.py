@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pcsuite.analysis.analysis import Analysis, analyse
+from pcsuite.analysis.helm_evidence import beside_ours, evidence_files, read_evidence
 from pcsuite.analysis.information_tables import Truths
 from pcsuite.analysis.tables import RunTables
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.cache_report import write_cache_report
 from pcsuite.report.drawing import Figure
+from pcsuite.report.grid import Section
+from pcsuite.report.helm_section import helm_section
 from pcsuite.report.html import render_page
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown_report import render_markdown
@@ -57,7 +60,9 @@ def build_report(
     """
     folder = output_dir / "reports"
     asked = [title, plots, sorted(formats), truths, references, embeddings]
-    memory = ReportMemory(output_dir / "tables" / ".parts" / "report.json", logs, asked)
+    evidence_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
+    note = output_dir / "tables" / ".parts" / "report.json"
+    memory = ReportMemory(note, logs, asked, also=evidence_files(evidence_folders))
     if (known := memory.recall()) is not None:
         return ReportFiles([*known[0], write_cache_report(folder / "cache_report.md")], *known[1:])
     with RunTables(logs, output_dir / "tables") as tables, ThreadPoolExecutor(max_workers=1) as pool:
@@ -68,7 +73,10 @@ def build_report(
         figures = draw_figures(analysis, output_dir / "plots") if plots else []
         samples = sample_rows(tables, logs)
         written.insert(1, runs_csv.result())
-    page = build_page(analysis, figures, samples, title=title or f"Report on {logs[0].stem}")
+    external = _external_evidence(analysis, evidence_folders, written)
+    page = build_page(
+        analysis, figures, samples, title=title or f"Report on {logs[0].stem}", external=external
+    )
     reports = []
     if "html" in formats:
         reports.append(write_text(folder / "index.html", render_page(page)))
@@ -81,6 +89,16 @@ def build_report(
     memory.keep(reports, written, drawn)
     reports.append(write_cache_report(folder / "cache_report.md"))
     return ReportFiles(reports, written, drawn)
+
+
+def _external_evidence(analysis: Analysis, folders: Sequence[Path], written: list[Path]) -> list[Section]:
+    """What other tools found on the same models, where it was imported into one of these folders."""
+    evidence = read_evidence(folders)
+    if evidence is None:
+        return []
+    beside = beside_ours(evidence, analysis.tables["summary_by_condition"])
+    written.append(beside.write_csv(folders[0] / f"{beside.name}.csv"))
+    return [helm_section(evidence, beside)]
 
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:

@@ -29,14 +29,16 @@ class _Remembered(msgspec.Struct):
 class ReportMemory:
     """Remembers the last report in a folder.
 
-    A report is remembered with the size and time of its log's files and of its own, with the options it was asked
-    for with, and with the code that made it. Where any of these differs it is made anew.
+    A report is remembered with the size and time of its log's files, of what else it reads (``also``) and of its
+    own, with the options it was asked for with, and with the code that made it. Where any of these differs it is
+    made anew.
     """
 
-    def __init__(self, note: Path, logs: Sequence[Path], options: Any) -> None:
+    def __init__(self, note: Path, logs: Sequence[Path], options: Any, also: Sequence[Path] = ()) -> None:
         self._note = note
         described = {
             "logs": [_log_stamps(log) for log in logs],
+            "also": [f"{path.resolve()}:{_stamp(path)}" for path in also],
             "options": msgspec.to_builtins(options),
             "code": _tree_stamp(Path(pcsuite.__file__).parent),
             # Installing a package (an embedding model, say) touches the folder that packages lie in.

@@ -90,6 +90,8 @@ class Page:
     models: list[str]
     conditions: list[str]
     compared: Section
+    external: list[Section] = field(default_factory=list)
+    """Evidence of other tools, apart from everything the run itself says."""
     terms: Sequence[tuple[str, str]] = TERMS
     footer: str = ""
     figure_kinds: list[str] = field(default_factory=list)
@@ -100,7 +102,9 @@ class Page:
         listed = [("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")]
         if self.figures:
             listed.append(("figures", "Figures"))
-        listed += [("levels", "Levels"), ("tables", "Tables"), ("rows", "Rows"), ("excluded", "Left out")]
+        listed += [("levels", "Levels"), ("tables", "Tables")]
+        listed += [(section.id, section.id.upper()) for section in self.external]
+        listed += [("rows", "Rows"), ("excluded", "Left out")]
         return [*listed, ("method", "How to read")]
 
 
@@ -110,6 +114,7 @@ def build_page(
     samples: Sequence[SampleRow],
     *,
     title: str,
+    external: Sequence[Section] = (),
 ) -> Page:
     """Put the page together."""
     health, scores = analysis.health, analysis.scores
@@ -135,6 +140,7 @@ def build_page(
             folded_section(analysis),
         ],
         compared=conditions_section(analysis),
+        external=list(external),
         figures=figures,
         samples=[_sample_view(row) for row in samples],
         excluded=_excluded(analysis),
