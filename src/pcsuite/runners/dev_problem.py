@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -161,7 +161,7 @@ class DevProblem:
         self.dev: Sequence[Item] = dev.plan.items
         self.train: Sequence[Exemplar] = dev.train
         chosen = dev.suite.profile.optimization.dspy.operators
-        self.operators: dict[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
+        self.operators: Mapping[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
         self.scores: dict[str, CandidateScore] = {}
         """The newest score of every candidate, in the order they were first tried."""
         self._dev, self._client, self._proposer = dev, client, proposer
