@@ -1,7 +1,7 @@
 """Does a method find the best prompt where it is known? Simulated model, true J of every operator set computed.
 
-Each method gets 40 candidates on each of ten seeds; a seed counts where the true J of the frozen prompt is within 5 % of
-the optimum of what the method can write (all operators for ``blocks``; the simulated proposer's sentences for
+Each method gets 40 candidates on each of ten seeds; a seed counts where the true J of the frozen prompt is within 5 %
+of the optimum of what the method can write (all operators for ``blocks``; the simulated proposer's sentences for
 methods that write free text).
 Run: python benchmarks/optimizer_recovery.py [--methods ape,blocks] [--seeds 10] [--items 80] [--candidates 40]
 """

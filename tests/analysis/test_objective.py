@@ -13,7 +13,7 @@ J = Objective.of(ObjectiveSection())
 
 
 def test_the_weights_of_the_contract():
-    assert J == Objective(1.0, 0.7, 0.3, 0.1)
+    assert Objective(1.0, 0.7, 0.3, 0.1) == J
     # 1.0·0.8 − 0.7·0.25 − 0.3·0.5 − 0.1·0.4 = 0.8 − 0.175 − 0.15 − 0.04
     assert J.value(Parts(0.8, 0.25, 0.5, 0.4)) == pytest.approx(0.435)
     assert J.value(Parts(0.8, None, 0.5, 0.4)) == pytest.approx(0.61)
@@ -33,7 +33,8 @@ def test_items_are_averaged_over_replicates_first():
     }
     parts = item_parts(replicates, token_budget=800, categories=4)
     assert parts.task.tolist() == [1.0, 0.5]
-    assert math.isnan(parts.unsupported[0]) and parts.unsupported[1] == 0.75
+    assert math.isnan(parts.unsupported[0])
+    assert parts.unsupported[1] == 0.75
     # One of each of two answers: Chao–Shen has coverage 1/2, shares 1/4, each seen with chance 1 − (3/4)²;
     # H = 2·(1/4)·ln 4 / (7/16) = 1.5844 nats, over ln 4 it is 1.14, cut to 1.
     assert parts.entropy.tolist() == [0.0, 1.0]

@@ -75,7 +75,7 @@ def best_sets(
     tokens: Mapping[str, float],
     bare_tokens: float,
 ) -> list[tuple[float, tuple[str, ...]]]:
-    """True J of every set of operators, best first; ``tokens`` are what each operator's text adds to the bare prompt."""
+    """True J of every set of operators, best first; ``tokens`` is what each operator's text adds."""
     names: Sequence[str] = tuple(tokens)
     found = []
     for size in range(len(names) + 1):
