@@ -22,9 +22,11 @@ from pcsuite.engines.adapters._simulated_proposer import OPENING, SENTENCES
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 from pcsuite.optimization.candidate import instruction_template
 from pcsuite.optimization.freeze import makeup_of
-from pcsuite.optimization.genome import genome_of, prompt_of
+from pcsuite.optimization.genome import Gene, Genome, options_of, prompt_of
 from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
 from pcsuite.prompts.compiled import CompiledPrompt
+from pcsuite.prompts.conditions.conditions import apply_condition
+from pcsuite.prompts.conditions.designs import ConditionBundle
 from pcsuite.prompts.length import BANDS
 from pcsuite.runners.dev_problem import plan_dev_task
 from pcsuite.runners.optimize import OptimizeSettings, optimize
@@ -98,11 +100,16 @@ class Truth:
         return self._objective.value(true_parts(self._options, self._task, operators, self._tokens(prompt)))
 
     def optimum_of_blocks(self) -> tuple[float, tuple[str, ...]]:
-        """The best set of operators in their own words."""
+        """The best set of operators, each in its shortest wording and option."""
         names = self._suite.profile.optimization.dspy.operators
         problem = _Setting(self._dev.train, self._suite.operators, self._dev.plan.prompting, TASK)
         bare = self._tokens(CompiledPrompt())
-        tokens = {name: self._tokens(prompt_of(genome_of([name]), problem)) - bare for name in names}
+        tokens = {}
+        for name in names:
+            spec = self._suite.operators[name]
+            options = (None, *options_of(spec, len(self._dev.train)))
+            genes = [Gene(name, wording, option) for wording in range(4) for option in options]
+            tokens[name] = min(self._tokens(prompt_of(Genome((gene,)), problem)) for gene in genes) - bare
         return best_sets(self._options, self._task, self._objective, tokens, bare)[0]
 
     def optimum_of_sentences(self) -> tuple[float, tuple[str, ...]]:
@@ -118,9 +125,6 @@ class Truth:
         return best_sets(self._options, self._task, self._objective, tokens, bare)[0]
 
     def _tokens(self, prompt: CompiledPrompt) -> float:
-        from pcsuite.prompts.conditions.conditions import apply_condition
-        from pcsuite.prompts.conditions.designs import ConditionBundle
-
         condition = ConditionBundle("C8", "", ()).with_prompt(prompt)
         items = self._dev.plan.items[:20]
         contexts = [self._dev.plan.prompting.context(item.input_text) for item in items]
