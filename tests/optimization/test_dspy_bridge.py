@@ -11,8 +11,9 @@ from pcsuite.prompts.context import PromptContext
 from pcsuite.runners.client import derived_seed
 
 pytest.importorskip("dspy", reason="the dspy extra is not installed")
-dspy = load_dspy()
+load_dspy()
 
+import dspy  # noqa: E402
 from dspy.teleprompt.copro_optimizer import BasicGenerateInstruction  # noqa: E402
 
 from pcsuite.optimization.dspy_bridge import (  # noqa: E402
@@ -74,9 +75,7 @@ def test_a_program_sends_the_text_that_its_template_says():
         predicted = predictor(input_text="a sky\nat noon")
 
     template, demos = predictor_template(predictor, CTX)
-    assert template == (
-        "Name the colour.\n\nExamples:\n\nThing:\ngrass\nAnswer:\ngreen\n\nThing:\n{{input}}"
-    )
+    assert template == ("Name the colour.\n\nExamples:\n\nThing:\ngrass\nAnswer:\ngreen\n\nThing:\n{{input}}")
     assert [(demo.input_text, demo.output_text) for demo in demos] == [("grass", "green")]
     assert prompts == [template.replace("{{input}}", "a sky\nat noon")]
     assert predicted.answer == "", "an empty answer is an answer"
@@ -92,10 +91,14 @@ def test_the_beginning_that_copro_proposes_stands_after_the_input():
 @pytest.mark.parametrize(
     ("text", "instruction", "prefix"),
     [
-        ("Proposed instruction: Be brief.\nProposed prefix for output field: Colour:", "Be brief.", "Colour:"),
+        (
+            "Proposed instruction: Be brief.\nProposed prefix for output field: Colour:",
+            "Be brief.",
+            "Colour:",
+        ),
         (
             '**Proposed Instruction:** "Be brief.\nSay why."\n\n- proposed_prefix_for_output_field: Colour:',
-            '"Be brief.\nSay why."',
+            "Be brief.\nSay why.",
             "Colour:",
         ),
         ("Be brief: one word.", "Be brief: one word.", ""),
@@ -104,10 +107,7 @@ def test_the_beginning_that_copro_proposes_stands_after_the_input():
     ],
 )
 def test_fields_are_found_by_their_labels_and_no_answer_is_refused(text, instruction, prefix):
-    adapter = PlainAdapter(CTX)
-    fields = adapter.parse(BasicGenerateInstruction, text)
-    if instruction.startswith('"'):
-        instruction = instruction.strip('"')
+    fields = PlainAdapter(CTX).parse(BasicGenerateInstruction, text)
     assert fields == {"proposed_instruction": instruction, "proposed_prefix_for_output_field": prefix}
 
 

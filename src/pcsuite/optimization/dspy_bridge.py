@@ -108,9 +108,11 @@ def _response(request: Request, text: str) -> Response:
 def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]:
     """The signature of a task: its input, and the answer as the task's evaluator reads it."""
     fields = {INPUT: (str, dspy.InputField(desc=ctx.input_label)), ANSWER: (str, dspy.OutputField())}
-    made = dspy.Signature(fields, instruction)
+    made: type[dspy.Signature] = dspy.Signature(fields, instruction)
     # COPRO proposes a beginning of the answer too, and keeps it where DSPy once had prefixes; there is none yet.
-    return made.with_updated_fields(INPUT, prefix=f"{ctx.input_label}:").with_updated_fields(ANSWER, prefix="")
+    for name, prefix in ((INPUT, f"{ctx.input_label}:"), (ANSWER, "")):
+        made = made.with_updated_fields(name, prefix=prefix)
+    return made
 
 
 def predictor_template(predictor: dspy.Predict, ctx: PromptContext) -> tuple[str, tuple[Exemplar, ...]]:
@@ -133,7 +135,7 @@ def _template(
     return template, shown
 
 
-class PlainAdapter(dspy.Adapter):
+class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
     """Prompts without markers, answers without a format.
 
     The task's own signature is laid out as the suite lays out its prompts, and its answer is the text as it comes. Any

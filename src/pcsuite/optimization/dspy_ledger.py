@@ -89,7 +89,9 @@ class Ledger:
         whole = len(items) == len(self.problem.dev)
         try:
             score = self.problem.evaluate(candidate, None if whole else missing)
-        except Exception as error:  # the budget is spent or the model is gone: DSPy would score it 0 and go on
+        except (
+            Exception
+        ) as error:  # the budget is spent or the model is gone: DSPy would score it 0 and go on
             raise SearchEnded(error) from error
         self._note(score)
 
@@ -114,7 +116,7 @@ class Ledger:
             self._best = score
 
 
-class PromptProgram(dspy.Module):
+class PromptProgram(dspy.Module):  # type: ignore[misc]
     """The program DSPy optimises: one call of the measured model with one prompt."""
 
     def __init__(self, ledger: Ledger, instruction: str) -> None:
@@ -177,7 +179,7 @@ class Examples:
         return made
 
 
-class MeasureBatches(BaseCallback):
+class MeasureBatches(BaseCallback):  # type: ignore[misc]
     """Measures a program on all items of an evaluation at once, before DSPy goes through them one by one."""
 
     def __init__(self, ledger: Ledger, examples: Examples) -> None:

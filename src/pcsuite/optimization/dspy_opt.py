@@ -27,7 +27,7 @@ def load_dspy() -> ModuleType:
     return dspy
 
 
-@dataclass(frozen=True)
+@dataclass
 class DspyMethod:
     """One of DSPy's optimisers."""
 

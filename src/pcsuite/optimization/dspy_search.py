@@ -197,9 +197,7 @@ def _bootstrap(session: Session) -> None:
         metric_threshold=PERFECT,
         num_threads=1,
     )
-    optimizer.compile(
-        session.student, trainset=session.bootstrap_examples(), valset=session.examples.dev
-    )
+    optimizer.compile(session.student, trainset=session.bootstrap_examples(), valset=session.examples.dev)
 
 
 _COMPILE: dict[str, Callable[[Session], None]] = {
