@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pcsuite.analysis.bootstrap import RESAMPLES, bootstrap_totals
 from pcsuite.analysis.entropy import answer_counts, normalised_entropy
-from pcsuite.analysis.estimate import FloatArray
+from pcsuite.analysis.estimate import Estimate, FloatArray
 from pcsuite.config.profile import ObjectiveSection
 from pcsuite.errors import AnalysisError
 
@@ -73,6 +74,18 @@ class Objective:
             - self.token_cost * parts.token_cost
         )
 
+    def combined(
+        self, task: FloatArray, unsupported: FloatArray, entropy: FloatArray, token_cost: FloatArray
+    ) -> FloatArray:
+        """J of arrays of parts."""
+        return np.asarray(
+            self.task * task
+            - self.unsupported * unsupported
+            - self.entropy * entropy
+            - self.token_cost * token_cost,
+            dtype=np.float64,
+        )
+
     @property
     def worst(self) -> float:
         """J of a candidate that gets nothing right, invents all, never agrees with itself and spends its budget."""
@@ -101,45 +114,52 @@ class ItemParts:
 
     def parts(self) -> Parts:
         """The parts over all items."""
-        return self.resampled(np.ones((1, len(self))))[0]
-
-    def resampled(self, weights: npt.ArrayLike) -> list[Parts]:
-        """The parts under item weights, one row per resample."""
-        table = np.asarray(weights, dtype=np.float64)
-        known = np.isfinite(self.unsupported)
-        support = table @ known
-        found = np.where(support > 0, table @ np.where(known, self.unsupported, 0.0), 0.0)
-        unsupported = found / np.where(support > 0, support, 1.0)
-        total = table.sum(axis=1)
-        columns = (
-            self._task(table, total),
-            unsupported,
-            table @ self.entropy / total,
-            table @ self.token_cost / total,
-        )
-        return [
-            Parts(float(task), float(rate) if known.any() else None, float(spread), float(cost))
-            for task, rate, spread, cost in zip(*columns, strict=True)
-        ]
+        task, unsupported, entropy, cost = (float(part[0]) for part in self.of_totals(self._total()))
+        return Parts(task, unsupported if np.isfinite(self.unsupported).any() else None, entropy, cost)
 
     def values(self, objective: Objective) -> FloatArray:
         """J of each item on its own."""
         unsupported = np.where(np.isfinite(self.unsupported), self.unsupported, 0.0)
-        return np.asarray(
-            objective.task * self.task
-            - objective.unsupported * unsupported
-            - objective.entropy * self.entropy
-            - objective.token_cost * self.token_cost,
-            dtype=np.float64,
+        return objective.combined(self.task, unsupported, self.entropy, self.token_cost)
+
+    def columns(self) -> FloatArray:
+        """One row per item whose totals over any (re)sample of items determine the parts."""
+        known = np.isfinite(self.unsupported)
+        counts = np.zeros((len(self), 3)) if self.counts is None else self.counts
+        unsupported = np.where(known, self.unsupported, 0.0)
+        return np.column_stack(
+            [np.ones(len(self)), self.task, counts, unsupported, known, self.entropy, self.token_cost]
         )
 
-    def _task(self, table: FloatArray, total: FloatArray) -> FloatArray:
-        if self.counts is None:
-            return np.asarray(table @ self.task / total)
-        true, wrong, missed = (table @ self.counts).T
-        size = 2 * true + wrong + missed
-        # Nothing to find and nothing claimed is perfect, as for a single sentence.
-        return np.where(size > 0, 2 * true / np.where(size > 0, size, 1.0), 1.0)
+    def of_totals(self, totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Task score, unsupported rate, entropy and token cost for each row of totals."""
+        size, score, true, wrong, missed, unsupported, known, entropy, cost = totals.T
+        size = np.where(size > 0, size, np.nan)
+        task = score / size
+        if self.counts is not None:
+            claimed = 2 * true + wrong + missed
+            # Nothing to find and nothing claimed is perfect, as for a single sentence.
+            task = np.where(claimed > 0, 2 * true / np.where(claimed > 0, claimed, 1.0), 1.0)
+        rate = np.where(known > 0, unsupported / np.where(known > 0, known, 1.0), 0.0)
+        return task, rate, entropy / size, cost / size
+
+    def resampled(self, objective: Objective, weights: npt.ArrayLike) -> FloatArray:
+        """J under item weights, one value per row of them."""
+        return objective.combined(*self.of_totals(np.asarray(weights, dtype=np.float64) @ self.columns()))
+
+    def estimate(
+        self, objective: Objective, rng: np.random.Generator, resamples: int = RESAMPLES
+    ) -> Estimate:
+        """J with its bootstrap interval over items."""
+        return bootstrap_totals(
+            self.columns(),
+            lambda totals: objective.combined(*self.of_totals(totals)),
+            rng=rng,
+            resamples=resamples,
+        )
+
+    def _total(self) -> FloatArray:
+        return np.asarray(self.columns().sum(axis=0, keepdims=True))
 
 
 def item_parts(

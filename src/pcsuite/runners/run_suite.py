@@ -104,6 +104,7 @@ class SuiteRunner:
         cache: ResponseCache | None,
         policy: RetryPolicy,
         perturber: Perturber = registered_perturbation,
+        clients: Mapping[str, ModelClient] | None = None,
     ) -> None:
         self.plan = plan
         self._perturber = perturber
@@ -113,7 +114,7 @@ class SuiteRunner:
         inflight = plan.suite.profile.repro.max_inflight
         self._budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
         gate = asyncio.Semaphore(inflight)
-        self._clients = {
+        self._clients = clients or {
             model_id: ModelClient(
                 model_id,
                 plan.suite.models[model_id],

@@ -10,6 +10,7 @@ from pcsuite.config.definitions import ConditionSpec, OperatorSpec, OperatorUse
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.makeup import operator_makeup
 from pcsuite.prompts.operators import Bundle, Operator
 
 _MAX_FACTORIAL = 8
@@ -40,6 +41,12 @@ class ConditionBundle:
                 return None
             chosen = chosen + operator
         return chosen
+
+    def operator_names(self, bundle: Bundle) -> tuple[str, ...]:
+        """How rows name the condition's operators: of a compiled free text, those whose cues its words show."""
+        if self.prompt is None or not self.prompt.is_text:
+            return bundle.names
+        return (*bundle.names, *operator_makeup(self.prompt.template))
 
     def constraint_kinds(self) -> tuple[str, ...]:
         """Kinds of constraint this condition could enforce."""
