@@ -19,7 +19,6 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from pcsuite.optimization.candidate import instruction_template
 from pcsuite.prompts.compiled import INPUT_SLOT
 from pcsuite.prompts.context import Exemplar, PromptContext
-from pcsuite.runners.client import derived_seed
 
 INPUT, ANSWER = "input_text", "answer"
 """The fields of the task's signature."""
@@ -56,18 +55,23 @@ class SeededEngine:
     def complete(self, request: Request) -> Response:
         """Answer one request."""
         prompt = request_text(request)
-        name = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
         with self._lock:
-            occurrence = self._asked[name]
-            self._asked[name] += 1
+            occurrence = self._asked[prompt]
+            self._asked[prompt] += 1
         wished = request.config
         text = self._ask(
             prompt,
-            seed=derived_seed(self._seed, f"{name}|{occurrence}"),
+            seed=request_seed(self._seed, prompt, occurrence),
             temperature=1.0 if wished.temperature is None else wished.temperature,
             max_tokens=wished.max_tokens or _PROPOSAL_TOKENS,
         )
         return _response(request, text)
+
+
+def request_seed(seed: int, prompt: str, occurrence: int) -> int:
+    """31 bits of a hash of the search's seed, the prompt, and how often it was asked before."""
+    named = f"{seed}|{occurrence}|{prompt}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(named).digest()[:4], "big") >> 1
 
 
 class TaskEngine:

@@ -15,7 +15,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from pcsuite.data.items import Item
-from pcsuite.errors import BudgetExceededError
+from pcsuite.errors import BudgetExceededError, EngineError
 from pcsuite.evaluation.base import Answer
 from pcsuite.optimization.candidate import Candidate
 from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, predictor_template, task_signature
@@ -44,7 +44,8 @@ class Ledger:
         """Id of the candidate that the next new ones are made from."""
         self._method = method
         self._limit = candidates
-        self._known = {problem.baseline.candidate.id: problem.baseline.candidate}
+        bare = Candidate.of_instruction(self.ctx.instruction, self.ctx, method=method)
+        self._known = {bare.id: problem.baseline.candidate}  # the same text, so the same candidate
         self._best = problem.baseline
         self._scores: dict[tuple[str, str], float] = {}
         self._note(problem.baseline)
@@ -82,9 +83,10 @@ class Ledger:
         missing = [item for item in items if (candidate.id, item.item_id) not in self._scores]
         if not missing:
             return
-        if candidate.id not in self._known:
-            if self.full:
-                raise SearchEnded
+        new = candidate.id not in self._known and candidate.id != self.problem.baseline.candidate.id
+        if new and self.full:
+            raise SearchEnded
+        if new:
             self._known[candidate.id] = candidate
         whole = len(items) == len(self.problem.dev)
         try:
@@ -166,8 +168,10 @@ class Examples:
         candidate, input_text = _ASKING.get()
         try:
             return self.problem.answer(candidate, self._items[input_text])
-        except Exception as error:
+        except BudgetExceededError as error:
             raise SearchEnded(error) from error
+        except EngineError:
+            return ""  # a missing answer scores 0, here as everywhere
 
     def _examples(self, items: Sequence[Item]) -> list[dspy.Example]:
         made = []
