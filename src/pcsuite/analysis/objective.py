@@ -183,6 +183,8 @@ def item_parts(
     unsupported = np.full(size, np.nan)
     counts = np.zeros((size, 3))
     pooled = False
+    measured: list[int] = []
+    answers: list[list[str | None]] = []
     for place, given in enumerate(replicates.values()):
         if len(given) < needed:
             unsupported[place] = 1.0
@@ -191,10 +193,13 @@ def item_parts(
         cost[place] = np.mean([one.tokens for one in given]) / token_budget
         rates = [one.unsupported for one in given if one.unsupported is not None]
         unsupported[place] = np.mean(rates) if rates else np.nan
-        spread = normalised_entropy(answer_counts([[one.answer for one in given]]), categories=categories)[0]
-        entropy[place] = spread if np.isfinite(spread) else 0.0
+        measured.append(place)
+        answers.append([one.answer for one in given])
         found = [one.counts for one in given if one.counts is not None]
         if found:
             pooled = True
             counts[place] = np.mean(found, axis=0)
+    if measured:
+        spread = normalised_entropy(answer_counts(answers), categories=categories)
+        entropy[measured] = np.where(np.isfinite(spread), spread, 0.0)  # one replicate cannot vary
     return ItemParts(tuple(replicates), task, unsupported, entropy, cost, counts if pooled else None)

@@ -118,15 +118,20 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and _stored_hash(path) != document["hash"]:
-            number = 1
-            while (aside := path.with_suffix(f".old-{number}.json")).exists():
-                number += 1
+            aside = _free_name(path)
             path.rename(aside)
         temporary = path.with_suffix(".tmp")
         temporary.write_text(content, encoding="utf-8", errors="backslashreplace")
         temporary.replace(path)
     except OSError as error:
         raise LogError(f"{path}: cannot be written ({error.strerror})") from error
+    return aside
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_suffix(f".old-{number}.json")).exists():
+        number += 1
     return aside
 
 

@@ -15,9 +15,9 @@ from pcsuite.optimization.problem import CandidateScore
 def operator_ledger(scores: Sequence[CandidateScore], rng: np.random.Generator) -> list[dict[str, Any]]:
     """Effect of each operator on an item's J, on its task score and on its tokens, with the interval over items.
 
-    Least squares of the items' J on which operators a candidate has (wordings, options and order averaged over), item by
-    item with one design, then the mean over items with its bootstrap interval. ``earns_its_tokens`` is ``yes`` or ``no``
-    where the interval of the effect on J lies on one side of zero, and ``unclear`` elsewhere, also where the
+    Least squares of the items' J on which operators a candidate has (wordings, options and order averaged over), item
+    by item with one design, then the mean over items with its bootstrap interval. ``earns_its_tokens`` is ``yes`` or
+    ``no`` where the interval of the effect on J lies on one side of zero, and ``unclear`` elsewhere, also where the
     candidates cannot tell two operators apart.
     """
     usable = [s for s in scores if s.complete and not s.crashed and not s.candidate.prompt.is_text]

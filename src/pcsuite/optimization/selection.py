@@ -14,9 +14,9 @@ from pcsuite.optimization.problem import CandidateScore
 
 OPTIMISM_RESAMPLES = 1_000
 OPTIMISM_METHOD = (
-    "bootstrap of the selection: items are resampled, the best of the fully measured candidates is chosen anew, and its"
-    " J on the resample is compared with its J on all items (Efron & Gong 1983; Harrell 2015). It covers the choice among"
-    " these candidates, not that later candidates were made from earlier ones' scores on the same items."
+    "bootstrap of the selection: items are resampled, the best of the fully measured candidates is chosen anew, and"
+    " its J on the resample is compared with its J on all items (Efron & Gong 1983; Harrell 2015). It covers the"
+    " choice among these candidates, not that later candidates were made from earlier ones' scores on the same items."
 )
 
 

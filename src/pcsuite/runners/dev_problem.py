@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,7 +169,7 @@ class DevProblem:
         self.train: Sequence[Exemplar] = dev.train
         self.train_items: Sequence[Item] = dev.train_items
         chosen = dev.suite.profile.optimization.dspy.operators
-        self.operators: dict[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
+        self.operators: Mapping[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
         self.scores: dict[str, CandidateScore] = {}
         """The newest score of every candidate, in the order they were first tried."""
         self._dev, self._client, self._proposer = dev, client, proposer
