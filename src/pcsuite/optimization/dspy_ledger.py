@@ -23,6 +23,8 @@ from pcsuite.optimization.problem import CandidateScore, Problem
 
 PERFECT = 1.0
 """Task score from which an answer of the model may become an example."""
+RIGHT = "The answer is right."
+"""Feedback on a right answer."""
 
 
 class SearchEnded(BaseException):
@@ -224,7 +226,7 @@ def feedback_metric(ledger: Ledger, examples: Examples) -> Callable[..., dspy.Pr
         scored = ledger.problem.evaluator.evaluate(item, Answer(pred.answer))
         reached = float(scored.metrics["task_score"] or 0.0)
         if reached >= PERFECT:
-            feedback = "The answer is right."
+            feedback = RIGHT
         else:
             feedback = f"The answer scores {reached:.2f} of 1. A right answer is: {gold[ANSWER]}"
         if scored.parsed.parse_errors:

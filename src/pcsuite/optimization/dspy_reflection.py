@@ -8,7 +8,10 @@ from typing import Any
 from dspy.adapters import Adapter
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 
-from pcsuite.optimization.dspy_ledger import Ledger, PromptProgram
+from pcsuite.optimization.dspy_ledger import RIGHT, Ledger, PromptProgram
+
+SHOWN = 3
+"""Examples that a proposal is made from; more are measured, but would not fit the window of a small model."""
 
 
 class Reflection:
@@ -30,7 +33,7 @@ class Reflection:
         self.proposals += 1
         proposed = self._proposer(
             candidate=candidate,
-            reflective_dataset=reflective_dataset,
+            reflective_dataset={name: telling(examples) for name, examples in reflective_dataset.items()},
             components_to_update=components_to_update,
         )
         self._ledger.basis = self._parent(candidate)
@@ -41,3 +44,8 @@ class Reflection:
         for name, predictor in program.named_predictors():
             predictor.signature = predictor.signature.with_instructions(texts[name])
         return self._ledger.candidate(program.predict).id
+
+
+def telling(examples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The examples to learn from: wrong answers before right ones, a few of them."""
+    return sorted(examples, key=lambda example: example["Feedback"] == RIGHT)[:SHOWN]

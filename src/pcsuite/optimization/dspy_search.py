@@ -37,6 +37,9 @@ MAX_BOOTSTRAPPED = 2
 """Those of them that are answers of the model itself."""
 BOOTSTRAP_ITEMS = 24
 """Training items that answers are collected on: a weak model gets few right, and would go through all of them."""
+MINIBATCH = 12
+"""Items on which GEPA compares a rewritten instruction with the one it was made from. DSPy's default of 3 is for
+metrics without noise; J of an item rests on a few sampled answers."""
 _SUMMARY_BATCH = 5
 _TEMPERATURE = 1.0
 _BREADTH = 10
@@ -159,6 +162,7 @@ def _gepa(session: Session) -> None:
         max_metric_calls=_UNLIMITED,
         reflection_lm=session.proposer,
         instruction_proposer=reflection,
+        reflection_minibatch_size=min(MINIBATCH, len(session.examples.dev)),
         use_merge=False,  # there is one text, so nothing to merge
         num_threads=1,
         warn_on_score_mismatch=False,
