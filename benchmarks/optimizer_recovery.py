@@ -169,9 +169,7 @@ def search(method: str, seed: int, args: argparse.Namespace, best: Best | None) 
         with open_problem(suite, settings, dev, seed=seed) as problem:
             METHODS.get(method).search(problem, seed=seed, candidates=args.candidates)
             truth = Truth(problem, args.replicates)
-            winner = judge_winner(
-                list(problem.scores.values()), problem.baseline, np.random.default_rng(seed)
-            )
+            winner = best_score(problem.scores.values())
             best = best or truth.best()
             reached = truth.of(winner.candidate)
     print(
