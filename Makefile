@@ -28,7 +28,7 @@ $(DEMO)/.ready: pyproject.toml
 $(TEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(TEST)
 	$(TEST)/bin/pip install --quiet --upgrade pip
-	$(TEST)/bin/pip install --quiet --editable '.[local,openai,eval,stats,retrieval,hub,dev]'
+	$(TEST)/bin/pip install --quiet --editable '.[local,openai,eval,stats,retrieval,hub,dspy,dev]'
 	$(MAKE) local-stack
 	touch $@
 

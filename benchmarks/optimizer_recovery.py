@@ -1,9 +1,9 @@
 """Does a method find the best prompt where it is known? Simulated model, true J of every operator set computed.
 
 Each method gets 40 candidates on each of ten seeds; a seed counts where the true J of the frozen prompt is within 5 %
-of the optimum of what the method can write (all operators for ``blocks``; the simulated proposer's sentences for
-methods that write free text).
-Run: python benchmarks/optimizer_recovery.py [--methods ape,blocks] [--seeds 10] [--items 80] [--candidates 40]
+of the optimum of what the method can write: all operators for ``blocks``; the simulated proposer's sentences for
+methods that write free text, with a demonstration where a method shows some.
+Run: python benchmarks/optimizer_recovery.py [--methods blocks,ape,mipro,gepa,copro,bootstrap] [--seeds 10] [--items 80]
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_pa
 from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.conditions.designs import ConditionBundle
+from pcsuite.prompts.context import Exemplar
 from pcsuite.prompts.length import BANDS
 from pcsuite.runners.dev_problem import plan_dev_task
 from pcsuite.runners.optimize import OptimizeSettings, optimize
@@ -112,17 +113,26 @@ class Truth:
             tokens[name] = min(self._tokens(prompt_of(Genome((gene,)), problem)) for gene in genes) - bare
         return best_sets(self._options, self._task, self._objective, tokens, bare)[0]
 
-    def optimum_of_sentences(self) -> tuple[float, tuple[str, ...]]:
-        """The best set of the simulated proposer's sentences."""
+    def optimum_of_sentences(self, *, demos: bool = False) -> tuple[float, tuple[str, ...]]:
+        """The best set of the simulated proposer's sentences, with the shortest demonstration where that is allowed."""
         ctx = self._dev.plan.prompting.context("")
+        shortest = min(self._dev.train, key=lambda demo: len(demo.input_text + demo.output_text))
 
-        def text(names: tuple[str, ...]) -> float:
+        def length(names: tuple[str, ...], shown: tuple[Exemplar, ...] = ()) -> float:
             words = "\n".join([OPENING, *(SENTENCES[name] for name in names)])
-            return self._tokens(CompiledPrompt(template=instruction_template(words, ctx)))
+            return self._tokens(CompiledPrompt(template=instruction_template(words, ctx, shown)))
 
-        bare = text(())
-        tokens = {name: text((name,)) - bare for name in SENTENCES}
+        bare = length(())
+        tokens = {name: length((name,)) - bare for name in SENTENCES}
+        if demos:
+            tokens["EXEMPLARS"] = length((), (shortest,)) - bare
         return best_sets(self._options, self._task, self._objective, tokens, bare)[0]
+
+    def optimum(self, method: str) -> tuple[float, tuple[str, ...]]:
+        """The best of what a method can write."""
+        if method == "blocks":
+            return self.optimum_of_blocks()
+        return self.optimum_of_sentences(demos=method != "ape")
 
     def _tokens(self, prompt: CompiledPrompt) -> float:
         condition = ConditionBundle("C8", "", ()).with_prompt(prompt)

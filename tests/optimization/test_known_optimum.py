@@ -60,7 +60,7 @@ def test_measured_j_is_the_true_j_up_to_sampling(recovery, tmp_path):
 def test_a_search_comes_within_5_per_cent_of_the_optimum(recovery, tmp_path, method):
     suite = recovery.make_suite(tmp_path, items=40, seeds=2)
     truth = recovery.Truth(suite)
-    best, _ = truth.optimum_of_blocks() if method == "blocks" else truth.optimum_of_sentences()
+    best, _ = truth.optimum(method)
     outcome = optimize(suite, OptimizeSettings(recovery.TASK, "sim", method, candidates=40, seed=1))
     assert outcome.document["candidates"] <= 40
     found = truth.of(outcome.winner.score.candidate.prompt)

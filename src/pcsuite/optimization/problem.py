@@ -79,6 +79,8 @@ class Problem(Protocol):
     """The development items. No test item is here or anywhere else in the problem."""
     train: Sequence[Exemplar]
     """Solved training items for demonstrations, none of which shares its text with a dev or test item."""
+    train_items: Sequence[Item]
+    """The items of ``train``, for methods that collect the model's own answers to them."""
     operators: Mapping[str, OperatorSpec]
     """Operators that a search over blocks may use."""
     baseline: CandidateScore
@@ -100,6 +102,13 @@ class Problem(Protocol):
 
     def render(self, candidate: Candidate, item: Item) -> str:
         """The exact text that :meth:`evaluate` sends for an item (length control included)."""
+        ...
+
+    def answer(self, candidate: Candidate, item: Item) -> str:
+        """The measured model's answer to a development or training item, of the first replicate.
+
+        It does not make the candidate a tried one. An answer that :meth:`evaluate` had already is not asked for again.
+        """
         ...
 
     def ask(

@@ -21,7 +21,6 @@ from pcsuite.engines.budget import Budget
 from pcsuite.engines.build import check_model
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, DataError, ErrorRateError, PromptError
-from pcsuite.evaluation.base import Evaluator
 from pcsuite.optimization.candidate import Candidate
 from pcsuite.optimization.journal import Journal
 from pcsuite.optimization.problem import CandidateScore
@@ -34,6 +33,7 @@ from pcsuite.runners.candidate_log import CandidateLog
 from pcsuite.runners.client import ModelClient
 from pcsuite.runners.loop_thread import LoopThread
 from pcsuite.runners.plan import (
+    CLEAN,
     MAX_EXEMPLARS,
     Cell,
     Plan,
@@ -76,6 +76,7 @@ class DevTask:
     suite: Suite
     plan: TaskPlan
     train: tuple[Exemplar, ...]
+    train_items: tuple[Item, ...]
     regime: str
     seeds: tuple[int, ...]
     categories: int | None
@@ -93,11 +94,20 @@ def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
     if not kept:
         raise DataError(f"task '{task_id}': every development item is also a test item")
     taken = tested | {_key(item) for item in kept}
-    train = _demonstrations(suite, task_id, task.evaluator, taken)
+    train_items = _demonstrations(suite, task_id, taken)
+    train = tuple(
+        Exemplar(item.input_text, task.evaluator.gold_answer(item), item.item_id) for item in train_items
+    )
     prompting = replace(task.prompting, exemplars=train[:MAX_EXEMPLARS])
     regime, seeds = _sampled(suite, task_id)
     return DevTask(
-        inner, replace(task, items=kept, prompting=prompting), train, regime, seeds, closed_answers(kept)
+        inner,
+        replace(task, items=kept, prompting=prompting),
+        train,
+        train_items,
+        regime,
+        seeds,
+        closed_answers(kept),
     )
 
 
@@ -105,9 +115,7 @@ def _key(item: Item) -> str:
     return " ".join(item.input_text.casefold().split())
 
 
-def _demonstrations(
-    suite: Suite, task_id: str, evaluator: Evaluator, taken: set[str]
-) -> tuple[Exemplar, ...]:
+def _demonstrations(suite: Suite, task_id: str, taken: set[str]) -> tuple[Item, ...]:
     spec = suite.tasks[task_id]
     try:
         loaded = load_items(spec.dataset, spec.train_split, Path(suite.profile.run.cache_dir)).items
@@ -115,8 +123,7 @@ def _demonstrations(
         return ()
     usable = [item for item in loaded if _key(item) not in taken]
     wanted = min(MAX_DEMONSTRATIONS, len(usable))
-    chosen = choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed)
-    return tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in chosen)
+    return tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
 
 
 def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
@@ -160,6 +167,7 @@ class DevProblem:
         self.objective = objective
         self.dev: Sequence[Item] = dev.plan.items
         self.train: Sequence[Exemplar] = dev.train
+        self.train_items: Sequence[Item] = dev.train_items
         chosen = dev.suite.profile.optimization.dspy.operators
         self.operators: Mapping[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
         self.scores: dict[str, CandidateScore] = {}
@@ -221,6 +229,29 @@ class DevProblem:
         condition = apply_condition(self._condition(candidate), self.prompting.context(item.input_text))
         control = self._dev.suite.profile.length_control
         return fit(condition.tree, self._dev.plan.band, control, self._client.adapter.count_tokens).text
+
+    def answer(self, candidate: Candidate, item: Item) -> str:
+        """The model's answer of the first replicate; asked once, then read back from the journal."""
+        cell = self._cell(candidate)
+        seed = cell.seeds[0]
+        key = digest(["answer", cell.fingerprint, item.item_id, item.input_text, seed])
+        known = self._journal.answer(key)
+        if known is not None:
+            return known
+        context = CallContext(
+            task_id=self.task_id,
+            item_id=item.item_id,
+            condition_id=cell.condition.id,
+            operators=cell.operators,
+            perturbation=CLEAN.type,
+            gold=lambda: self.evaluator.gold_answer(item),
+            wrong=lambda rng: self.evaluator.wrong_answer(item, rng),
+        )
+        prompt = self.render(candidate, item)
+        reply = self._thread.call(self._client.ask(prompt, cell.decoding, seed, context=context))
+        facts = {"role": "answer", "model": self.model_id, "seed": seed, "candidate": candidate.id}
+        self._journal.add_answer(key, reply.text, {**facts, "item": item.item_id})
+        return reply.text
 
     def ask(
         self,

@@ -2,8 +2,9 @@
 
 It knows a sentence for each operator and nothing of what the operators are worth. Asked without any of its sentences in
 the prompt, it takes each with chance one half; asked to vary an instruction that holds some, it puts one or two
-operators in or out. A compiled text is read by the cues of :mod:`pcsuite.prompts.makeup`, and these sentences show
-exactly their operator's cue, so the true effect of whatever it writes is known.
+operators in or out. Of several instructions it varies the last one: lists of attempts end with the best. A compiled
+text is read by the cues of :mod:`pcsuite.prompts.makeup`, and these sentences show exactly their operator's cue, so the
+true effect of whatever it writes is known.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ SENTENCES = {
 
 def propose_instruction(prompt: str, rng: Random) -> str:
     """An instruction of operator sentences."""
-    held = {name for name, sentence in SENTENCES.items() if sentence in prompt}
+    shown = prompt.rpartition(OPENING)[2]
+    held = {name for name, sentence in SENTENCES.items() if sentence in shown}
     if held:
         for name in rng.sample(list(SENTENCES), 1 if rng.random() < 0.6 else 2):
             held ^= {name}
