@@ -118,6 +118,7 @@ def test_layers_import_downwards_only():
         "programs",
         "logging",
         "analysis",
+        "optimization",
         "report",
     ]
     for index, layer in enumerate(order):

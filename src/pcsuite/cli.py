@@ -43,6 +43,11 @@ COMMANDS: tuple[Command, ...] = (
         "perturb prompts and measure what it costs each condition",
         "pcsuite.commands.promptbench",
     ),
+    Command(
+        "optimize",
+        "compile a prompt for C8 under the information objective, on development items",
+        "pcsuite.commands.optimize",
+    ),
     Command("helm", "run HELM beside the suite and import what it finds", "pcsuite.commands.helm"),
     Command("integrations", "install other tools, each on its own", "pcsuite.commands.integrations"),
     Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),

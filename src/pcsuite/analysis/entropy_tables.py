@@ -6,7 +6,7 @@ unbiased disagreement, never on plug-in entropy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,10 +48,9 @@ class AnswerCounts:
     """Disagreement on key facts of free texts, by item id."""
 
 
-def answer_counts_by_cell(
-    tables: RunTables, scores: ItemScores, sizes: dict[str, tuple[int, float]]
-) -> list[AnswerCounts]:
+def answer_counts_by_cell(tables: RunTables, scores: ItemScores) -> list[AnswerCounts]:
     """Counts of distinct answers of clean rows; a missing answer is an answer of its own."""
+    sizes = _answer_sizes(tables)
     facts = _fact_disagreements(tables, _free_text_tasks(sizes))
     keys = tables.query(f"SELECT DISTINCT {_KEY} FROM cell_rows WHERE {_usable()} ORDER BY {_KEY}")
     fetched = tables.columns(
@@ -85,12 +84,15 @@ def answer_counts_by_cell(
 
 
 def entropy_tables(
-    tables: RunTables, scores: ItemScores, embedder: Embedder | NoEmbedder = NO_EMBEDDER
+    tables: RunTables,
+    scores: ItemScores,
+    embedder: Embedder | NoEmbedder = NO_EMBEDDER,
+    cells: Sequence[AnswerCounts] | None = None,
 ) -> tuple[Table, Table]:
-    """The two tables; an ``embedder`` adds clusters of meaning for free text."""
-    sizes = _answer_sizes(tables)
-    cells = answer_counts_by_cell(tables, scores, sizes)
-    meanings = semantic_meanings(tables, scores, _free_text_tasks(sizes), embedder)
+    """The two tables; an ``embedder`` adds clusters of meaning for free text, ``cells`` saves counting again."""
+    if cells is None:
+        cells = answer_counts_by_cell(tables, scores)
+    meanings = semantic_meanings(tables, scores, _free_text_tasks(_answer_sizes(tables)), embedder)
     per_item: list[tuple[Any, ...]] = []
     records = []
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}

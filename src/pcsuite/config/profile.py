@@ -198,13 +198,23 @@ class DspySection(Definition):
     """How C8 is compiled."""
 
     enabled: bool = False
-    """Allow compilation."""
+    """Compile every selected task-model pair when ``pcsuite optimize`` names none."""
+    method: str = "mipro"
+    """Method where the command names none: ``mipro``, ``gepa``, ``copro``, ``bootstrap``, ``ape``, ``blocks``."""
     conditions_target: tuple[str, ...] = ("C8",)
     """Conditions that are compiled."""
     dev_items: dict[str, int] = Field(default_factory=dict)
     """Dev items by task."""
     iterations: int = Field(default=40, gt=0)
     """Candidates per task-model pair."""
+    replicates: int | None = Field(default=None, ge=2)
+    """Sampled answers an item, for the entropy; by default as many as the task's runs have."""
+    proposer: str | None = None
+    """A model of the models file that writes proposals; by default the model that is measured."""
+    operators: tuple[str, ...] = (
+        "ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "DECOMPOSE", "REASONING_MODE", "VERIFIER", "EXEMPLARS",
+    )  # fmt: skip
+    """Operators that ``blocks`` searches over."""
     objective: ObjectiveSection = ObjectiveSection()
     """The objective's weights."""
 

@@ -22,7 +22,6 @@ from pcsuite.runners.retrieval import TaskRetrievers
 from pcsuite.runners.rows import PreparedPrompt, RowBuilder, answer_of, prepare
 
 METRIC_CACHE = "metric_cache.sqlite"
-RESPONSE_CACHE = "responses.sqlite"
 _PROMPTS_KEPT = 512
 
 
