@@ -34,7 +34,7 @@ from pcsuite.runners.optimize import OptimizeSettings, open_problem
 BASE = 0.45
 EFFECTS = {
     "ROLE": 0.0, "GOAL": 0.1, "CONSTRAINTS": 0.5, "ABSTAIN": -0.6, "SCHEMA": 0.9,
-    "DECOMPOSE": 0.3, "REASONING_MODE": -0.4, "VERIFIER": 0.6, "EXEMPLARS": 0.3,
+    "DECOMPOSE": 0.3, "REASONING_MODE": -0.4, "VERIFIER": 0.6, "EXEMPLARS": 0.1,
 }  # fmt: skip
 LABELS = ("World", "Sports", "Business", "Sci/Tech")
 COMPLETION = 40

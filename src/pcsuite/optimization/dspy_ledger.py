@@ -166,7 +166,10 @@ class Examples:
         return [self.item(example) for example in examples]
 
     def answer(self, prompt: str) -> str:
-        """What the measured model answers to the program's prompt that is under way."""
+        """What the measured model answers to the program's call that is under way.
+
+        The problem lays the prompt out itself, length control included; without that it is the same text.
+        """
         candidate, input_text = _ASKING.get()
         try:
             return self.problem.answer(candidate, self._items[input_text])
