@@ -6,7 +6,7 @@ unbiased disagreement, never on plug-in entropy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,9 +82,12 @@ def answer_counts_by_cell(tables: RunTables, scores: ItemScores) -> list[AnswerC
     return sorted(found, key=lambda cell: order[cell.key])
 
 
-def entropy_tables(tables: RunTables, scores: ItemScores) -> tuple[Table, Table]:
-    """The two tables."""
-    cells = answer_counts_by_cell(tables, scores)
+def entropy_tables(
+    tables: RunTables, scores: ItemScores, cells: Sequence[AnswerCounts] | None = None
+) -> tuple[Table, Table]:
+    """The two tables; ``cells`` where the answers were counted before."""
+    if cells is None:
+        cells = answer_counts_by_cell(tables, scores)
     per_item: list[tuple[Any, ...]] = []
     records = []
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}

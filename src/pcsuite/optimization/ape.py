@@ -22,13 +22,13 @@ from pcsuite.prompts.compiled import INPUT_SLOT
 DEMONSTRATIONS = 5
 TEMPERATURE = 0.9
 PROPOSAL_TOKENS = 200
-EXPLORATION = 0.2
+EXPLORATION = 0.1
 """c of the upper confidence bound; J of single items spreads over a few tenths."""
-PARENTS = 3
-FIRST_SHARE = 0.5
+PARENTS = 2
+FIRST_SHARE = 0.25
 """Share of the candidates that are proposed from demonstrations; the rest are variations of the best."""
-ROUNDS = 4
-SMALLEST_RUNG = 8
+ROUNDS = 10
+SMALLEST_RUNG = 24
 _LONGEST_DEMO = 600
 _LONGEST_INSTRUCTION = 1_500
 _TRIES = 4

@@ -12,6 +12,7 @@ from pcsuite.analysis.analysis import Analysis
 from pcsuite.analysis.item_scores import natural_key
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
+from pcsuite.report.objective import objective_section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.sections import (
     conditions_section,
@@ -100,7 +101,13 @@ class Page:
         listed = [("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")]
         if self.figures:
             listed.append(("figures", "Figures"))
-        listed += [("levels", "Levels"), ("tables", "Tables"), ("rows", "Rows"), ("excluded", "Left out")]
+        listed += [
+            ("levels", "Levels"),
+            ("objective", "Objective"),
+            ("tables", "Tables"),
+            ("rows", "Rows"),
+            ("excluded", "Left out"),
+        ]
         return [*listed, ("method", "How to read")]
 
 
@@ -132,6 +139,7 @@ def build_page(
             matrix_section(analysis),
             levels_section(analysis),
             effects_section(analysis),
+            objective_section(analysis),
             folded_section(analysis),
         ],
         compared=conditions_section(analysis),
