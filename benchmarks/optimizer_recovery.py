@@ -2,7 +2,7 @@
 
 Each method gets 40 candidates on each of ten seeds; a seed counts where the true J of the frozen prompt is within 5 %
 of the optimum: all operators for ``blocks``; the simulated proposer's sentences for methods that write free text, with
-a demonstration where a method shows some. ``bootstrap`` shows demonstrations and writes nothing, so it cannot get there.
+a demonstration where a method shows some. ``bootstrap`` shows them and writes nothing, so it cannot get there.
 Run: python benchmarks/optimizer_recovery.py [--methods blocks,ape,mipro,gepa,copro,bootstrap] [--seeds 10] [--items 80]
 """
 

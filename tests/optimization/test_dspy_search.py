@@ -29,7 +29,13 @@ load_dspy()
 import dspy  # noqa: E402
 
 from pcsuite.optimization.dspy_bridge import PlainAdapter, TaskEngine, language_model  # noqa: E402
-from pcsuite.optimization.dspy_ledger import Examples, Ledger, item_metric  # noqa: E402
+from pcsuite.optimization.dspy_ledger import (  # noqa: E402
+    Examples,
+    Ledger,
+    SearchEnded,
+    feedback_metric,
+    item_metric,
+)
 from pcsuite.optimization.dspy_search import copro_shape, run_search  # noqa: E402
 
 DSPY_METHODS = ("mipro", "gepa", "copro", "bootstrap")
@@ -184,6 +190,29 @@ def test_answers_that_may_become_examples_are_judged_by_the_task_score(tmp_path)
         right = problem.evaluator.gold_answer(examples.item(example))
         assert metric(example, dspy.Prediction(answer=right), trace=[]) == 1.0
         assert metric(example, dspy.Prediction(answer="no idea"), trace=[]) == 0.0
+
+
+def test_feedback_names_a_right_answer_and_scores_come_without_one(tmp_path):
+    with simulated_problem(tmp_path, "gepa") as problem:
+        examples = Examples(problem)
+        metric = feedback_metric(Ledger(problem, "gepa", 3), examples)
+        example = examples.dev[0]
+        item = examples.item(example)
+        bare = problem.baseline.candidate
+        gold = problem.evaluator.gold_answer(item)
+        value = problem.baseline.item_values[problem.baseline.item_parts.items.index(item.item_id)]
+        rescaled = pytest.approx((value + 1.1) / 2.1)
+
+        silent = metric(example, dspy.Prediction(answer=None, candidate=bare))
+        assert (silent.score, silent.feedback) == (rescaled, None)
+        right = metric(example, dspy.Prediction(answer=gold, candidate=bare))
+        assert (right.score, right.feedback) == (rescaled, "The answer is right.")
+        wrong = metric(example, dspy.Prediction(answer="no idea", candidate=bare))
+        assert wrong.score == rescaled
+        assert wrong.feedback.startswith(f"The answer scores 0.00 of 1. A right answer is: {gold}")
+
+        with pytest.raises(SearchEnded):
+            metric(dspy.Example(input_text="no such item"), dspy.Prediction(answer=None, candidate=bare))
 
 
 def test_a_failed_call_is_a_missing_answer(tmp_path):
