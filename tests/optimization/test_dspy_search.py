@@ -215,6 +215,19 @@ def test_feedback_names_a_right_answer_and_scores_come_without_one(tmp_path):
             metric(dspy.Example(input_text="no such item"), dspy.Prediction(answer=None, candidate=bare))
 
 
+def test_items_of_equal_text_are_one_example_and_are_all_measured(tmp_path):
+    with simulated_problem(tmp_path, "copro") as problem:
+        first, second, *rest = problem.dev
+        twin = dataclasses.replace(second, input_text=first.input_text)
+        problem.dev = (first, twin, *rest)
+        examples, ledger = Examples(problem), Ledger(problem, "copro", 3)
+        assert len(examples.dev) == ITEMS - 1
+        candidate = Candidate.of_text("Answer. {{input}}", method="copro")
+        ledger.measure(candidate, examples.items(examples.dev))
+        assert problem.scores[candidate.id].complete
+        assert len(problem.scores[candidate.id].item_parts) == ITEMS
+
+
 def test_a_failed_call_is_a_missing_answer(tmp_path):
     with simulated_problem(tmp_path, "gepa") as problem:
 

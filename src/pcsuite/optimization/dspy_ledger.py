@@ -45,6 +45,7 @@ class Ledger:
         self.ctx = problem.prompting.context("")
         self.basis = problem.baseline.candidate.id
         """Id of the candidate that the next new ones are made from."""
+        self._examples = len({item.input_text for item in problem.dev})
         self._method = method
         self._limit = candidates
         bare = Candidate.of_instruction(self.ctx.instruction, self.ctx, method=method)
@@ -91,7 +92,7 @@ class Ledger:
             raise SearchEnded
         if new:
             self._known[candidate.id] = candidate
-        whole = len(items) == len(self.problem.dev)
+        whole = len(items) == self._examples  # items of equal text are one example, but all are measured
         try:
             score = self.problem.evaluate(candidate, None if whole else missing)
         except (
