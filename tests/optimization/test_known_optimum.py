@@ -9,6 +9,7 @@ from pcsuite.analysis.objective import Objective
 from pcsuite.engines.adapters.simulated import SimulatedOptions, true_accuracy
 from pcsuite.optimization.candidate import Candidate
 from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
+from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.runners.dev_problem import plan_dev_task
 from pcsuite.runners.optimize import OptimizeSettings, open_problem, optimize
 
@@ -56,12 +57,15 @@ def test_measured_j_is_the_true_j_up_to_sampling(recovery, tmp_path):
     assert score.value == pytest.approx(truth.of(score.candidate.prompt), abs=0.09)
 
 
-@pytest.mark.parametrize("method", ["blocks", "ape"])
-def test_a_search_comes_within_5_per_cent_of_the_optimum(recovery, tmp_path, method):
-    suite = recovery.make_suite(tmp_path, items=40, seeds=2)
+@pytest.mark.parametrize(("method", "closed"), [("blocks", 0.95), ("ape", 0.85)])
+def test_a_search_closes_the_gap_to_the_optimum(recovery, tmp_path, method, closed):
+    # 32 items and two replicates are a noisy judge; the benchmark has the contract's ten seeds on more.
+    suite = recovery.make_suite(tmp_path, items=32, seeds=2)
     truth = recovery.Truth(suite)
     best, _ = truth.optimum(method)
-    outcome = optimize(suite, OptimizeSettings(recovery.TASK, "sim", method, candidates=40, seed=1))
-    assert outcome.document["candidates"] <= 40
+    outcome = optimize(suite, OptimizeSettings(recovery.TASK, "sim", method, candidates=32, seed=1))
+    assert outcome.document["candidates"] <= 32
+    bare = truth.of(CompiledPrompt())
     found = truth.of(outcome.winner.score.candidate.prompt)
-    assert 0.95 * best <= found <= best + 1e-9
+    assert found <= best + 1e-9
+    assert (found - bare) / (best - bare) >= closed
