@@ -1,8 +1,8 @@
 """Does a method find the best prompt where it is known? Simulated model, true J of every operator set computed.
 
 Each method gets 40 candidates on each of ten seeds; a seed counts where the true J of the frozen prompt is within 5 %
-of the optimum of what the method can write: all operators for ``blocks``; the simulated proposer's sentences for
-methods that write free text, with a demonstration where a method shows some.
+of the optimum: all operators for ``blocks``; the simulated proposer's sentences for methods that write free text, with
+a demonstration where a method shows some. ``bootstrap`` shows them and writes nothing, so it cannot get there.
 Run: python benchmarks/optimizer_recovery.py [--methods blocks,ape,mipro,gepa,copro,bootstrap] [--seeds 10] [--items 80]
 """
 
@@ -20,10 +20,12 @@ from pcsuite.analysis.objective import Objective
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.engines.adapters._simulated_proposer import OPENING, SENTENCES
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
+from pcsuite.optimization import METHODS
 from pcsuite.optimization.candidate import instruction_template
 from pcsuite.optimization.freeze import makeup_of
 from pcsuite.optimization.genome import Gene, Genome, options_of, prompt_of
 from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
+from pcsuite.optimization.selection import best_score
 from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.conditions.designs import ConditionBundle
@@ -132,7 +134,7 @@ class Truth:
         """The best of what a method can write."""
         if method == "blocks":
             return self.optimum_of_blocks()
-        return self.optimum_of_sentences(demos=method != "ape")
+        return self.optimum_of_sentences(demos=method in ("mipro", "bootstrap"))
 
     def _tokens(self, prompt: CompiledPrompt) -> float:
         condition = ConditionBundle("C8", "", ()).with_prompt(prompt)
@@ -155,39 +157,46 @@ class _Setting(NamedTuple):
 def main() -> None:
     """Print a line for each search and a table at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", default="blocks,ape")
+    parser.add_argument("--methods", default="blocks,ape,mipro,gepa,copro,bootstrap")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--items", type=int, default=80)
     parser.add_argument("--candidates", type=int, default=40)
+    parser.add_argument("--drawn", action="store_true", help="answers drawn in memory, anew for each seed")
     args = parser.parse_args()
     lines = []
     for method in args.methods.split(","):
-        good = 0
-        shares = []
-        for seed in range(args.seeds):
-            with tempfile.TemporaryDirectory() as folder:
-                suite = make_suite(Path(folder), args.items)
-                truth = Truth(suite)
-                best, chosen = (
-                    truth.optimum_of_blocks() if method == "blocks" else truth.optimum_of_sentences()
-                )
-                settings = OptimizeSettings(TASK, "sim", method, args.candidates, seed=seed)
-                outcome = optimize(suite, settings)
-                found = truth.of(outcome.winner.score.candidate.prompt)
-                corrected = outcome.winner.corrected
-            good += found >= 0.95 * best
-            shares.append(found / best)
-            print(
-                f"{method} seed {seed}: true J {found:.3f} of {best:.3f} ({found / best:.1%});"
-                f" dev J {outcome.winner.score.value:.3f}, corrected {corrected:.3f};"
-                f" {'+'.join(outcome.document['makeup'])} (best {'+'.join(chosen)})",
-                flush=True,
-            )
+        shares = [share_of_optimum(method, seed, args) for seed in range(args.seeds)]
+        good = sum(share >= 0.95 for share in shares)
         lines.append(
             f"| {method} | {good} of {args.seeds} | {min(shares):.1%} | {sum(shares) / len(shares):.1%} |"
         )
     print("\n| method | within 5 % | worst | mean |\n|---|---|---|---|")
     print("\n".join(lines))
+
+
+def share_of_optimum(method: str, seed: int, args: argparse.Namespace) -> float:
+    """One search: the true J of what it found, as a share of the best."""
+    with tempfile.TemporaryDirectory() as folder:
+        suite = make_suite(Path(folder), args.items)
+        truth = Truth(suite)
+        best, chosen = truth.optimum(method)
+        if args.drawn:
+            from drawn_problem import DrawnProblem  # beside this script
+
+            problem = DrawnProblem(suite, plan_dev_task(suite, TASK, None), "sim", seed)
+            METHODS.get(method).search(problem, seed=seed, candidates=args.candidates)
+            winner, tried = best_score(problem.scores.values()), problem.tried
+        else:
+            settings = OptimizeSettings(TASK, "sim", method, args.candidates, seed=seed)
+            outcome = optimize(suite, settings)
+            winner, tried = outcome.winner.score, outcome.document["candidates"]
+        found = truth.of(winner.candidate.prompt)
+    print(
+        f"{method} seed {seed}: true J {found:.3f} of {best:.3f} ({found / best:.1%}); dev J {winner.value:.3f};"
+        f" {tried} tried; {'+'.join(makeup_of(winner.candidate.prompt)[0])} (best {'+'.join(chosen)})",
+        flush=True,
+    )
+    return found / best
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ INPUT, ANSWER = "input_text", "answer"
 """The fields of the task's signature."""
 LONGEST_FIELD = 2000
 """Characters of one field of a proposing prompt that are shown: the window of a small model is short."""
-_PROPOSAL_TOKENS = 300
+_PROPOSAL_TOKENS = 200
 _LABEL = re.compile(r"^[ \t>*#-]*(?P<label>[A-Za-z][A-Za-z _-]{2,60}?)[ \t*]*:[ \t*]*", re.MULTILINE)
 _HEADING = re.compile(
     r"^[*#\s]*(here is )?((the|a|an|my|your) )?((new|proposed|improved|better|revised) )+"

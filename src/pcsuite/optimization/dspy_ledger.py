@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 import dspy
@@ -44,6 +45,7 @@ class Ledger:
         self.ctx = problem.prompting.context("")
         self.basis = problem.baseline.candidate.id
         """Id of the candidate that the next new ones are made from."""
+        self._examples = len({item.input_text for item in problem.dev})
         self._method = method
         self._limit = candidates
         bare = Candidate.of_instruction(self.ctx.instruction, self.ctx, method=method)
@@ -90,7 +92,7 @@ class Ledger:
             raise SearchEnded
         if new:
             self._known[candidate.id] = candidate
-        whole = len(items) == len(self.problem.dev)
+        whole = len(items) == self._examples  # items of equal text are one example, but all are measured
         try:
             score = self.problem.evaluate(candidate, None if whole else missing)
         except (
@@ -166,7 +168,10 @@ class Examples:
         return [self.item(example) for example in examples]
 
     def answer(self, prompt: str) -> str:
-        """What the measured model answers to the program's prompt that is under way."""
+        """What the measured model answers to the program's call that is under way.
+
+        The problem lays the prompt out itself, length control included; without that it is the same text.
+        """
         candidate, input_text = _ASKING.get()
         try:
             return self.problem.answer(candidate, self._items[input_text])
@@ -202,11 +207,11 @@ class MeasureBatches(BaseCallback):  # type: ignore[misc]
 def item_metric(ledger: Ledger, examples: Examples) -> Callable[..., float]:
     """The metric: J of the item in 0..1. Where DSPy asks whether an answer may become an example, its task score."""
 
+    @_never_swallowed
     def metric(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> float:
         item = examples.item(example)
         if trace is not None:
-            scored = ledger.problem.evaluator.evaluate(item, Answer(prediction.answer))
-            return float(scored.metrics["task_score"] or 0.0)
+            return _judged(ledger.problem, item, prediction.answer)[0]
         return ledger.score(prediction.candidate, item)
 
     return metric
@@ -215,6 +220,7 @@ def item_metric(ledger: Ledger, examples: Examples) -> Callable[..., float]:
 def feedback_metric(ledger: Ledger, examples: Examples) -> Callable[..., dspy.Prediction]:
     """The metric with words for a reflecting model: the score and, where the answer is not right, a right one."""
 
+    @_never_swallowed
     def metric(
         gold: dspy.Example,
         pred: dspy.Prediction,
@@ -223,14 +229,33 @@ def feedback_metric(ledger: Ledger, examples: Examples) -> Callable[..., dspy.Pr
         pred_trace: Any = None,
     ) -> dspy.Prediction:
         item = examples.item(gold)
-        scored = ledger.problem.evaluator.evaluate(item, Answer(pred.answer))
-        reached = float(scored.metrics["task_score"] or 0.0)
+        score = ledger.score(pred.candidate, item)
+        if pred.answer is None:  # only the score is wanted
+            return dspy.Prediction(score=score, feedback=None)
+        reached, unreadable = _judged(ledger.problem, item, pred.answer)
         if reached >= PERFECT:
-            feedback = RIGHT
-        else:
-            feedback = f"The answer scores {reached:.2f} of 1. A right answer is: {gold[ANSWER]}"
-        if scored.parsed.parse_errors:
-            feedback += f" It could not be read: {scored.parsed.parse_errors[0]}."
-        return dspy.Prediction(score=ledger.score(pred.candidate, item), feedback=feedback)
+            return dspy.Prediction(score=score, feedback=RIGHT)
+        feedback = f"The answer scores {reached:.2f} of 1. A right answer is: {gold[ANSWER]}"
+        if unreadable:
+            feedback += f" It could not be read: {unreadable[0]}."
+        return dspy.Prediction(score=score, feedback=feedback)
 
     return metric
+
+
+def _judged(problem: Problem, item: Item, answer: str) -> tuple[float, list[str]]:
+    """The task score of an answer, and why it could not be read."""
+    scored = problem.evaluator.evaluate(item, Answer(answer))
+    return float(scored.metrics["task_score"] or 0.0), scored.parsed.parse_errors
+
+
+def _never_swallowed(metric: Callable[..., Any]) -> Callable[..., Any]:
+    """A metric whose errors end the search: DSPy would take them for a bad example, score 0 and go on."""
+
+    def guarded(*args: Any, **options: Any) -> Any:
+        try:
+            return metric(*args, **options)
+        except Exception as error:
+            raise SearchEnded(error) from error
+
+    return wraps(metric)(guarded)

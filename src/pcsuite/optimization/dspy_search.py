@@ -37,9 +37,11 @@ MAX_BOOTSTRAPPED = 2
 """Those of them that are answers of the model itself."""
 BOOTSTRAP_ITEMS = 24
 """Training items that answers are collected on: a weak model gets few right, and would go through all of them."""
-MINIBATCH = 12
+MINIBATCH = 40
 """Items on which GEPA compares a rewritten instruction with the one it was made from. DSPy's default of 3 is for
 metrics without noise; J of an item rests on a few sampled answers."""
+REPEATS = 2
+"""Proposals a candidate: some repeat what was tried, and are not measured again."""
 _SUMMARY_BATCH = 5
 _TEMPERATURE = 1.0
 _BREADTH = 10
@@ -79,15 +81,19 @@ class Session:
         return shuffled[:BOOTSTRAP_ITEMS]
 
 
-def run_search(method: str, problem: Problem, *, seed: int, candidates: int) -> None:
-    """Let an optimiser try up to ``candidates`` prompts."""
+def run_search(method: str, problem: Problem, *, seed: int, candidates: int) -> PromptProgram | None:
+    """Let an optimiser try up to ``candidates`` prompts.
+
+    Returns the program that DSPy thinks best, or ``None`` where it was stopped because it would have tried more.
+    """
     session = Session.of(problem, method, seed, candidates)
     try:
         with _settings(session):
-            _COMPILE[method](session)
+            return _COMPILE[method](session)
     except SearchEnded as ended:
         if ended.cause is not None:
             raise ended.cause from None
+        return None
     except PcsuiteError:
         raise
     except Exception as error:
@@ -124,7 +130,7 @@ class _SilentBar(tqdm.tqdm):  # type: ignore[misc]
         super().__init__(*args, **{**options, "disable": True})
 
 
-def _mipro(session: Session) -> None:
+def _mipro(session: Session) -> PromptProgram:
     """Instructions proposed from the data, combined with sets of examples by a tree-structured Parzen estimator."""
     optimizer = dspy.MIPROv2(
         metric=item_metric(session.ledger, session.examples),
@@ -138,7 +144,7 @@ def _mipro(session: Session) -> None:
         init_temperature=_TEMPERATURE,
         seed=session.seed + 1,  # 0 would mean DSPy's default
     )
-    optimizer.compile(
+    program: PromptProgram = optimizer.compile(
         session.student,
         trainset=session.bootstrap_examples(),
         valset=session.examples.dev,
@@ -147,15 +153,16 @@ def _mipro(session: Session) -> None:
         program_aware_proposer=False,  # one call: its source code says nothing about the task
         view_data_batch_size=_SUMMARY_BATCH,
     )
+    return program
 
 
-def _gepa(session: Session) -> None:
+def _gepa(session: Session) -> PromptProgram:
     """Instructions rewritten by reflection; those that are best on some item go on."""
     reflection = Reflection(session.ledger, session.student, session.adapter)
 
     def over(state: Any) -> bool:
         # A proposer that repeats itself makes no new candidates, so proposals are counted too.
-        return session.ledger.full or reflection.proposals >= session.candidates
+        return session.ledger.full or reflection.proposals >= REPEATS * session.candidates
 
     optimizer = dspy.GEPA(
         metric=feedback_metric(session.ledger, session.examples),
@@ -163,16 +170,20 @@ def _gepa(session: Session) -> None:
         reflection_lm=session.proposer,
         instruction_proposer=reflection,
         reflection_minibatch_size=min(MINIBATCH, len(session.examples.dev)),
+        candidate_selection_strategy="current_best",  # which item a prompt is best on is mostly luck here
         use_merge=False,  # there is one text, so nothing to merge
         num_threads=1,
         warn_on_score_mismatch=False,
         seed=session.seed,
         gepa_kwargs={"stop_callbacks": [over]},
     )
-    optimizer.compile(session.student, trainset=session.examples.dev, valset=session.examples.dev)
+    program: PromptProgram = optimizer.compile(
+        session.student, trainset=session.examples.dev, valset=session.examples.dev
+    )
+    return program
 
 
-def _copro(session: Session) -> None:
+def _copro(session: Session) -> PromptProgram:
     """Instructions rewritten from the best ones so far and their scores, round by round."""
     breadth, depth = copro_shape(session.candidates)
     optimizer = dspy.COPRO(
@@ -182,7 +193,10 @@ def _copro(session: Session) -> None:
         depth=depth,
         init_temperature=_TEMPERATURE,
     )
-    optimizer.compile(session.student, trainset=session.examples.dev, eval_kwargs={"num_threads": 1})
+    program: PromptProgram = optimizer.compile(
+        session.student, trainset=session.examples.dev, eval_kwargs={"num_threads": 1}
+    )
+    return program
 
 
 def copro_shape(candidates: int) -> tuple[int, int]:
@@ -191,7 +205,7 @@ def copro_shape(candidates: int) -> tuple[int, int]:
     return breadth, math.ceil(candidates / breadth)
 
 
-def _bootstrap(session: Session) -> None:
+def _bootstrap(session: Session) -> PromptProgram:
     """Sets of examples drawn at random from training items and from the model's own right answers."""
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=item_metric(session.ledger, session.examples),
@@ -201,10 +215,13 @@ def _bootstrap(session: Session) -> None:
         metric_threshold=PERFECT,
         num_threads=1,
     )
-    optimizer.compile(session.student, trainset=session.bootstrap_examples(), valset=session.examples.dev)
+    program: PromptProgram = optimizer.compile(
+        session.student, trainset=session.bootstrap_examples(), valset=session.examples.dev
+    )
+    return program
 
 
-_COMPILE: dict[str, Callable[[Session], None]] = {
+_COMPILE: dict[str, Callable[[Session], PromptProgram]] = {
     "mipro": _mipro,
     "gepa": _gepa,
     "copro": _copro,

@@ -2,15 +2,17 @@
 
 It knows a sentence for each operator and nothing of what the operators are worth. Asked without any of its sentences in
 the prompt, it takes each with chance one half; asked to vary an instruction that holds some, it puts one or two
-operators in or out. Of several instructions it varies the last one: lists of attempts end with the best. A compiled
-text is read by the cues of :mod:`pcsuite.prompts.makeup`, and these sentences show exactly their operator's cue, so the
-true effect of whatever it writes is known.
+operators in or out. Of several instructions it varies the last one: lists of attempts end with the best. Asked for
+anything else (optimisers want the data described, say), it writes a line that does no operator's work. A compiled text
+is read by the cues of :mod:`pcsuite.prompts.makeup`, and these sentences show exactly their operator's cue, so the true
+effect of whatever it writes is known.
 """
 
 from __future__ import annotations
 
 from random import Random
 
+NOTHING_TO_SAY = "These are texts of one kind, and each calls for one answer."
 OPENING = "Do the task for the input that follows."
 SENTENCES = {
     "ROLE": "You are a specialist in this kind of task.",
@@ -27,6 +29,9 @@ SENTENCES = {
 
 def propose_instruction(prompt: str, rng: Random) -> str:
     """An instruction of operator sentences."""
+    request = prompt.rstrip().rpartition("\n\n")[2]
+    if "instruction" not in request.casefold():
+        return NOTHING_TO_SAY
     shown = prompt.rpartition(OPENING)[2]
     held = {name for name, sentence in SENTENCES.items() if sentence in shown}
     if held:
