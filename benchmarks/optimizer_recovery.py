@@ -51,15 +51,16 @@ MODEL = {
 }  # fmt: skip
 
 
-def make_suite(folder: Path, items: int, seeds: int = 3) -> Suite:
-    """A profile with the simulated model and as many development items as wanted."""
+def make_suite(folder: Path, items: int, seeds: int = 3, luck: int = 0) -> Suite:
+    """A profile with the simulated model and as many development items as wanted; ``luck`` makes other items of them."""
     datasets = folder / "cache" / "datasets"
     datasets.mkdir(parents=True)
     with (datasets / "ag_news_dev.jsonl").open("w", encoding="utf-8") as stream:
         for number in range(items):
             text = f"Report number {number}: the council met and decided matter {number} of the day."
             truth = {"label": LABELS[number % 4]}
-            stream.write(json.dumps({"item_id": f"dev-{number}", "input_text": text, "truth": truth}) + "\n")
+            row = {"item_id": f"dev-{luck}-{number}", "input_text": text, "truth": truth}
+            stream.write(json.dumps(row) + "\n")
     (folder / "models.yaml").write_text(
         yaml.safe_dump({"version": "1.0", "models": {"sim": MODEL}}), encoding="utf-8"
     )
@@ -177,7 +178,7 @@ def main() -> None:
 def share_of_optimum(method: str, seed: int, args: argparse.Namespace) -> float:
     """One search: the true J of what it found, as a share of the best."""
     with tempfile.TemporaryDirectory() as folder:
-        suite = make_suite(Path(folder), args.items)
+        suite = make_suite(Path(folder), args.items, luck=seed)
         truth = Truth(suite)
         best, chosen = truth.optimum(method)
         if args.drawn:
