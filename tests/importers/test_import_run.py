@@ -60,6 +60,7 @@ def test_a_log_that_was_scored_anew_replaces_its_rows_and_back(paths, tmp_path):
     for log, changed, score in ((ODD, 0, 0.0), (regraded, 1, 1.0), (ODD, 1, 0.0)):
         (imported,) = import_logs("inspect", [log], paths, GRADE)
         assert imported.changed == changed
+        assert imported.agrees is (log is ODD)  # the header of the regraded log still has the old mean
         scores = {row.task.item_id: row.metrics.get("task_score") for row in newest_rows(paths.log)}
         assert scores["wrong"] == score
 
