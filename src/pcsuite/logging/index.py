@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class ResumeIndex:
         self._shift = 64 - max(1, min(_MAX_BUCKET_BITS, len(pairs).bit_length()))
         edges = np.arange((1 << (64 - self._shift)) + 1, dtype=np.uint64)
         buckets = pairs[:, 0] >> np.uint64(self._shift)
-        self._starts = memoryview(np.searchsorted(buckets, edges).astype(np.uint32).tobytes()).cast("I")
+        self._starts = array("I", np.searchsorted(buckets, edges).astype(np.uintc).tobytes())
         self._failed = set(failed)
         self._added: set[bytes] = set()
         self.rows = 0
