@@ -8,8 +8,8 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from pcsuite.analysis.helm_evidence import beside_ours, read_evidence
-from pcsuite.analysis.helm_results import FAILURES, read_helm_runs
-from pcsuite.analysis.helm_tables import helm_tables, main_metric, task_of, write_helm_tables
+from pcsuite.analysis.helm_results import FAILURES, HelmInstance, read_helm_runs
+from pcsuite.analysis.helm_tables import helm_tables, main_score, task_of, write_helm_tables
 from pcsuite.analysis.table import Table
 from pcsuite.errors import AnalysisError
 from support.helm_folder import SCENARIO, write_run
@@ -129,7 +129,11 @@ def test_the_first_metric_is_helms(tmp_path):
     write_run(tmp_path, {"a": [1.0]}, scenario="gsm", metric="final_number_exact_match")
     write_run(tmp_path, {"a": [1.0]}, scenario="mine:x=1", metric="some_score")
     gsm, mine = read_helm_runs(tmp_path)
-    assert (main_metric(gsm), main_metric(mine)) == ("final_number_exact_match", "some_score")
+    assert main_score(gsm) == ("final_number_exact_match", "valid")
+    assert main_score(mine) == ("some_score", "valid")
+    mine.instances.append(HelmInstance("b", "test", scores={"other": 1.0, "exact_match": 0.0}))
+    assert main_score(mine) == ("exact_match", "test")
+    assert [row["main"] for row in table([mine], "helm_metrics").records()] == [False, False, True]
 
 
 def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 
 from pcsuite.analysis.bootstrap import bootstrap_mean
 from pcsuite.analysis.columns import LEVEL_RESAMPLES
-from pcsuite.analysis.helm_results import HelmRun
+from pcsuite.analysis.helm_results import HelmRun, Score
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables import named_rng
 
@@ -60,11 +60,14 @@ def task_of(scenario: str) -> str:
     return TASKS.get(name, ("", ""))[0]
 
 
-def main_metric(run: HelmRun) -> str:
-    """The metric HELM puts first for the scenario."""
-    present = [metric for metric, _ in run.metrics]
+def main_score(run: HelmRun) -> Score | None:
+    """The metric HELM puts first for the scenario, on the split it puts first: the test split where there is one."""
+    splits = list(dict.fromkeys(split for _, split in run.metrics))
+    split = "test" if "test" in splits else next(iter(splits), "")
+    present = [metric for metric, on in run.metrics if on == split]
     wanted = TASKS.get(run.scenario.partition(":")[0], ("", ""))[1]
-    return next((metric for metric in (wanted, *FIRST_METRICS, *present) if metric in present), "")
+    first = next((metric for metric in (wanted, *FIRST_METRICS, *present) if metric in present), None)
+    return None if first is None else (first, split)
 
 
 def _identity(run: HelmRun, names: Mapping[str, str]) -> dict[str, Any]:
@@ -87,7 +90,7 @@ def _run_record(run: HelmRun, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _metrics(run: HelmRun, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    first = main_metric(run)
+    first = main_score(run)
     records = []
     for metric, split in run.metrics:
         values = run.scores(metric, split)
@@ -97,7 +100,7 @@ def _metrics(run: HelmRun, names: Mapping[str, str]) -> list[dict[str, Any]]:
             _identity(run, names)
             | {
                 "metric": metric,
-                "main": metric == first,
+                "main": (metric, split) == first,
                 "split": split,
                 "value": estimate.value,
                 "value_low": estimate.low,
