@@ -34,6 +34,11 @@ class HelmEvidence:
         return [record for record in self.metrics if record["main"] == "true"]
 
 
+def evidence_files(folders: Sequence[Path]) -> list[Path]:
+    """The files that evidence is read from, there or not."""
+    return [folder / name for folder in folders for name in ("helm_runs.csv", "helm_metrics.csv")]
+
+
 def read_evidence(folders: Sequence[Path]) -> HelmEvidence | None:
     """The evidence in the first folder that has some; ``None`` where HELM was never imported."""
     for folder in folders:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pcsuite.commands.console import not_applicable_lines
-from pcsuite.commands.options import add_profile_arguments, suite_from
+from pcsuite.commands.options import add_executor_arguments, add_profile_arguments, executor_from, suite_from
 from pcsuite.config.load import Suite
 from pcsuite.runners.run_suite import RunSummary, run_suite
 
@@ -17,7 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "examples:\n"
         "  pcsuite run --config quickstart\n"
         "  pcsuite run --config configs/profile_A.yaml --tasks gsm8k --conditions C0,C4 --limit 50 --name trial\n"
-        "  pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5"
+        "  pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5\n"
+        "  pcsuite run --config configs/profile_B.yaml --executor ray --address auto"
     )
     add_profile_arguments(parser)
     add_run_arguments(parser)
@@ -28,6 +29,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+    add_executor_arguments(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -39,7 +41,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def run_and_print(suite: Suite, args: argparse.Namespace) -> int:
     """Run a suite and say what came of it."""
-    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache)
+    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor_from(args))
     print_summary(suite, summary, args.config)
     return 0
 
