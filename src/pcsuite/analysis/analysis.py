@@ -9,12 +9,13 @@ from pathlib import Path
 from pcsuite.analysis.effects import effects
 from pcsuite.analysis.efficiency import efficiency
 from pcsuite.analysis.embeddings import Embedder, NoEmbedder, find_embedder
-from pcsuite.analysis.entropy_tables import entropy_tables
+from pcsuite.analysis.entropy_tables import answer_counts_by_cell, entropy_tables
 from pcsuite.analysis.health import RunHealth, run_health
 from pcsuite.analysis.hypotheses import hypotheses
 from pcsuite.analysis.information_tables import Truths, information_table
 from pcsuite.analysis.item_scores import ItemScores, item_scores
 from pcsuite.analysis.mixed_tables import mixed_results
+from pcsuite.analysis.objective_tables import objective_tables
 from pcsuite.analysis.replicate_tables import self_consistency_table, variance_table
 from pcsuite.analysis.retry_tables import constraint_vs_retry
 from pcsuite.analysis.robustness_tables import robustness_tables
@@ -74,11 +75,13 @@ def _analyse(
     with ThreadPoolExecutor(max_workers=1) as pool:
         beside = pool.submit(_tables_from_scores, scores, summary)
         mixed = mixed_results(tables, scores)
+        answers = answer_counts_by_cell(tables, scores)
         made = [
             summary,
             mixed.models,
             mixed.means,
-            *entropy_tables(tables, scores, embedder),
+            *entropy_tables(tables, scores, embedder, answers),
+            *objective_tables(scores, answers, analysis.manifest),
             self_consistency_table(tables, scores),
             variance_table(tables, scores),
             constraint_vs_retry(tables, scores),

@@ -192,7 +192,13 @@ def _nce_cell(key: CellKey, pairs: Sequence[tuple[FloatArray, FloatArray]], how:
     if len(pairs) < 20 or len(np.unique(truths, axis=0)) < 2:
         return NceCell(key, None, "not computed: needs 20 answered items and two different true answers")
     result = infonce(
-        outputs, truths, rng=named_rng("infonce", *key), temperature=TEMPERATURES, rounds=4, resamples=1_000
+        outputs,
+        truths,
+        rng=named_rng("infonce", *key),
+        temperature=TEMPERATURES,
+        rounds=4,
+        shuffles=3,
+        resamples=1_000,
     )
     cap = f"cannot exceed log N = {result.cap:.2f} nats (N = {result.batch})"
     full = ", which it has reached: the truth may be larger" if result.saturated else ""

@@ -6,7 +6,7 @@ unbiased disagreement, never on plug-in entropy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,16 +48,15 @@ class AnswerCounts:
     """Disagreement on key facts of free texts, by item id."""
 
 
-def answer_counts_by_cell(
-    tables: RunTables, scores: ItemScores, sizes: dict[str, tuple[int, float]]
-) -> list[AnswerCounts]:
+def answer_counts_by_cell(tables: RunTables, scores: ItemScores) -> list[AnswerCounts]:
     """Counts of distinct answers of clean rows; a missing answer is an answer of its own."""
+    sizes = _answer_sizes(tables)
     facts = _fact_disagreements(tables, _free_text_tasks(sizes))
-    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM runs WHERE {_usable()} ORDER BY {_KEY}")
+    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM cell_rows WHERE {_usable()} ORDER BY {_KEY}")
     fetched = tables.columns(
         f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {_KEY}) AS cell, item_id, task_id,"
         " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n FROM ("
-        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM runs WHERE {_usable()} GROUP BY ALL))"
+        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {_usable()} GROUP BY ALL))"
         " ORDER BY cell, item, n DESC"
     )
     codes = _scored_item_codes(tables, scores)
@@ -85,12 +84,15 @@ def answer_counts_by_cell(
 
 
 def entropy_tables(
-    tables: RunTables, scores: ItemScores, embedder: Embedder | NoEmbedder = NO_EMBEDDER
+    tables: RunTables,
+    scores: ItemScores,
+    embedder: Embedder | NoEmbedder = NO_EMBEDDER,
+    cells: Sequence[AnswerCounts] | None = None,
 ) -> tuple[Table, Table]:
-    """The two tables; an ``embedder`` adds clusters of meaning for free text."""
-    sizes = _answer_sizes(tables)
-    cells = answer_counts_by_cell(tables, scores, sizes)
-    meanings = semantic_meanings(tables, scores, _free_text_tasks(sizes), embedder)
+    """The two tables; an ``embedder`` adds clusters of meaning for free text, ``cells`` saves counting again."""
+    if cells is None:
+        cells = answer_counts_by_cell(tables, scores)
+    meanings = semantic_meanings(tables, scores, _free_text_tasks(_answer_sizes(tables)), embedder)
     per_item: list[tuple[Any, ...]] = []
     records = []
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
@@ -130,7 +132,7 @@ def _answer_sizes(tables: RunTables) -> dict[str, tuple[int, float]]:
     rows = tables.query(
         "SELECT task_id, count(DISTINCT answer) + max(CASE WHEN answer IS NULL THEN 1 ELSE 0 END),"
         " coalesce(avg(1 + len(answer) - len(replace(answer, ' ', ''))), 0)"
-        f" FROM runs WHERE {_usable()} GROUP BY task_id"
+        f" FROM cell_rows WHERE {_usable()} GROUP BY task_id"
     )
     return {task: (int(distinct), float(words)) for task, distinct, words in rows}
 
@@ -143,7 +145,7 @@ def _scored_item_codes(tables: RunTables, scores: ItemScores) -> dict[str, npt.N
     """Translate item ranks among usable rows into the codes of :class:`ItemScores`."""
     codes = {}
     for task, ids in tables.query(
-        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM runs WHERE {_usable()} GROUP BY task_id"
+        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {_usable()} GROUP BY task_id"
     ):
         place = {name: code for code, name in enumerate(scores.item_names[task])}
         codes[task] = np.array([place[name] for name in ids], dtype=np.int64)
@@ -164,7 +166,7 @@ def _fact_disagreements(tables: RunTables, tasks: set[str]) -> dict[CellKey, dic
     for task in sorted(tasks):
         rows = tables.query(
             f"SELECT {_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
-            " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM runs"
+            " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
             f" WHERE {_usable()} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )

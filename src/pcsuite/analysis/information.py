@@ -156,7 +156,8 @@ def _batched_terms(
     """log(e^s_ii / mean_j e^s_ij) by temperature and item, averaged over random batchings."""
     n = len(left)
     total, seen = np.zeros((scales.size, n)), np.zeros(n)
-    for _ in range(rounds):
+    # One batch of all items is the same in every round.
+    for _ in range(rounds if size < n else 1):
         order = rng.permutation(n)
         for start in range(0, n - size + 1, size):
             rows = order[start : start + size]

@@ -62,8 +62,10 @@ def resample_counts(n: int, rng: np.random.Generator, resamples: int) -> Iterato
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
         drawn = rng.integers(0, n, size=(size, n))
-        drawn += (np.arange(size) * n)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float32)
+        counts = np.empty((size, n), dtype=np.float32)
+        for row, items in enumerate(drawn):  # one at a time: the counts of a resample stay in the cache
+            counts[row] = np.bincount(items, minlength=n)
+        yield counts
 
 
 def _index_totals(columns: FloatArray, rng: np.random.Generator, resamples: int) -> FloatArray:

@@ -21,6 +21,13 @@ class TaskNote(msgspec.Struct):
     source: str = ""
     max_tokens: int = 0
     length_band: list[int] = msgspec.field(default_factory=list)
+    answers: int | None = None
+    """Answers the task allows, one for anything else included; ``None`` for open answers."""
+
+    @property
+    def token_budget(self) -> int:
+        """What the objective divides tokens by: top of the length band plus completion limit; 0 where unknown."""
+        return self.length_band[1] + self.max_tokens if len(self.length_band) == 2 and self.max_tokens else 0
 
 
 class ModelNote(msgspec.Struct):
@@ -62,6 +69,10 @@ class RunManifest(msgspec.Struct):
     conditions: dict[str, ConditionNote] = msgspec.field(default_factory=dict)
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     not_applicable: list[NotApplicableNote] = msgspec.field(default_factory=list)
+    objective: dict[str, float] = msgspec.field(default_factory=dict)
+    """Weights of J as the profile had them."""
+    compiled: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """Compiled prompts of the run: make-up and development figures."""
     problems: list[str] = msgspec.field(default_factory=list)
     """Manifests that could not be read."""
 
@@ -86,5 +97,7 @@ def read_manifests(logs: Sequence[Path]) -> RunManifest:
         merged.planned_rows += found.planned_rows
         for name in ("tasks", "models", "conditions", "regimes"):
             setattr(merged, name, {**getattr(found, name), **getattr(merged, name)})
+        merged.objective = merged.objective or found.objective
+        merged.compiled += [entry for entry in found.compiled if entry not in merged.compiled]
         merged.not_applicable += found.not_applicable
     return merged

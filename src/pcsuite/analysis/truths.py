@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pcsuite.config.load import Suite
+from pcsuite.data.items import Item
 from pcsuite.data.loading import load_items
 from pcsuite.errors import DataError
 
+CLOSED_UP_TO = 12
+"""A task with at most this many answers is a choice among them."""
 LABEL_KEYS = ("label", "choice")
 """Keys under which a truth names one of a closed set of answers."""
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
+
+
+def closed_answers(items: Iterable[Item]) -> int | None:
+    """How many answers a task with these items allows: its labels or options, and one for anything else.
+
+    ``None`` where the truths name no closed set, or so many that the answers are as good as open.
+    """
+    labels: set[str] = set()
+    for item in items:
+        found = [str(item.truth[key]) for key in LABEL_KEYS if key in item.truth]
+        if not found:
+            return None
+        labels.update(found)
+        labels.update(str(option) for option in item.truth.get("choices") or ())
+    return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -42,6 +43,12 @@ def add_profile_arguments(
         metavar="KEY=VALUE",
         help="override any profile key, e.g. limits.max_cost_usd=5",
     )
+
+
+def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
+    """The log a user means: a file, or the name of a run."""
+    named = Path(output_dir) / "runs" / f"{given}.jsonl"
+    return named if not given.exists() and named.is_file() else given
 
 
 def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) -> Suite:

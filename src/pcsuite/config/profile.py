@@ -40,6 +40,10 @@ class RunSection(Definition):
     """Folder of exported datasets, responses and metric values."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Verbosity of messages on the terminal."""
+    rotate_log_mb: float | None = Field(default=None, gt=0, le=4000)
+    """Close the log file at this size and go on in a new one; without it the log is one file."""
+    compress_log: bool = True
+    """Whether closed files of a rotated log are compressed."""
 
     @field_validator("name")
     @classmethod
@@ -120,10 +124,14 @@ class HelmSection(Definition):
 
     enabled: bool = False
     """Run HELM's scenarios beside the suite."""
-    scenarios: tuple[str, ...] = ()
-    """HELM run entries."""
-    helm_output_dir: str = "outputs/helm"
-    """Where HELM writes."""
+    scenarios: tuple[str, ...] = ("truthful_qa",)
+    """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``."""
+    helm_output_dir: str | None = None
+    """Where HELM writes; by default ``helm`` in the run's ``output_dir``."""
+    data_dir: str | None = None
+    """Folder of the scenarios' published files, laid out as for ``pcsuite export-datasets --from``."""
+    max_instances: int = Field(default=50, ge=1)
+    """Most instances of a scenario."""
 
 
 class PromptBenchSection(Definition):
@@ -190,13 +198,23 @@ class DspySection(Definition):
     """How C8 is compiled."""
 
     enabled: bool = False
-    """Allow compilation."""
+    """Compile every selected task-model pair when ``pcsuite optimize`` names none."""
+    method: str = "mipro"
+    """Method where the command names none: ``mipro``, ``gepa``, ``copro``, ``bootstrap``, ``ape``, ``blocks``."""
     conditions_target: tuple[str, ...] = ("C8",)
     """Conditions that are compiled."""
     dev_items: dict[str, int] = Field(default_factory=dict)
     """Dev items by task."""
     iterations: int = Field(default=40, gt=0)
     """Candidates per task-model pair."""
+    replicates: int | None = Field(default=None, ge=2)
+    """Sampled answers an item, for the entropy; by default as many as the task's runs have."""
+    proposer: str | None = None
+    """A model of the models file that writes proposals; by default the model that is measured."""
+    operators: tuple[str, ...] = (
+        "ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "DECOMPOSE", "REASONING_MODE", "VERIFIER", "EXEMPLARS",
+    )  # fmt: skip
+    """Operators that ``blocks`` searches over."""
     objective: ObjectiveSection = ObjectiveSection()
     """The objective's weights."""
 

@@ -38,6 +38,9 @@ class PromptTree:
     filler: int = 0
     order: tuple[int, ...] = ()
     """A permutation of :meth:`parts`; empty for the base template's own order."""
+    around: tuple[str, str] | None = None
+    """Of a compiled free text: the white space before the input, and everything after it. No base template is
+    used then, and ``instruction`` is all that stands before."""
 
     def texts(self, slot: Slot) -> list[str]:
         """Texts of the blocks in one slot, in order."""
@@ -49,10 +52,13 @@ class PromptTree:
 
     def parts(self, templates_dir: Path | None = None) -> list[str]:
         """The prompt's parts as the base template orders them: prefix, instruction, blocks, input, post."""
+        middle = [*self.texts("block"), *self.texts("fewshot")]
+        if self.around is not None:
+            rest = (self.around[0].lstrip("\n") + self.input_text + self.around[1]).rstrip("\n")
+            return [*self.texts("prefix"), self.instruction, *middle, rest, *self.texts("post")]
         bare = replace(self, instruction="", blocks=(), filler=0, order=())
         trailing = len(self.input_text) - len(self.input_text.rstrip("\n"))
         shown_input = bare.assemble(templates_dir) + "\n" * trailing
-        middle = [*self.texts("block"), *self.texts("fewshot")]
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
 
     def reordered(self, order: Sequence[int]) -> PromptTree:
@@ -67,6 +73,11 @@ class PromptTree:
         if self.order:
             parts = self.parts(templates_dir)
             return "\n\n".join(filler + [parts[place] for place in self.order]).strip("\n")
+        if self.around is not None:
+            # What a perturbation adds stands before or after; the compiled text itself stays as it was found.
+            text = self.instruction + self.around[0] + self.input_text + self.around[1]
+            front = [*filler, *self.texts("prefix"), *self.texts("block"), *self.texts("fewshot")]
+            return "\n\n".join([*front, text, *self.texts("post")])
         variables = {
             "filler": filler,
             "prefix": self.texts("prefix"),

@@ -230,12 +230,13 @@ def conditions_section(analysis: Analysis) -> Section:
     """What each condition consists of, and what each task is."""
     scores, notes = analysis.scores, analysis.manifest
     conditions: dict[str, dict[str, Any]] = {}
+    bare = "as in the imported log" if analysis.health.imported else "nothing but instruction and input"
     for (_, condition), operators in scores.operators.items():
         note = notes.conditions.get(condition)
         entry = conditions.setdefault(
             condition, {"condition": condition, "title": note.title if note else ""}
         )
-        entry.setdefault("bundles", set()).add(" + ".join(operators) or "nothing but instruction and input")
+        entry.setdefault("bundles", set()).add(" + ".join(operators) or bare)
     for entry in conditions.values():
         entry["operators"] = " or ".join(sorted(entry["bundles"]))
     ordered = [conditions[name] for name in sorted(conditions, key=natural_key)]

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from pcsuite import __version__
+from pcsuite.analysis.truths import closed_answers
 from pcsuite.logging.writer import RunPaths
+from pcsuite.prompts.compiled import compiled_path, read_compiled_file
 from pcsuite.runners.plan import Plan
 
 
@@ -36,6 +38,7 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
                 "source": task.source.describe(),
                 "max_tokens": task.spec.max_tokens,
                 "length_band": list(task.band),
+                "answers": closed_answers(task.items),
             }
             for task in plan.tasks.values()
         },
@@ -50,6 +53,8 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
             for cell in plan.cells
         },
         "regimes": {name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
+        "objective": suite.profile.optimization.dspy.objective.model_dump(mode="json"),
+        "compiled": _compiled(plan),
         "planned_rows": plan.calls,
         "not_applicable": [
             {"task": e.task_id, "model": e.model_id, "condition": e.condition_id, "reason": e.reason}
@@ -64,6 +69,21 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
     temporary.replace(path)
 
 
+def _compiled(plan: Plan) -> list[dict[str, Any]]:
+    """What the frozen files say of the compiled prompts of a plan."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in plan.cells:
+        key = (cell.task.id, cell.model_id)
+        if cell.condition.prompt is None or key in found:
+            continue
+        path = compiled_path(plan.suite.profile.run.output_dir, *key)
+        content = read_compiled_file(path) if path.is_file() else {}
+        if content.get("hash") == cell.condition.prompt.hash:
+            kept = ("task", "model", "method", "hash", "makeup", "makeup_by", "candidates", "dev", "ledger")
+            found[key] = {"condition": cell.condition.id, **{name: content.get(name) for name in kept}}
+    return list(found.values())
+
+
 def _added_block(block: str, content: dict[str, Any], path: Path) -> dict[str, Any]:
     """The manifest of the run, with what a further block of the same log brings in."""
     try:
@@ -73,6 +93,9 @@ def _added_block(block: str, content: dict[str, Any], path: Path) -> dict[str, A
     merged = {**content, **main}
     for name in ("tasks", "models", "conditions", "regimes"):
         merged[name] = {**content[name], **main.get(name, {})}
+    merged["compiled"] = main.get("compiled", []) + [
+        entry for entry in content["compiled"] if entry not in main.get("compiled", [])
+    ]
     known = main.get("not_applicable", [])
     merged["not_applicable"] = known + [e for e in content["not_applicable"] if e not in known]
     merged["blocks"] = {**main.get("blocks", {}), block: {"planned_rows": content["planned_rows"]}}

@@ -19,11 +19,12 @@ from pcsuite.data.sampling import exemplars as choose_exemplars
 from pcsuite.data.sampling import sample_items
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter
 from pcsuite.engines.build import check_model
-from pcsuite.errors import ConstraintUnavailableError, DataError
+from pcsuite.errors import ConstraintUnavailableError, DataError, PromptError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Program, WorstCase
+from pcsuite.prompts.compiled import compiled_path, read_compiled
 from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import BANDS
@@ -162,14 +163,31 @@ def build_plan(
     for model_id in scope.models:
         adapter, options = check_model(model_id, suite.models[model_id])
         for task in tasks.values():
-            for condition in conditions:
+            for chosen in conditions:
+                condition = with_compiled_prompt(suite, chosen, task.id, model_id)
                 reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
                     continue
                 for regime in scope.regimes:
-                    cells.append(_cell(suite, task, model_id, condition, regime, tuple(perturbations)))
+                    cells.append(plan_cell(suite, task, model_id, condition, regime, tuple(perturbations)))
     return Plan(suite, tasks, tuple(cells), tuple(skipped), scope)
+
+
+def with_compiled_prompt(
+    suite: Suite, condition: ConditionBundle, task_id: str, model_id: str
+) -> ConditionBundle:
+    """A compiled condition with the prompt that was frozen for a task and a model; others as they are."""
+    if not condition.compiled:
+        return condition
+    path = compiled_path(suite.profile.run.output_dir, task_id, model_id)
+    if not path.is_file():
+        raise PromptError(
+            f"condition {condition.id} needs a compiled prompt for task '{task_id}' on model '{model_id}',"
+            f" and there is no {path}",
+            hint=f"pcsuite optimize --config {suite.path} --task {task_id} --model {model_id}",
+        )
+    return condition.with_prompt(read_compiled(path))
 
 
 def _first_items(task: TaskPlan, most: int | None) -> TaskPlan:
@@ -277,14 +295,15 @@ def _program(operator: Operator) -> type[Program]:
     return PROGRAMS.get(operator.spec.engine or operator.name)
 
 
-def _cell(
+def plan_cell(
     suite: Suite,
     task: TaskPlan,
     model_id: str,
     condition: ConditionBundle,
     regime: str,
-    perturbations: tuple[PerturbationRef, ...],
+    perturbations: tuple[PerturbationRef, ...] = (CLEAN,),
 ) -> Cell:
+    """The cell of an applicable condition."""
     spec = suite.regimes[regime]
     decoding = Decoding(regime, spec.temperature, spec.top_p, task.spec.max_tokens)
     bundle = condition.bundle(task.prompting.context(""))
@@ -303,6 +322,8 @@ def _cell(
         "decoding": decoding.as_dict(),
         "length": [suite.profile.length_control, task.band],
     }
+    if condition.prompt is not None:
+        defining["compiled"] = condition.prompt.hash
     for operator in bundle.of_type("program"):
         program = _program(operator)
         defining["program"] = [operator.spec.engine or operator.name, program.version]
@@ -312,7 +333,7 @@ def _cell(
         task=task,
         model_id=model_id,
         condition=condition,
-        operators=bundle.names,
+        operators=condition.operator_names(bundle),
         decoding=decoding,
         seeds=suite.seeds(regime, task.id),
         perturbations=perturbations,

@@ -68,7 +68,7 @@ async def _run(plan: Plan, executor: Executor, *, quiet: bool) -> RunSummary:
     run = plan.suite.profile.run
     started = time.monotonic()
     async with executor:
-        with RunLog(RunPaths.of(run.output_dir, run.name), overwrite=run.overwrite) as log:
+        with RunLog.of(run, overwrite=run.overwrite) as log:
             summary = await run_into(log, plan, executor, quiet=quiet)
             return replace(summary, seconds=time.monotonic() - started)
 

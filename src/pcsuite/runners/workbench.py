@@ -22,7 +22,6 @@ from pcsuite.runners.retrieval import TaskRetrievers
 from pcsuite.runners.rows import PreparedPrompt, RowBuilder, answer_of, prepare
 
 METRIC_CACHE = "metric_cache.sqlite"
-RESPONSE_CACHE = "responses.sqlite"
 _PROMPTS_KEPT = 512
 
 
@@ -89,6 +88,7 @@ class Workbench:
         evaluation = unit.cell.task.evaluator.evaluate(unit.item, answer_of(outcome))
         row = self._rows.finished(unit, prepared, outcome, evaluation, client.identity)
         assert row.generation is not None
+        assert row.generation.usage is not None
         hit = row.generation.cache_hit
         return FinishedRow(
             run_id=row.run_id,

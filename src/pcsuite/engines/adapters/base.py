@@ -19,6 +19,8 @@ from typing_extensions import NotRequired
 from pcsuite.errors import ConstraintUnavailableError
 
 ConstraintKind = Literal["json_schema", "regex", "cfg"]
+PROPOSER_CONDITION = "proposer"
+"""Condition id of a call that asks for a prompt's text instead of an answer to an item."""
 
 
 class Usage(TypedDict):

@@ -7,7 +7,8 @@ can be rehearsed. An answer is right with probability
 
 where ``item`` ~ N(0, item_difficulty_sd²) belongs to (task, item), the same for all conditions and models,
 and ``noise`` ~ N(0, seed_noise_sd²) to one call. All draws are hashes of names (model, task, item, condition,
-perturbation, seed), so they depend on no order and no global state.
+perturbation, seed), so they depend on no order and no global state. The operators of a compiled free text are those
+whose cues it shows; asked for an instruction, the model writes operator sentences without knowing their worth.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, Field
 
 from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._simulated_proposer import propose_instruction
 from pcsuite.engines.adapters.base import (
+    PROPOSER_CONDITION,
     CallContext,
     Constraint,
     ConstraintKind,
@@ -137,7 +140,11 @@ class SimulatedAdapter(ModelAdapter):
             abstain = 1.0
         else:
             self._maybe_fail(digest, failure)
-        text = self._text(context, digest, noise, right, abstain)
+        if context.condition_id == PROPOSER_CONDITION:
+            text = propose_instruction(prompt, Random(digest + prompt.encode("utf-8", "surrogatepass")))
+            valid = 0.0
+        else:
+            text = self._text(context, digest, noise, right, abstain)
         if constraint is None and valid >= self._logits(
             "json", context.task_id, context.operators, context.perturbation
         ):

@@ -73,7 +73,7 @@ def apply_condition(
     perturb: Callable[[PromptTree], PromptTree] | None = None,
 ) -> PromptCondition:
     """Compose a condition's operators for one item."""
-    if condition.compiled:
+    if condition.compiled and condition.prompt is None:
         raise PromptError(
             f"condition {condition.id} needs a compiled prompt for task '{ctx.task_id}'",
             hint=f"pcsuite optimize --config PROFILE --task {ctx.task_id}",
@@ -84,7 +84,7 @@ def apply_condition(
         raise NotApplicableError(
             f"task '{ctx.task_id}' defines no {kinds} for condition {condition.id} to enforce"
         )
-    tree = compose(bundle, ctx)
+    tree = compose(bundle, ctx) if condition.prompt is None else condition.prompt.tree(bundle, ctx)
     if perturb is not None:
         tree = perturb(tree)
     programs = bundle.of_type("program")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pcsuite.config.definitions import ConditionSpec, OperatorSpec, OperatorUse
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.makeup import operator_makeup
 from pcsuite.prompts.operators import Bundle, Operator
 
 _MAX_FACTORIAL = 8
@@ -22,6 +24,13 @@ class ConditionBundle:
     title: str
     steps: tuple[tuple[Operator, ...], ...]
     compiled: bool = False
+    """Whether the prompt comes from the optimiser's frozen file."""
+    prompt: CompiledPrompt | None = None
+    """The prompt of that file, once a task and a model are known."""
+
+    def with_prompt(self, prompt: CompiledPrompt) -> ConditionBundle:
+        """The condition with its compiled prompt."""
+        return replace(self, steps=prompt.steps, compiled=True, prompt=prompt)
 
     def bundle(self, ctx: PromptContext) -> Bundle | None:
         """The operators for a task, or ``None`` where an alternative step has nothing that applies."""
@@ -32,6 +41,12 @@ class ConditionBundle:
                 return None
             chosen = chosen + operator
         return chosen
+
+    def operator_names(self, bundle: Bundle) -> tuple[str, ...]:
+        """How rows name the condition's operators: of a compiled free text, those whose cues its words show."""
+        if self.prompt is None or not self.prompt.is_text:
+            return bundle.names
+        return (*bundle.names, *operator_makeup(self.prompt.template))
 
     def constraint_kinds(self) -> tuple[str, ...]:
         """Kinds of constraint this condition could enforce."""

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.budget import Budget
-from pcsuite.engines.response_cache import ResponseCache
+from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.errors import BudgetExceededError
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.runners.client import ModelClient
@@ -20,7 +20,7 @@ from pcsuite.runners.components import build_model
 from pcsuite.runners.executors.base import Executor, phases
 from pcsuite.runners.ledger import Ledger
 from pcsuite.runners.plan import Plan, Unit
-from pcsuite.runners.workbench import METRIC_CACHE, RESPONSE_CACHE, Work, Workbench
+from pcsuite.runners.workbench import METRIC_CACHE, Work, Workbench
 
 if TYPE_CHECKING:
     from pcsuite.runners.executors import ExecutorChoice
@@ -67,7 +67,7 @@ class LocalExecutor(Executor):
         for model_id in plan.scope.models:
             adapters[model_id] = build_model(plan.suite, model_id)
             self._held.push_async_callback(adapters[model_id].aclose)
-        cache = ResponseCache(cache_dir / RESPONSE_CACHE) if self.work.use_cache else None
+        cache = ResponseCache(cache_dir / FILE_NAME) if self.work.use_cache else None
         if cache is not None:
             self._held.callback(cache.close)
         budget = Budget(profile.limits.max_tokens_overall, profile.limits.max_cost_usd)

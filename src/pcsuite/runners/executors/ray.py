@@ -17,6 +17,7 @@ from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.build import check_model
+from pcsuite.engines.response_cache import FILE_NAME
 from pcsuite.runners.executors.base import Executor, phases
 from pcsuite.runners.executors.chunks import ChunkSource, UnitKeys
 from pcsuite.runners.executors.ray_cluster import check_installed, chosen_address, connected
@@ -24,7 +25,6 @@ from pcsuite.runners.executors.ray_limits import RunLimits
 from pcsuite.runners.executors.ray_pool import Placing, WorkerPool
 from pcsuite.runners.ledger import Ledger
 from pcsuite.runners.plan import Plan, Unit
-from pcsuite.runners.workbench import RESPONSE_CACHE
 
 
 class RayExecutor(Executor):
@@ -104,7 +104,7 @@ class RayExecutor(Executor):
         """Join the cluster, and put there what every worker needs."""
         ray = self._held.enter_context(connected(self._address))
         profile = self.work.plan.suite.profile
-        cache = Path(profile.run.cache_dir).resolve() / RESPONSE_CACHE if self.work.use_cache else None
+        cache = Path(profile.run.cache_dir).resolve() / FILE_NAME if self.work.use_cache else None
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )

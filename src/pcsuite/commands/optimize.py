@@ -1,0 +1,180 @@
+"""``pcsuite optimize``: compile a prompt for C8 under the information objective."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+
+from pcsuite.commands.options import add_executor_arguments, add_profile_arguments, executor_from, suite_from
+from pcsuite.config.load import Suite
+from pcsuite.errors import ConfigError
+from pcsuite.optimization.problem import CandidateScore
+from pcsuite.runners.dev_problem import DevProblem
+from pcsuite.runners.optimize import (
+    OptimizeOutcome,
+    OptimizeSettings,
+    check_settings,
+    estimate_optimization,
+    optimize,
+)
+
+METHOD_NAMES = ("mipro", "gepa", "copro", "bootstrap", "ape", "blocks")
+
+EPILOG = """methods:
+  blocks     searches the suite's own operators, their wordings and order; says which earn their tokens
+  ape        a model proposes instructions from solved examples; the best are varied
+  mipro, gepa, copro, bootstrap
+             DSPy's optimisers (pip install 'prompt-control-suite[dspy]')
+
+examples:
+  pcsuite optimize --config quickstart --method blocks --candidates 20 --limit 12
+  pcsuite optimize --config configs/profile_A.yaml --task gsm8k --model qwen3-8b --method ape
+  pcsuite optimize --config configs/profile_A.yaml --dry-run        # every selected pair: what it would take
+
+Maximises J = task score - unsupported rate - entropy - token cost (weights: optimization.dspy.objective) on the task's
+development split; test items are never read into a prompt. The winner goes to <output_dir>/compiled/, where condition
+C8 finds it: pcsuite run --conditions C0,C4,C8. The same command goes on where a killed search ended."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = EPILOG
+    add_profile_arguments(parser, selection=False)
+    parser.add_argument(
+        "--task", metavar="ID", help="task (default: every selected one, if the profile enables it)"
+    )
+    parser.add_argument(
+        "--model", metavar="ID", help="model (default: every selected one, if the profile enables it)"
+    )
+    parser.add_argument(
+        "--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)"
+    )
+    parser.add_argument(
+        "--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N development items")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)"
+    )
+    add_executor_arguments(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
+    parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command."""
+    suite = suite_from(args)
+    for flag in ("candidates", "limit"):
+        value = getattr(args, flag)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
+    pairs = _pairs(suite, args)
+    chosen = [_settings(suite, args, task, model) for task, model in pairs]
+    for settings in chosen:
+        check_settings(suite, settings)
+    for settings in chosen:
+        _print_estimate(suite, settings)
+    if args.dry_run:
+        return 0
+    for settings in chosen:
+        shown = _Progress(settings, quiet=args.quiet)
+        _print_outcome(suite, args.config, optimize(suite, settings, on_score=shown.tell))
+    return 0
+
+
+def _pairs(suite: Suite, args: argparse.Namespace) -> list[tuple[str, str]]:
+    section, selection = suite.profile.optimization.dspy, suite.profile.selection
+    if not section.enabled and (args.task is None or args.model is None) and not args.dry_run:
+        single = len(selection.tasks) == 1 and len(selection.models) == 1
+        if not single:
+            raise ConfigError(
+                f"the profile selects {len(selection.tasks)} tasks and {len(selection.models)} models, and"
+                " optimization.dspy.enabled is false",
+                hint="name one pair with --task and --model, or set optimization.dspy.enabled",
+            )
+    tasks = [args.task] if args.task else list(selection.tasks)
+    models = [args.model] if args.model else list(selection.models)
+    return [(task, model) for task in tasks for model in models]
+
+
+def _settings(suite: Suite, args: argparse.Namespace, task: str, model: str) -> OptimizeSettings:
+    section = suite.profile.optimization.dspy
+    settings = OptimizeSettings(task, model, args.method or section.method)
+    return replace(
+        settings,
+        candidates=args.candidates or section.iterations,
+        items=args.limit,
+        seed=args.seed,
+        use_cache=not args.no_cache,
+        executor=executor_from(args),
+    )
+
+
+def _print_estimate(suite: Suite, settings: OptimizeSettings) -> None:
+    estimate = estimate_optimization(suite, settings)
+    price = f", ${estimate.cost_usd:,.2f}" if estimate.cost_usd else ""
+    print(
+        f"{settings.task_id} × {settings.model_id}, {settings.method}: {settings.candidates} candidates ×"
+        f" {estimate.dev_items} development items × {estimate.replicates} replicates: at most {estimate.calls:,} calls,"
+        f" {estimate.tokens:,} tokens{price}",
+        flush=True,
+    )
+
+
+class _Progress:
+    """A line for each candidate, with the best so far and the time left at this pace."""
+
+    def __init__(self, settings: OptimizeSettings, *, quiet: bool) -> None:
+        self._settings = settings
+        self._quiet = quiet
+        self._started = time.monotonic()
+        self._baseline_told = False
+
+    def tell(self, problem: DevProblem, score: CandidateScore, seconds: float) -> None:
+        """Show one score."""
+        if self._quiet or (len(score.item_parts) == 1 and len(problem.dev) > 1):
+            return
+        if not self._baseline_told:
+            self._baseline_told = True
+            print(f"  baseline (C0): J {problem.baseline.value:.3f}", file=sys.stderr, flush=True)
+        best = max((one for one in problem.scores.values() if one.complete), key=lambda one: one.rank)
+        done = max(1, problem.tried)
+        left = max(0, self._settings.candidates - done) * (time.monotonic() - self._started) / done
+        crash = f" crashed: {score.errors[0]}" if score.crashed else ""
+        print(
+            f"  {problem.tried}/{self._settings.candidates} {score.candidate.id} J {score.value:.3f} on"
+            f" {len(score.item_parts)} items ({score.candidate.origin}){crash}; best {best.value:.3f};"
+            f" about {left / 60:.0f} min left",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _print_outcome(suite: Suite, config: str, outcome: OptimizeOutcome) -> None:
+    document = outcome.document
+    dev = document["dev"]
+    print(
+        f"{document['task']} × {document['model']}: J {dev['J']:.3f} [{dev['J_low']:.3f}, {dev['J_high']:.3f}] on"
+        f" {dev['items']} development items, {dev['J_corrected']:.3f} less the optimism of the choice; bare"
+        f" instruction {dev['baseline']['J']:.3f}; {document['candidates']} candidates, {outcome.spent_tokens:,} tokens"
+        + (f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else "")
+    )
+    judged = "is made of" if document["makeup_by"] == "operators" else "does by its cues the work of"
+    print(f"  the prompt {judged} {', '.join(document['makeup']) or 'no operator'}")
+    for entry in document["ledger"]:
+        print(
+            f"    {entry['operator']}: J {entry['effect_J']:+.3f} [{entry['effect_J_low']:+.3f},"
+            f" {entry['effect_J_high']:+.3f}], earns its tokens: {entry['earns_its_tokens']}"
+        )
+    if document["condition_yaml"]:
+        print("  as a condition:")
+        print("\n".join(f"    {line}" for line in document["condition_yaml"].rstrip().splitlines()))
+    if outcome.replaced is not None:
+        print(f"  the prompt that was there before is now {outcome.replaced}")
+    print(f"frozen: {outcome.path}")
+    print(f"candidates: {outcome.log.with_suffix('.candidates.jsonl')}")
+    task, model = document["task"], document["model"]
+    print(f"next: pcsuite run --config {config} --tasks {task} --models {model} --conditions C0,C8")

@@ -1,0 +1,199 @@
+"""APE: instructions proposed by a model from demonstrations, raced on development items, varied around the best.
+
+After Zhou et al. 2023 (Large Language Models Are Human-Level Prompt Engineers). A model sees five solved training items
+and is asked which instruction leads to them, at temperature 0.9; equal proposals are dropped, the first one stays.
+Each round's candidates are raced by successive halving (Jamieson & Talwalkar 2016) over nested parts of the
+development items. Who is varied next is chosen by the upper confidence bound of Auer et al. 2002,
+``mean + c·sqrt(ln Σn / n)`` with n the items a candidate was measured on, so that one that was dropped early keeps
+the benefit of the doubt.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from pcsuite.errors import DataError
+from pcsuite.optimization.candidate import Candidate
+from pcsuite.optimization.problem import CandidateScore, Problem, named_random
+from pcsuite.prompts.compiled import INPUT_SLOT
+
+DEMONSTRATIONS = 5
+TEMPERATURE = 0.9
+PROPOSAL_TOKENS = 200
+EXPLORATION = 0.1
+"""c of the upper confidence bound; J of single items spreads over a few tenths."""
+PARENTS = 2
+FIRST_SHARE = 0.25
+"""Share of the candidates that are proposed from demonstrations; the rest are variations of the best."""
+ROUNDS = 10
+SMALLEST_RUNG = 24
+_LONGEST_DEMO = 600
+_LONGEST_INSTRUCTION = 1_500
+_TRIES = 4
+_WRAPPING = re.compile(r"^(?:the )?(?:instruction|answer)(?: was| is)?\s*:\s*", re.IGNORECASE)
+
+PROPOSE = (
+    "Someone was given one instruction and applied it to several inputs. Here is what came out.\n\n{demos}\n\n"
+    "Write the instruction that was given. Answer with the instruction alone."
+)
+VARY = (
+    "Below is an instruction for a language model.\n\nInstruction:\n{instruction}\n\n"
+    "Write a variation of it that means the same and may work better. Answer with the new instruction alone."
+)
+
+
+class ApeMethod:
+    """``ape``."""
+
+    name = "ape"
+    summary = "a model proposes instructions from solved examples; the best are varied"
+
+    def require(self) -> None:
+        """Nothing beyond the suite is needed."""
+
+    def search(self, problem: Problem, *, seed: int, candidates: int) -> None:
+        """Propose, race, vary around the best, until ``candidates`` were tried."""
+        if not problem.train:
+            raise DataError(
+                f"task '{problem.task_id}' has no training items to propose instructions from",
+                hint="use --method blocks, or give the task a training split",
+            )
+        search = _Search(problem, seed, candidates)
+        search.race(search.proposals(max(1, math.ceil(candidates * FIRST_SHARE))))
+        rounds_left = ROUNDS
+        while search.left > 0 and rounds_left > 0:
+            size = math.ceil(search.left / rounds_left)
+            search.race(search.variations(size))
+            rounds_left -= 1
+        search.finish()
+
+
+APE = ApeMethod()
+
+
+def upper_bound(score: CandidateScore, total: int, exploration: float = EXPLORATION) -> float:
+    """``mean + c·sqrt(ln Σn / n)``, J being the mean and n the items it rests on; a crash has none."""
+    if score.crashed:
+        return -math.inf
+    measured = len(score.item_parts)
+    return score.value + exploration * math.sqrt(math.log(max(2, total)) / measured)
+
+
+def rungs(items: int, smallest: int = SMALLEST_RUNG) -> list[int]:
+    """Sizes of the nested item sets of successive halving: an eighth, a quarter, half, all; none below ``smallest``."""
+    sizes = [math.ceil(items / part) for part in (8, 4, 2)]
+    return [size for size in dict.fromkeys(sizes) if smallest <= size < items] + [items]
+
+
+def clean_instruction(text: str) -> str:
+    """The instruction in what a model answered: fences, quotes and announcements off, cut to a sane length."""
+    stripped = re.sub(r"^```\w*\n?|\n?```$", "", text.strip()).strip()
+    stripped = _WRAPPING.sub("", stripped).strip()
+    if len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'“”":
+        stripped = stripped[1:-1].strip()
+    return stripped.replace(INPUT_SLOT, "the input")[:_LONGEST_INSTRUCTION].strip()
+
+
+class _Search:
+    """The state of one search."""
+
+    def __init__(self, problem: Problem, seed: int, candidates: int) -> None:
+        self._problem = problem
+        self._seed = seed
+        self._wanted = candidates
+        self._ctx = problem.prompting.context("")
+        self._seen: set[str] = set()
+        bare = problem.baseline
+        self._scores: dict[str, CandidateScore] = {bare.candidate.id: bare}
+        self._instructions: dict[str, str] = {}
+        self._asked = 0
+        self._admit(self._ctx.instruction, bare.candidate)
+
+    @property
+    def left(self) -> int:
+        """Candidates that may still be tried."""
+        return self._wanted + 1 - len(self._scores)  # the bare instruction is no candidate
+
+    def proposals(self, wanted: int) -> list[Candidate]:
+        """New instructions from demonstrations."""
+        made: list[Candidate] = []
+        for number in range(wanted * _TRIES):
+            if len(made) >= wanted:
+                break
+            rng = named_random(self._seed, "ape demonstrations", number)
+            shown = rng.sample(list(self._problem.train), min(DEMONSTRATIONS, len(self._problem.train)))
+            demos = "\n\n".join(
+                f"Input: {demo.input_text[:_LONGEST_DEMO]}\nOutput: {demo.output_text[:_LONGEST_DEMO]}"
+                for demo in shown
+            )
+            made += self._new(PROPOSE.format(demos=demos), f"proposal {number}", ())
+        return made
+
+    def variations(self, wanted: int) -> list[Candidate]:
+        """New instructions around the best by upper confidence bound."""
+        total = sum(len(score.item_parts) for score in self._scores.values())
+        ranked = sorted(
+            self._scores.values(), key=lambda score: (-upper_bound(score, total), score.candidate.id)
+        )
+        parents = ranked[:PARENTS]
+        made: list[Candidate] = []
+        for number in range(wanted * _TRIES):
+            if len(made) >= wanted:
+                break
+            parent = parents[number % len(parents)].candidate
+            prompt = VARY.format(instruction=self._instructions[parent.id])
+            made += self._new(prompt, f"variation of {parent.id}", (parent.id,))
+        return made
+
+    def race(self, entrants: Sequence[Candidate]) -> None:
+        """Successive halving: everyone on few items, the better half on twice as many, the last on all."""
+        alive = list(entrants)[: max(0, self.left)]
+        if not alive:
+            self._wanted = (
+                len(self._scores) - 1
+            )  # nothing new was proposed: more rounds would ask the same again
+            return
+        for size in rungs(len(self._problem.dev)):
+            for candidate in alive:
+                self._scores[candidate.id] = self._problem.evaluate(candidate, self._problem.dev[:size])
+            alive.sort(key=lambda candidate: self._scores[candidate.id].rank, reverse=True)
+            alive = alive[: math.ceil(len(alive) / 2)]
+
+    def finish(self) -> None:
+        """Measure on all items whoever could still be the best by its upper confidence bound."""
+        total = sum(len(score.item_parts) for score in self._scores.values())
+        complete = [score for score in self._scores.values() if score.complete]
+        for score in self._hopefuls(total, max((s.value for s in complete), default=-math.inf)):
+            self._problem.evaluate(score.candidate)
+
+    def _hopefuls(self, total: int, best: float) -> Iterator[CandidateScore]:
+        partial = [score for score in self._scores.values() if not score.complete]
+        ranked = sorted(partial, key=lambda score: (-upper_bound(score, total), score.candidate.id))
+        yield from (score for score in ranked[:PARENTS] if upper_bound(score, total) > best)
+
+    def _new(self, prompt: str, origin: str, parents: tuple[str, ...]) -> list[Candidate]:
+        self._asked += 1
+        text = self._problem.ask(
+            prompt,
+            seed=self._seed * 100_003 + self._asked,
+            temperature=TEMPERATURE,
+            max_tokens=PROPOSAL_TOKENS,
+        )
+        instruction = clean_instruction(text)
+        if not instruction:
+            return []
+        candidate = Candidate.of_instruction(
+            instruction, self._ctx, method=APE.name, origin=origin, parents=parents
+        )
+        return [candidate] if self._admit(instruction, candidate) else []
+
+    def _admit(self, instruction: str, candidate: Candidate) -> bool:
+        """Whether the instruction is new, case and spacing aside."""
+        key = " ".join(instruction.casefold().split())
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        self._instructions[candidate.id] = instruction
+        return True

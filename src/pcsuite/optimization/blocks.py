@@ -1,0 +1,174 @@
+"""``blocks``: search over the suite's own operators, their wordings and their order under the objective.
+
+Three stages share the candidates. A screening design of Plackett & Burman (1946, twelve runs) measures every
+operator's main effect at once; the operators whose effect is positive make the first incumbent. Then single changes
+are tried on it one after the other: operators in or out, the least certain first, until a whole round brings nothing.
+What is left goes to options (number of exemplars, mode of reasoning), wordings and neighbours changing places. A
+change is kept where J does not fall and tokens are saved, or where J rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+
+from pcsuite.optimization.candidate import Candidate
+from pcsuite.optimization.genome import (
+    Gene,
+    Genome,
+    genome_of,
+    options_of,
+    prompt_of,
+    wordings_of,
+)
+from pcsuite.optimization.problem import CandidateScore, Problem, named_random
+from pcsuite.prompts.operators import Operator
+
+SCREENING_RUNS = 12
+_ENOUGH_TO_SCREEN = 20
+"""With fewer candidates than this the search starts from the bare instruction and goes by single changes."""
+_FIRST_ROW = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
+
+
+class BlocksMethod:
+    """``blocks``."""
+
+    name = "blocks"
+    summary = "searches the suite's operators, their wordings and order; says which earn their tokens"
+
+    def require(self) -> None:
+        """Nothing beyond the suite is needed."""
+
+    def search(self, problem: Problem, *, seed: int, candidates: int) -> None:
+        """Screen, climb, refine, until ``candidates`` were tried."""
+        search = _Search(problem, named_random(seed, "blocks"), candidates)
+        try:
+            if candidates >= _ENOUGH_TO_SCREEN and 3 <= len(search.names) <= len(_FIRST_ROW):
+                search.screen()
+            search.climb()
+            search.refine()
+        except _SpentError:
+            return
+
+
+BLOCKS = BlocksMethod()
+
+
+def plackett_burman(factors: int, rng: Random) -> list[tuple[bool, ...]]:
+    """Twelve runs in which every factor is on six times, and any two are on together three times.
+
+    The last run has every factor off. Which column a factor gets is drawn, because it decides what it is aliased with.
+    """
+    columns = rng.sample(range(len(_FIRST_ROW)), factors)
+    size = len(_FIRST_ROW)
+    rows = [tuple(_FIRST_ROW[(column - shift) % size] > 0 for column in columns) for shift in range(size)]
+    return [*rows, tuple(False for _ in columns)]
+
+
+class _SpentError(Exception):
+    """All candidates were tried."""
+
+
+class _Search:
+    """The state of one search."""
+
+    def __init__(self, problem: Problem, rng: Random, candidates: int) -> None:
+        self._problem = problem
+        self._rng = rng
+        self._left = candidates
+        exemplars = len(problem.train)
+        self.names = tuple(
+            name
+            for name, spec in problem.operators.items()
+            if (spec.k or 0) <= exemplars and spec.type != "program"
+        )
+        bare = problem.baseline
+        self._scores: dict[str, CandidateScore] = {bare.candidate.id: bare}
+        self._best: tuple[Genome, CandidateScore] = (Genome(), bare)
+        self._certainty: dict[str, float] = dict.fromkeys(self.names, 0.0)
+
+    def screen(self) -> None:
+        """Measure the screening design and start from the operators that help on average."""
+        runs = []
+        for number, row in enumerate(plackett_burman(len(self.names), self._rng)):
+            genome = genome_of([name for name, used in zip(self.names, row, strict=True) if used])
+            score = self._measure(genome, f"screening run {number}", ())
+            runs.append((row, score))
+            self._keep(genome, score)
+        design = np.array([[1.0 if used else -1.0 for used in row] for row, _ in runs])
+        values = np.array([score.value for _, score in runs])
+        effects = design.T @ values / len(runs)  # half the difference between on and off
+        self._certainty = dict(zip(self.names, np.abs(effects).tolist(), strict=True))
+        helpful = [name for name, effect in zip(self.names, effects, strict=True) if effect > 0]
+        genome = genome_of(helpful)
+        parents = tuple(dict.fromkeys(score.candidate.id for _, score in runs))
+        self._keep(genome, self._measure(genome, "positive main effects", parents))
+
+    def climb(self) -> None:
+        """Put single operators in or out until a whole round of them brings nothing."""
+        untried = sorted(self.names, key=lambda name: (self._certainty[name], name))
+        since_change = 0
+        while since_change < len(untried):
+            name = untried.pop(0)
+            untried.append(name)
+            genome, score = self._best
+            changed = genome.toggled(name, self.names)
+            word = "drop" if name in genome.names else "add"
+            before = self._best
+            self._keep(changed, self._measure(changed, f"{word} {name}", (score.candidate.id,)))
+            since_change = since_change + 1 if self._best is before else 0
+
+    def refine(self) -> None:
+        """Try options, wordings and orders of the incumbent until the candidates are spent or nothing is left."""
+        while True:
+            moves = list(self._refinements())
+            self._rng.shuffle(moves)
+            before = self._best
+            for genome, origin in moves:
+                self._keep(genome, self._measure(genome, origin, (self._best[1].candidate.id,)))
+                if self._best is not before:
+                    break
+            else:
+                return
+
+    def _refinements(self) -> Iterator[tuple[Genome, str]]:
+        genome = self._best[0]
+        for gene in genome.genes:
+            spec = self._problem.operators[gene.name]
+            choices = {spec.k, spec.mode, *options_of(spec, len(self._problem.train))} - {None}
+            own = gene.option if gene.option is not None else spec.k if spec.k is not None else spec.mode
+            for option in sorted(choices - {own}, key=str):
+                yield genome.with_gene(Gene(gene.name, gene.wording, option)), f"{gene.name} with {option}"
+            for wording in range(wordings_of(gene.name, spec) + 1):
+                if wording != gene.wording:
+                    words = f"{gene.name} in wording {wording}"
+                    yield genome.with_gene(Gene(gene.name, wording, gene.option)), words
+        for wording in range(4):
+            if wording != genome.instruction:
+                yield Genome(genome.genes, wording), f"instruction in wording {wording}"
+        for place in range(len(genome.genes) - 1):
+            slots = {self._slot(name) for name in genome.names[place : place + 2]}
+            if len(slots) > 1:  # the base template keeps the slots apart, whatever the order
+                continue
+            pair = f"{genome.names[place]} after {genome.names[place + 1]}"
+            yield genome.swapped(place, place + 1), pair
+
+    def _slot(self, name: str) -> str:
+        return Operator(name, self._problem.operators[name]).slot
+
+    def _measure(self, genome: Genome, origin: str, parents: tuple[str, ...]) -> CandidateScore:
+        candidate = Candidate(prompt_of(genome, self._problem), BLOCKS.name, origin, parents)
+        if candidate.id not in self._scores:
+            if self._left <= 0:
+                raise _SpentError
+            self._left -= 1
+            self._scores[candidate.id] = self._problem.evaluate(candidate)
+        return self._scores[candidate.id]
+
+    def _keep(self, genome: Genome, score: CandidateScore) -> None:
+        best = self._best[1]
+        cheaper = score.parts.token_cost < best.parts.token_cost
+        if score.rank > best.rank or (cheaper and score.rank >= best.rank):
+            self._best = (genome, score)

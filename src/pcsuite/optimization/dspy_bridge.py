@@ -1,0 +1,250 @@
+"""DSPy over the suite's own engines: language models that ask through it, and an adapter small models can follow.
+
+Import this module only after :func:`pcsuite.optimization.dspy_opt.load_dspy`, which keeps DSPy off the network and
+its caches off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Protocol
+
+import dspy
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+from pcsuite.optimization.candidate import instruction_template
+from pcsuite.prompts.compiled import INPUT_SLOT
+from pcsuite.prompts.context import Exemplar, PromptContext
+
+INPUT, ANSWER = "input_text", "answer"
+"""The fields of the task's signature."""
+LONGEST_FIELD = 2000
+"""Characters of one field of a proposing prompt that are shown: the window of a small model is short."""
+_PROPOSAL_TOKENS = 200
+_LABEL = re.compile(r"^[ \t>*#-]*(?P<label>[A-Za-z][A-Za-z _-]{2,60}?)[ \t*]*:[ \t*]*", re.MULTILINE)
+_HEADING = re.compile(
+    r"^[*#\s]*(here is )?((the|a|an|my|your) )?((new|proposed|improved|better|revised) )+"
+    r"(instructions?|prompt)[*\s]*:[*\s]*",
+    re.IGNORECASE,
+)
+
+
+class Ask(Protocol):
+    """Answers one prompt; another seed gives another text."""
+
+    def __call__(self, prompt: str, *, seed: int, temperature: float, max_tokens: int) -> str: ...
+
+
+class SeededEngine:
+    """A DSPy engine over a function that answers prompts.
+
+    DSPy asks for n texts by n equal requests. Each of them gets a seed of its own, made from the prompt and from how
+    often it was asked before, so that they differ, and are the same in the next run.
+    """
+
+    def __init__(self, ask: Ask, seed: int) -> None:
+        self._ask = ask
+        self._seed = seed
+        self._asked: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request."""
+        prompt = request_text(request)
+        with self._lock:
+            occurrence = self._asked[prompt]
+            self._asked[prompt] += 1
+        wished = request.config
+        text = self._ask(
+            prompt,
+            seed=request_seed(self._seed, prompt, occurrence),
+            temperature=1.0 if wished.temperature is None else wished.temperature,
+            max_tokens=wished.max_tokens or _PROPOSAL_TOKENS,
+        )
+        return _response(request, text)
+
+
+def request_seed(seed: int, prompt: str, occurrence: int) -> int:
+    """31 bits of a hash of the search's seed, the prompt, and how often it was asked before."""
+    named = f"{seed}|{occurrence}|{prompt}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(named).digest()[:4], "big") >> 1
+
+
+class TaskEngine:
+    """A DSPy engine that answers the prompts of the task's program with what the measured model answers."""
+
+    def __init__(self, answer: Callable[[str], str]) -> None:
+        self._answer = answer
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request."""
+        return _response(request, self._answer(request_text(request)))
+
+
+def language_model(name: str, engine: SeededEngine | TaskEngine) -> dspy.LM:
+    """A DSPy model over an engine. Retries and cache are the suite's own, so DSPy's are off."""
+    return dspy.LM(f"pcsuite/{name}", engine=engine, cache=False, num_retries=0)
+
+
+def request_text(request: Request) -> str:
+    """A request as one text: the adapter below sends a single message; others are joined by blank lines."""
+    system = request.system
+    if system is not None and not isinstance(system, str):
+        system = "".join(part.text for part in system)
+    parts = [system, *(message.text for message in request.messages)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _response(request: Request, text: str) -> Response:
+    return Response(
+        id=None,
+        model=request.model,
+        message=Message.assistant([TextPart(text)]),
+        finish_reason="stop",
+        usage=Usage(input_tokens=0, output_tokens=0, total_tokens=0),
+    )
+
+
+def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]:
+    """The signature of a task: its input, and the answer as the task's evaluator reads it."""
+    fields = {INPUT: (str, dspy.InputField(desc=ctx.input_label)), ANSWER: (str, dspy.OutputField())}
+    made: type[dspy.Signature] = dspy.Signature(fields, instruction)
+    # COPRO proposes a beginning of the answer too, and keeps it where DSPy once had prefixes; there is none yet.
+    for name, prefix in ((INPUT, f"{ctx.input_label}:"), (ANSWER, "")):
+        made = made.with_updated_fields(name, prefix=prefix)
+    return made
+
+
+def predictor_template(predictor: dspy.Predict, ctx: PromptContext) -> tuple[str, tuple[Exemplar, ...]]:
+    """The prompt of a task's predictor as a text with a slot for the input, and the examples it shows."""
+    return _template(predictor.signature, predictor.demos, ctx)
+
+
+def _template(
+    signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]], ctx: PromptContext
+) -> tuple[str, tuple[Exemplar, ...]]:
+    shown = tuple(
+        Exemplar(str(demo[INPUT]), str(demo[ANSWER]), str(demo.get("item_id", "")))
+        for demo in demos
+        if demo.get(INPUT) and demo.get(ANSWER)
+    )
+    template = instruction_template(signature.instructions, ctx, shown)
+    prefix = str(signature.output_fields[ANSWER].json_schema_extra["prefix"]).strip()
+    if prefix:
+        template += "\n\n" + prefix.replace(INPUT_SLOT, "the input")
+    return template, shown
+
+
+class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
+    """Prompts without markers, answers without a format.
+
+    The task's own signature is laid out as the suite lays out its prompts, and its answer is the text as it comes. Any
+    other signature (DSPy's proposers) becomes an instruction and labelled fields; a single answer field is the whole
+    text, several are found by their labels. No answer is refused: a text that cannot be split is the first field.
+    """
+
+    def __init__(self, ctx: PromptContext) -> None:
+        super().__init__()
+        self._ctx = ctx
+
+    def format(
+        self, signature: type[dspy.Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """One user message."""
+        if is_task_signature(signature):
+            template, _ = _template(signature, demos, self._ctx)
+            text = template.replace(INPUT_SLOT, str(inputs[INPUT]))
+        else:
+            text = _proposing_prompt(signature, inputs)
+        return [{"role": "user", "content": text}]
+
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
+        """The fields of an answer."""
+        if is_task_signature(signature):
+            return {ANSWER: completion}
+        return _labelled_fields(completion, list(signature.output_fields))
+
+    def _call_postprocess(
+        self,
+        processed_signature: type[dspy.Signature],
+        original_signature: type[dspy.Signature],
+        outputs: list[dict[str, Any] | str],
+        lm: dspy.BaseLM,
+        lm_kwargs: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        """Every output parsed, the empty ones too: an empty answer is a wrong answer, not a failed call."""
+        texts = [output if isinstance(output, str) else output.get("text") or "" for output in outputs]
+        return [self.parse(original_signature, text) for text in texts]
+
+
+def is_task_signature(signature: type[dspy.Signature]) -> bool:
+    """Whether a signature is the task's own, not one of DSPy's proposers."""
+    return set(signature.input_fields) == {INPUT} and set(signature.output_fields) == {ANSWER}
+
+
+def _proposing_prompt(signature: type[dspy.Signature], inputs: Mapping[str, Any]) -> str:
+    parts = [" ".join(signature.instructions.split())]
+    for name in signature.input_fields:
+        shown = _shown(inputs[name]).strip() if inputs.get(name) is not None else ""
+        if shown:
+            parts.append(f"{label_of(name)}:\n{shown}")
+    wanted = [
+        f"{label_of(name)}: {field.json_schema_extra.get('desc') or ''}".rstrip(": ")
+        for name, field in signature.output_fields.items()
+    ]
+    if len(wanted) == 1:
+        parts.append(f"Answer with nothing but this.\n{wanted[0]}")
+    else:
+        parts.append("Answer with one line for each of these, starting with its name.\n" + "\n".join(wanted))
+    return "\n\n".join(parts)
+
+
+def _shown(value: Any) -> str:
+    """A field's value as plain text, no longer than a small model can take."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_FIELD else value[:LONGEST_FIELD] + " …"
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}: {_shown(entry)}" for name, entry in value.items())
+    if isinstance(value, Sequence):
+        separator = "\n" if all(isinstance(entry, str) for entry in value) else "\n\n"
+        return separator.join(_shown(entry) for entry in value)
+    return str(value)
+
+
+def _labelled_fields(text: str, names: Sequence[str]) -> dict[str, Any]:
+    """Answer fields by their labels; text before the first label belongs to the first field."""
+    known = {_folded(label_of(name)): name for name in names}
+    found: dict[str, str] = dict.fromkeys(names, "")
+    current, start = names[0], 0
+    for match in _LABEL.finditer(text):
+        name = known.get(_folded(match["label"]))
+        if name is None:
+            continue
+        found[current] += text[start : match.start()]
+        current, start = name, match.end()
+    found[current] += text[start:]
+    return {name: unquoted(value) for name, value in found.items()}
+
+
+def unquoted(text: str) -> str:
+    """A text without a heading that only says what it is, and without the fence or quotation marks around it."""
+    bare = _HEADING.sub("", text.strip())
+    fenced = re.fullmatch(r"```[a-z]*\n(.*?)\n?```", bare, re.DOTALL)
+    if fenced:
+        bare = fenced[1].strip()
+    if len(bare) > 1 and bare[0] == bare[-1] == '"' and '"' not in bare[1:-1]:
+        bare = bare[1:-1].strip()
+    return bare
+
+
+def label_of(name: str) -> str:
+    """``proposed_instruction`` as ``Proposed instruction``."""
+    return name.replace("_", " ").capitalize()
+
+
+def _folded(label: str) -> str:
+    return re.sub(r"[ _-]+", " ", label).strip().casefold()

@@ -1,0 +1,168 @@
+"""A prompt that an optimiser compiled: free text with a slot for the input, or a list of operators with wordings.
+
+It is frozen to a file by ``pcsuite optimize`` and rendered by condition C8. A file carries everything that its
+prompt needs, templates included, so that a later change of the operators does not change what was compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.load import digest
+from pcsuite.errors import PromptError
+from pcsuite.prompts.context import Exemplar, PromptContext
+from pcsuite.prompts.operators import Bundle, Operator
+from pcsuite.prompts.tree import PromptTree, compose
+
+INPUT_SLOT = "{{input}}"
+"""Where the input goes in a free text; nothing else in it is a placeholder."""
+COMPILED_OPERATOR = "COMPILED"
+"""What a row names as the operator of a compiled free text."""
+FOLDER = "compiled"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockChoice:
+    """One operator of a compiled prompt, in one of its wordings."""
+
+    name: str
+    wording: int
+    """0 for the operators file's own words, 1, 2, 3 for the bundled rewordings."""
+    spec: OperatorSpec
+    """The operator with the chosen wording as its template, and its options."""
+
+    @property
+    def operator(self) -> Operator:
+        """The operator as a condition composes it."""
+        return Operator(self.name, self.spec)
+
+
+@dataclass(frozen=True)
+class CompiledPrompt:
+    """A prompt an optimiser made: ``template`` for a free text, else ``blocks`` (perhaps none: instruction and input).
+
+    ``demos`` are the solved training items that the prompt shows. A free text has them in its words already; for
+    blocks they stand in for the task's own exemplars.
+    """
+
+    template: str = ""
+    blocks: tuple[BlockChoice, ...] = ()
+    instruction: str = ""
+    """The instruction of a prompt of blocks, where it is not the task's own."""
+    demos: tuple[Exemplar, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.template and (self.blocks or self.instruction):
+            raise PromptError("a compiled prompt is a free text or a list of blocks, not both")
+        if self.template and self.template.count(INPUT_SLOT) != 1:
+            raise PromptError(
+                f"a compiled text has {self.template.count(INPUT_SLOT)} slots {INPUT_SLOT}",
+                hint="it needs exactly one",
+            )
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a free text."""
+        return bool(self.template)
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 of everything that determines the prompt's words."""
+        return digest(self.as_dict())
+
+    @property
+    def steps(self) -> tuple[tuple[Operator, ...], ...]:
+        """The operators as the steps of a condition."""
+        if self.is_text:
+            spec = OperatorSpec(type="block", template=self.template)
+            return ((Operator(COMPILED_OPERATOR, spec),),)
+        return tuple((block.operator,) for block in self.blocks)
+
+    def tree(self, bundle: Bundle, ctx: PromptContext) -> PromptTree:
+        """The prompt for one item."""
+        if not self.is_text:
+            changed = replace(
+                ctx, instruction=self.instruction or ctx.instruction, exemplars=self.demos or ctx.exemplars
+            )
+            return compose(bundle, changed)
+        before, after = self.template.split(INPUT_SLOT)
+        head = before.rstrip()
+        return PromptTree(
+            template=f"compiled:{self.hash[:12]}",
+            instruction=head,
+            input_label=ctx.input_label,
+            input_text=ctx.input_text,
+            around=(before[len(head) :], after),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {
+            "template": self.template,
+            "blocks": [
+                {
+                    "operator": block.name,
+                    "wording": block.wording,
+                    "spec": block.spec.model_dump(mode="json", exclude_none=True),
+                }
+                for block in self.blocks
+            ],
+            "instruction": self.instruction,
+            "demos": [
+                {"input_text": demo.input_text, "output_text": demo.output_text, "item_id": demo.item_id}
+                for demo in self.demos
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> CompiledPrompt:
+        """The reverse of :meth:`as_dict`."""
+        blocks = tuple(
+            BlockChoice(entry["operator"], int(entry["wording"]), OperatorSpec.model_validate(entry["spec"]))
+            for entry in values["blocks"]
+        )
+        demos = tuple(
+            Exemplar(entry["input_text"], entry["output_text"], entry.get("item_id", ""))
+            for entry in values["demos"]
+        )
+        return cls(values["template"], blocks, values["instruction"], demos)
+
+
+def compiled_path(output_dir: str | Path, task_id: str, model_id: str) -> Path:
+    """``<output_dir>/compiled/<task>__<model>.json``."""
+    name = "__".join(_UNSAFE.sub("-", part) for part in (task_id, model_id))
+    return Path(output_dir) / FOLDER / f"{name}.json"
+
+
+def read_compiled_file(path: Path) -> dict[str, Any]:
+    """The whole frozen file, its hash checked against the prompt in it."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        prompt = CompiledPrompt.from_dict(content["prompt"])
+        stored = content["hash"]
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        raise PromptError(
+            f"{path}: not a readable compiled prompt ({type(error).__name__}: {error})",
+            hint="run pcsuite optimize again",
+        ) from error
+    if prompt.hash != stored:
+        raise PromptError(
+            f"{path}: its prompt does not have the hash it states: it was edited by hand",
+            hint="run pcsuite optimize again, or define your text as an operator",
+        )
+    return content
+
+
+def read_compiled(path: Path) -> CompiledPrompt:
+    """The prompt of a frozen file."""
+    return CompiledPrompt.from_dict(read_compiled_file(path)["prompt"])

@@ -1,0 +1,93 @@
+"""Compiled prompts: exact text, identity, and what a condition makes of them."""
+
+import json
+
+import pytest
+
+from pcsuite.config.definitions import OperatorSpec
+from pcsuite.errors import PromptError
+from pcsuite.prompts.compiled import (
+    BlockChoice,
+    CompiledPrompt,
+    compiled_path,
+    read_compiled,
+)
+from pcsuite.prompts.conditions.conditions import apply_condition
+from pcsuite.prompts.conditions.designs import ConditionBundle
+from pcsuite.prompts.context import Exemplar, PromptContext
+
+CTX = PromptContext(
+    task_id="t", task_kind="structured", input_text="a {{ b }} c", instruction="Do it.", role="a cook"
+)
+C8 = ConditionBundle("C8", "compiled", (), compiled=True)
+ROLE = BlockChoice("ROLE", 0, OperatorSpec(type="prefix_block", template="You are {{ role }}."))
+SHOTS = BlockChoice(
+    "EXEMPLARS",
+    0,
+    OperatorSpec(type="fewshot", k=1, template="{% for e in exemplars %}{{ e.input_text }}{% endfor %}"),
+)
+
+
+def shown(prompt, ctx=CTX):
+    return apply_condition(C8.with_prompt(prompt), ctx)
+
+
+def test_a_free_text_is_sent_as_it_is_with_the_input_in_its_slot():
+    template = 'You are a cook.  {% raw %} {"x": "{{y}}"}\n\n Input -> {{input}}\t<-\n\nGo.\n'
+    condition = shown(CompiledPrompt(template=template))
+    assert condition.prompt == template.replace("{{input}}", "a {{ b }} c")
+    assert condition.bundle.names == ("COMPILED",)
+    assert condition.tree.template == f"compiled:{CompiledPrompt(template=template).hash[:12]}"
+
+
+def test_rows_name_the_operators_whose_cues_a_free_text_shows():
+    prompt = CompiledPrompt(template="You are a cook. Check your answer.\n{{input}}")
+    bundle = C8.with_prompt(prompt)
+    assert bundle.operator_names(bundle.bundle(CTX)) == ("COMPILED", "ROLE", "VERIFIER")
+
+
+def test_blocks_are_composed_like_any_condition_with_their_own_demonstrations():
+    prompt = CompiledPrompt(
+        blocks=(ROLE, SHOTS), instruction="Do this.", demos=(Exemplar("shown input", "shown answer"),)
+    )
+    condition = shown(prompt)
+    assert condition.prompt == "You are a cook.\n\nDo this.\n\nshown input\n\nInput:\na {{ b }} c"
+    assert condition.bundle.names == ("ROLE", "EXEMPLARS")
+    assert shown(CompiledPrompt()).prompt == "Do it.\n\nInput:\na {{ b }} c"
+
+
+@pytest.mark.parametrize("template", ["no slot", "{{input}} and {{input}}"])
+def test_a_free_text_needs_exactly_one_slot(template):
+    with pytest.raises(PromptError, match="exactly one"):
+        CompiledPrompt(template=template)
+
+
+def test_the_hash_is_that_of_the_words_and_survives_a_file(tmp_path):
+    prompts = [
+        CompiledPrompt(template="a {{input}}"),
+        CompiledPrompt(template="b {{input}}"),
+        CompiledPrompt(),
+        CompiledPrompt(blocks=(ROLE, SHOTS)),
+        CompiledPrompt(blocks=(SHOTS, ROLE)),
+        CompiledPrompt(blocks=(SHOTS, ROLE), instruction="x"),
+        CompiledPrompt(blocks=(SHOTS,), demos=(Exemplar("i", "o", "id"),)),
+    ]
+    assert len({prompt.hash for prompt in prompts}) == len(prompts)
+    for prompt in prompts:
+        path = tmp_path / "c.json"
+        path.write_text(json.dumps({"hash": prompt.hash, "prompt": prompt.as_dict()}), encoding="utf-8")
+        assert read_compiled(path) == prompt
+
+
+def test_an_edited_or_broken_file_is_told(tmp_path):
+    prompt = CompiledPrompt(template="a {{input}}")
+    path = compiled_path(tmp_path, "my_task", "org/model:7b")
+    assert path == tmp_path / "compiled" / "my_task__org-model-7b.json"
+    path.parent.mkdir()
+    edited = {"hash": prompt.hash, "prompt": {**prompt.as_dict(), "template": "b {{input}}"}}
+    path.write_text(json.dumps(edited), encoding="utf-8")
+    with pytest.raises(PromptError, match="edited by hand"):
+        read_compiled(path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(PromptError, match="not a readable compiled prompt"):
+        read_compiled(path)
