@@ -74,7 +74,9 @@ def _index_totals(columns: FloatArray, rng: np.random.Generator, resamples: int)
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)
     blocks = [counts @ centred for counts in resample_counts(n, rng, resamples)]
-    return np.asarray(np.concatenate(blocks) + n * centre, dtype=np.float64)
+    totals = np.asarray(np.concatenate(blocks) + n * centre, dtype=np.float64)
+    # No resample's mean lies beyond the values it is made of; rounding must not put it there.
+    return np.clip(totals, n * columns.min(axis=0), n * columns.max(axis=0))
 
 
 def random_bit_totals(columns: FloatArray, rng: np.random.Generator, draws: int) -> FloatArray:
