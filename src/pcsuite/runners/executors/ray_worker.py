@@ -104,7 +104,8 @@ class GridWorker:
             self._keeping = asyncio.create_task(self._keeper.keep())
 
     async def use(self, work: Work) -> None:
-        """Go on to another plan with the same models."""
+        """Go on to another plan with the same models, though the one before was halted."""
+        self._halted, self._exceeded = False, None
         self._plan = work.plan
         self._bench = Workbench(work, self._bench.clients)
 
