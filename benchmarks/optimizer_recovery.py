@@ -52,7 +52,7 @@ MODEL = {
 
 
 def make_suite(folder: Path, items: int, seeds: int = 3, luck: int = 0) -> Suite:
-    """A profile with the simulated model and as many development items as wanted; ``luck`` makes other items of them."""
+    """A profile with the simulated model and development items; another ``luck`` makes other items of them."""
     datasets = folder / "cache" / "datasets"
     datasets.mkdir(parents=True)
     with (datasets / "ag_news_dev.jsonl").open("w", encoding="utf-8") as stream:
