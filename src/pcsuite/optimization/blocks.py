@@ -3,8 +3,9 @@
 Three stages share the candidates. A screening design of Plackett & Burman (1946, twelve runs) measures every
 operator's main effect at once; the operators whose effect is positive make the first incumbent. Then single changes
 are tried on it one after the other: operators in or out, the least certain first, until a whole round brings nothing.
-What all measured candidates say of each operator together then gets a candidate of its own. What is left goes to options (number of exemplars, mode of reasoning), wordings and neighbours changing places. A
-change is kept where J does not fall and tokens are saved, or where J rises.
+What all measured candidates say of each operator together then gets a candidate of its own. What is left goes to
+options (number of exemplars, mode of reasoning), wordings and neighbours changing places. A change is kept where J
+does not fall and tokens are saved, or where J rises.
 """
 
 from __future__ import annotations
