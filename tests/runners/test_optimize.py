@@ -243,6 +243,7 @@ def test_the_report_has_j_of_every_condition_and_what_compiling_brought(tmp_path
     page = files.index.read_text(encoding="utf-8")
     assert "The objective J" in page
     assert "What the compiled prompts are made of" in page
+    assert "Which operators earned their tokens in the search" in page
 
 
 def test_the_command_estimates_first_and_freezes(tmp_path, capsys):

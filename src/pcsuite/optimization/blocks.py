@@ -3,8 +3,9 @@
 Three stages share the candidates. A screening design of Plackett & Burman (1946, twelve runs) measures every
 operator's main effect at once; the operators whose effect is positive make the first incumbent. Then single changes
 are tried on it one after the other: operators in or out, the least certain first, until a whole round brings nothing.
-What is left goes to options (number of exemplars, mode of reasoning), wordings and neighbours changing places. A
-change is kept where J does not fall and tokens are saved, or where J rises.
+What all measured candidates say of each operator together then gets a candidate of its own. What is left goes to
+options (number of exemplars, mode of reasoning), wordings and neighbours changing places. A change is kept where J
+does not fall and tokens are saved, or where J rises.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class BlocksMethod:
             if candidates >= _ENOUGH_TO_SCREEN and 3 <= len(search.names) <= len(_FIRST_ROW):
                 search.screen()
             search.climb()
+            search.consolidate()
             search.refine()
         except _SpentError:
             return
@@ -120,6 +122,20 @@ class _Search:
             self._keep(changed, self._measure(changed, f"{word} {name}", (score.candidate.id,)))
             since_change = since_change + 1 if self._best is before else 0
 
+    def consolidate(self) -> None:
+        """Try the operators that help on average over all that was measured: single steps can be misled by luck."""
+        listed = list(self._scores.values())
+        has = [{block.name for block in score.candidate.prompt.blocks} for score in listed]
+        design = np.array([[1.0, *(float(name in held) for name in self.names)] for held in has])
+        effects = (np.linalg.pinv(design) @ np.array([score.value for score in listed]))[1:]
+        wanted = {name for name, effect in zip(self.names, effects, strict=True) if effect > 0}
+        genome, score = self._best
+        for name in self.names:
+            if (name in wanted) != (name in genome.names):
+                genome = genome.toggled(name, self.names)
+        origin = "operators that help on average so far"
+        self._keep(genome, self._measure(genome, origin, (score.candidate.id,)))
+
     def refine(self) -> None:
         """Try options, wordings and orders of the incumbent until the candidates are spent or nothing is left."""
         while True:
@@ -129,6 +145,7 @@ class _Search:
             for genome, origin in moves:
                 self._keep(genome, self._measure(genome, origin, (self._best[1].candidate.id,)))
                 if self._best is not before:
+                    self.consolidate()
                     break
             else:
                 return

@@ -104,6 +104,20 @@ def _extras(analysis: Analysis) -> list[Extra]:
                 open=True,
             )
         )
+    ledger = [
+        {"task": entry["task"], "model": entry["model"], **line}
+        for entry in analysis.manifest.compiled
+        for line in entry.get("ledger") or ()
+    ]
+    if ledger:
+        extras.append(
+            Extra(
+                "ledger-table",
+                "Which operators earned their tokens in the search",
+                plain_grid(tuple(ledger[0]), ledger),
+                "Effect of each operator on the items' J on the development split, from all block candidates together.",
+            )
+        )
     makeup = list(analysis.tables["compiled_makeup"].records())
     if makeup:
         extras.append(
