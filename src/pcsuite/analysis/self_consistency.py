@@ -91,7 +91,7 @@ def vote_accuracy(
     result = np.zeros(n)
     for start in range(0, len(masks), _BLOCK):
         block = masks[start : start + _BLOCK]
-        counts = np.einsum("ma,nab->mnb", block, votes)
+        counts = np.tensordot(block, votes, axes=(1, 1))
         leading = (counts == counts.max(axis=2, keepdims=True)) & (counts > 0)
         if verifier is not None:
             trust = np.einsum("ma,na,nab->mnb", block, verifier, votes) / np.where(counts > 0, counts, 1.0)
