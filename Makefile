@@ -2,6 +2,8 @@
 PYTHON ?= python3
 DEMO := .venv
 TEST := .venv-test
+# Test processes: the models of the tests want a core each.
+JOBS ?= 2
 
 .PHONY: demo test lint clean local-stack
 
@@ -12,7 +14,7 @@ demo: $(DEMO)/.ready
 
 test: $(TEST)/.ready lint
 	$(TEST)/bin/pcsuite models pull smollm2-135m
-	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest
+	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(TEST)/.ready
 	$(TEST)/bin/ruff format --check .
@@ -28,7 +30,7 @@ $(DEMO)/.ready: pyproject.toml
 $(TEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(TEST)
 	$(TEST)/bin/pip install --quiet --upgrade pip
-	$(TEST)/bin/pip install --quiet --editable '.[local,openai,eval,stats,retrieval,hub,dspy,dev]'
+	$(TEST)/bin/pip install --quiet --editable '.[local,openai,eval,stats,embeddings,retrieval,hub,ray,dspy,dev]'
 	$(MAKE) local-stack
 	touch $@
 

@@ -34,6 +34,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("report", "write tables, figures and the HTML report of a run", "pcsuite.commands.report"),
     Command("compare", "compare two runs item by item, and fail on a regression", "pcsuite.commands.compare"),
     Command(
+        "import",
+        "bring logs of inspect_ai or lm-eval into a run, for compare and report",
+        "pcsuite.commands.import_logs",
+    ),
+    Command(
         "promptbench",
         "perturb prompts and measure what it costs each condition",
         "pcsuite.commands.promptbench",
@@ -43,6 +48,7 @@ COMMANDS: tuple[Command, ...] = (
         "compile a prompt for C8 under the information objective, on development items",
         "pcsuite.commands.optimize",
     ),
+    Command("helm", "run HELM beside the suite and import what it finds", "pcsuite.commands.helm"),
     Command("integrations", "install other tools, each on its own", "pcsuite.commands.integrations"),
     Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
     Command(

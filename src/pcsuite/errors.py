@@ -23,6 +23,7 @@ import difflib
 import importlib
 from collections.abc import Iterable
 from types import ModuleType
+from typing import Any
 
 
 class PcsuiteError(Exception):
@@ -34,6 +35,17 @@ class PcsuiteError(Exception):
         self.message = message
         self.hint = hint
         super().__init__(f"{message} ({hint})" if hint else message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by content, so that an error crosses processes whatever its constructor takes."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[PcsuiteError], arguments: tuple[Any, ...], state: dict[str, Any]) -> PcsuiteError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigError(PcsuiteError):

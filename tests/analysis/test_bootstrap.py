@@ -236,3 +236,10 @@ def test_refusals_name_the_problem():
         bootstrap_micro_f1([[1, 2]], rng=generator())
     with pytest.raises(AnalysisError, match="level"):
         bootstrap_totals([[1.0], [0.0]], lambda t: t[:, 0], rng=generator(), level=95)
+
+
+def test_no_resample_lies_beyond_the_values_it_is_made_of():
+    columns = np.array([[0.1, -1.0], [0.7, 0.3], [1.0, 0.9]])
+    totals = resample_totals(columns, np.random.default_rng(0), 2000)
+    assert (totals >= 3 * columns.min(axis=0)).all()
+    assert (totals <= 3 * columns.max(axis=0)).all()

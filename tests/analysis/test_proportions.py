@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
@@ -26,7 +26,6 @@ from pcsuite.errors import AnalysisError
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
-@settings(deadline=None)
 @given(counts, st.sampled_from([0.9, 0.95, 0.99]))
 def test_intervals_agree_with_statsmodels(pair, level):
     k, n = pair
@@ -37,7 +36,6 @@ def test_intervals_agree_with_statsmodels(pair, level):
         assert estimate.high == pytest.approx(high, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(counts)
 def test_mid_p_limits_solve_their_equation(pair):
     k, n = pair
@@ -57,7 +55,6 @@ def test_newcombe_agrees_with_statsmodels():
     assert (estimate.low, estimate.high) == pytest.approx((low, high))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 80), st.integers(0, 80))
 def test_mcnemar_agrees_with_statsmodels(b, c):
     reference = mcnemar([[10, b], [c, 10]], exact=True).pvalue if b + c else 1.0

@@ -136,7 +136,7 @@ def test_without_truths_information_says_so(tmp_path):
     found = tables_of(tmp_path, [make_row(item=f"{k}", condition=c) for k in range(3) for c in ("C0", "C3")])
     notes = [row["note"] for row in found["information"]]
     assert "not computed: the truths were not given: report with --config" in notes
-    assert [row["verdict"] for row in found["hypotheses"]][:4] == ["not tested"] * 4
+    assert [row["verdict"] for row in found["hypotheses"]][:5] == ["not tested"] * 5
 
 
 def test_restriction_steadies_answers(tmp_path):
@@ -158,10 +158,28 @@ def test_a_closed_loop_that_grounds(tmp_path):
         rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.5 + 0.01 * k}, **common))
         rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.1 + 0.005 * k}, **common))
     found = tables_of(tmp_path, rows)
-    third = found["hypotheses"][2]
+    third = found["hypotheses"][3]
     assert (third["id"], third["verdict"]) == ("H3", "supported")
     assert third["effect"] == pytest.approx(-0.4 - 0.005 * 9.5)
     assert [row["retrieval"] for row in found["unsupported"]] == [False, True]
+
+
+def test_answers_without_a_claim_are_left_out_and_counted(tmp_path):
+    rows = []
+    for k in range(20):
+        common = {"task": "fever_json", "item": f"{k}"}
+        cites = k < 12
+        rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.8 if cites else None}, **common))
+        rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.2}, **common))
+    found = tables_of(tmp_path, rows)
+    open_loop, closed_loop = found["unsupported"]
+    assert (open_loop["unsupported_rate"], open_loop["n_items"], open_loop["n_without_claims"]) == (
+        pytest.approx(0.8), 12, 8,
+    )  # fmt: skip
+    assert (closed_loop["n_items"], closed_loop["n_without_claims"]) == (20, 0)
+    third = found["hypotheses"][3]
+    assert third["effect"] == pytest.approx(-0.6)
+    assert "on the 12 of 20 pairs of answers where both make a claim to check" in third["evidence"]
 
 
 def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):

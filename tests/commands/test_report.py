@@ -26,7 +26,7 @@ def test_another_folder(log, tmp_path):
 
 def test_nothing_to_report_on(capsys):
     assert main(["report"]) == 2
-    assert "give --config PROFILE or a RUN.jsonl" in capsys.readouterr().err
+    assert "give --config PROFILE, a RUN.jsonl or the name of a run" in capsys.readouterr().err
 
 
 def test_a_missing_log_is_one_line(tmp_path, capsys):

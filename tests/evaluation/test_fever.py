@@ -120,7 +120,18 @@ def test_unsupported_citations() -> None:
     metrics = score("SUPPORTS", [("Rome", 1), ("Rome", 2), ("Milan", 0)], retrieved=shown)
     assert (metrics["unsupported"], metrics["unsupported_rate"]) == (2, pytest.approx(2 / 3))
     assert score("SUPPORTS", [("Rome", 1)])["unsupported_rate"] is None
-    assert score("SUPPORTS", [], retrieved=[])["unsupported_rate"] == 0.0
+
+
+def test_a_verdict_without_citation_has_no_rate_and_is_counted() -> None:
+    uncited = score("SUPPORTS", [], retrieved=[])
+    assert (uncited["unsupported"], uncited["unsupported_rate"], uncited["uncited_verdict"]) == (
+        0,
+        None,
+        True,
+    )
+    assert score("SUPPORTS", [("Rome", 1)], retrieved=[])["uncited_verdict"] is False
+    unsure = score("NOT ENOUGH INFO", [], retrieved=[])
+    assert (unsure["unsupported_rate"], unsure["uncited_verdict"]) == (None, None)
 
 
 def test_known_pages(tmp_path: Path) -> None:

@@ -113,3 +113,10 @@ def test_an_array_is_valid_json_but_no_answer() -> None:
     parsed = parse_object('[{"a": 1}]', None)
     assert (parsed.json_valid, parsed.schema_valid, parsed.fields) == (True, None, {})
     assert parsed.parse_errors == ["expected a JSON object, got list"]
+
+
+def test_a_part_of_an_object_that_was_cut_off_is_no_answer() -> None:
+    assert read_json('{"zones": [{"name": "a"}, {"name": "b"}, {"na').mode == "none"
+    assert read_json('```json\n{\n  "entities": [{"text": "Oslo"}]').mode == "none"
+    assert read_json('Mind the { here. {"label": "x"}').value == {"label": "x"}
+    assert read_json('{"label": "x"} and then {"more": [{"y": 1}').value == {"label": "x"}

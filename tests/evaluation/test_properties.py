@@ -199,7 +199,7 @@ def check(evaluation: Evaluation) -> None:
 def test_gold_scores_1_and_wrong_less(name: str, with_schema: bool) -> None:
     subject = evaluator(name, with_schema)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
     @given(drawn=ITEMS[name], seed=st.integers(0, 99))
     def holds(drawn: Item, seed: int) -> None:
         gold = subject.evaluate(drawn, Answer(subject.gold_answer(drawn)))
@@ -224,7 +224,7 @@ def test_gold_scores_1_and_wrong_less(name: str, with_schema: bool) -> None:
 def test_no_answer_breaks_an_evaluator(name: str, with_schema: bool) -> None:
     subject = evaluator(name, with_schema)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
     @given(
         drawn=ITEMS[name], text=answers, reason=st.sampled_from(["stop", "length", "error"]), data=st.data()
     )

@@ -27,6 +27,32 @@ def test_exact_match_against_any_reference(text: str, score: float) -> None:
     assert ShortAnswerEvaluator().evaluate(ITEM, Answer(text)).metrics["task_score"] == score
 
 
+@pytest.mark.parametrize(
+    ("text", "exact", "quasi"),
+    [
+        ("Answer:  The Shelleys ", True, True),
+        ("Answer: the shelleys!", False, True),
+        ('{"answer": "Mary W Shelley"}', False, True),
+        ("Answer: Mary Shelley", False, False),
+        ("", False, False),
+    ],
+)
+def test_exact_match_is_of_the_texts_and_quasi_exact_match_of_the_normalised_ones(
+    text: str, exact: bool, quasi: bool
+) -> None:
+    metrics = ShortAnswerEvaluator().evaluate(ITEM, Answer(text)).metrics
+    assert (metrics["exact_match"], metrics["quasi_exact_match"]) == (exact, quasi)
+
+
+def test_a_truncated_answer_matches_nothing() -> None:
+    metrics = ShortAnswerEvaluator().evaluate(ITEM, Answer("The Shelleys", finish_reason="length")).metrics
+    assert (metrics["exact_match"], metrics["quasi_exact_match"], metrics["task_score"]) == (
+        False,
+        False,
+        0.0,
+    )
+
+
 def test_abstention_and_its_look_alike() -> None:
     evaluator = ShortAnswerEvaluator()
     assert evaluator.evaluate(ITEM, Answer("unknown")).metrics["abstained"] is True

@@ -30,7 +30,7 @@ def test_worked_examples() -> None:
     assert bleu("the cat sat", "the cat sat") == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(answer=WORDS, reference=WORDS)
 def test_equal_to_the_libraries(answer: list[str], reference: list[str]) -> None:
     import sacrebleu

@@ -57,6 +57,13 @@ def test_a_failed_installation_leaves_nothing_that_looks_installed():
     assert not is_installed(broken)
 
 
+def test_a_python_too_old_is_told_before_anything_is_made(cache):
+    future = Integration("tiny", "Tiny", "", "1", steps=(), minimum_python=(9, 1))
+    with pytest.raises(IntegrationError, match=r"Tiny needs Python 9\.1 or later, this is 3\.\d+$"):
+        install(future, print)
+    assert not (cache / "envs").exists()
+
+
 def test_variables_name_the_environment_and_no_foreign_path(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     found = environment_variables(PROMPTBENCH)

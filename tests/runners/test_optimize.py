@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,17 +45,21 @@ def hand_worked_j(rows, *, budget, answers):
     items = {}
     for row in rows:
         items.setdefault(row.task.item_id, []).append(row)
-    task = unsupported = spread = cost = 0.0
+    task = spread = cost = 0.0
+    unsupported = []
     for group in items.values():
         task += sum(row.metrics["task_score"] for row in group) / len(group)
-        rates = [row.metrics["unsupported_rate"] for row in group]
-        unsupported += sum(rates) / len(rates) if None not in rates else 0.0
+        rates = [
+            row.metrics["unsupported_rate"] for row in group if row.metrics["unsupported_rate"] is not None
+        ]
+        unsupported += [sum(rates) / len(rates)] if rates else []
         given = [row.parsed.answer for row in group]
         counts = [given.count(answer) for answer in dict.fromkeys(given)]
         maximum = math.log(answers or len(group))
         spread += min(1.0, float(entropy([counts])[0]) / maximum)
         cost += sum(row.generation.usage.total_tokens for row in group) / len(group) / budget
-    return (1.0 * task - 0.7 * unsupported - 0.3 * spread - 0.1 * cost) / len(items)
+    rate = sum(unsupported) / len(unsupported) if unsupported else 0.0
+    return (1.0 * task - 0.3 * spread - 0.1 * cost) / len(items) - 0.7 * rate
 
 
 def test_j_of_a_candidate_is_the_figure_worked_out_from_its_rows(tmp_path):
@@ -266,3 +271,35 @@ def test_the_estimate_uses_the_contracts_numbers_of_items(tmp_path):
     estimate = estimate_optimization(suite, OptimizeSettings("agnews_json", "sim", "ape"))
     assert (estimate.dev_items, estimate.replicates) == (24, 2)  # the bundled sample has 24 of the 500 wanted
     assert estimate.calls == 41 * 24 * 2
+
+
+def test_threads_that_measure_the_same_items_run_each_row_once(tmp_path):
+    candidate = Candidate.of_text("Sort it.\n{{input}}", method="hand")
+    with opened(suite_in(tmp_path)) as problem, ThreadPoolExecutor(4) as pool:
+        single = [pool.submit(problem.evaluate, candidate, [item]) for item in problem.dev for _ in range(2)]
+        whole = pool.submit(problem.evaluate, candidate)
+        alone = {job.result().item_parts.items[0]: job.result().value for job in single}
+        score = whole.result()
+    assert score.complete
+    assert [alone[item] for item in score.item_parts.items] == pytest.approx(list(score.item_values))
+    rows = list(iter_rows(tmp_path / "outputs" / "optimization" / "agnews_json__sim.jsonl"))
+    assert len({row.run_id for row in rows}) == len(rows) == 2 * 8 * 2
+
+
+@pytest.mark.parametrize("task", ["conll03_ner_json", "gsm8k", "fever_json", "truthfulqa_gen"])
+def test_other_kinds_of_tasks_have_a_j_too(tmp_path, task):
+    suite = suite_in(tmp_path, tasks=(task,))
+    with opened(suite, task=task, items=6) as problem:
+        score = problem.baseline
+    rows = list(iter_rows(tmp_path / "outputs" / "optimization" / f"{task}__sim.jsonl"))
+    spec = suite.tasks[task]
+    budget = problem.token_budget
+    assert budget == (650 if spec.kind == "structured" else 500) + spec.max_tokens
+    if task == "conll03_ner_json":
+        found = {name: sum(row.metrics[name] for row in rows) for name in ("tp", "fp", "fn")}
+        f1 = 2 * found["tp"] / (2 * found["tp"] + found["fp"] + found["fn"])
+        assert score.parts.task == pytest.approx(f1)
+    else:
+        labels = {"fever_json": 4}.get(task)
+        assert score.value == pytest.approx(hand_worked_j(rows, budget=budget, answers=labels), abs=1e-12)
+    assert (score.parts.unsupported is None) == (task == "gsm8k")

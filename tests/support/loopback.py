@@ -21,16 +21,17 @@ PROMPT_TOKENS = 11
 COMPLETION_TOKENS = 7
 
 
-def completion(text: str, *, finish_reason: str | None = "stop", usage: bool = True) -> dict[str, Any]:
-    """A chat completion as servers send it."""
+def completion(*texts: str, finish_reason: str | None = "stop", usage: bool = True) -> dict[str, Any]:
+    """A chat completion of one or more samples as servers send it."""
+    messages = [{"role": "assistant", "content": text} for text in texts]
     body: dict[str, Any] = {
-        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}]
+        "choices": [{"message": message, "finish_reason": finish_reason} for message in messages]
     }
     if usage:
         body["usage"] = {
             "prompt_tokens": PROMPT_TOKENS,
-            "completion_tokens": COMPLETION_TOKENS,
-            "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS,
+            "completion_tokens": COMPLETION_TOKENS * len(texts),
+            "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS * len(texts),
         }
     return body
 
@@ -129,11 +130,10 @@ class LoopbackServer:
             message = {"role": "assistant", "content": self.answer(body)}
             counts = {"prompt_eval_count": PROMPT_TOKENS, "eval_count": COMPLETION_TOKENS}
             return web.json_response({"message": message, "done_reason": "stop", **counts})
-        if fault in ("ok", "length", "filtered", "no_usage", "no_finish"):
+        if fault in ("ok", "length", "filtered", "no_usage", "no_finish", "one_sample"):
             finish = {"length": "length", "filtered": "content_filter", "no_finish": None}.get(fault, "stop")
-            return web.json_response(
-                completion(self.answer(body), finish_reason=finish, usage=fault != "no_usage")
-            )
+            texts = [self.answer(body) for _ in range(1 if fault == "one_sample" else body.get("n", 1))]
+            return web.json_response(completion(*texts, finish_reason=finish, usage=fault != "no_usage"))
         if fault == "hang":
             await self._hang(float(value or 30))
             return web.json_response(completion("too late"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pcsuite.analysis.effects import effects
 from pcsuite.analysis.efficiency import efficiency
+from pcsuite.analysis.embeddings import Embedder, NoEmbedder, find_embedder
 from pcsuite.analysis.entropy_tables import answer_counts_by_cell, entropy_tables
 from pcsuite.analysis.health import RunHealth, run_health
 from pcsuite.analysis.hypotheses import hypotheses
@@ -16,6 +17,7 @@ from pcsuite.analysis.item_scores import ItemScores, item_scores
 from pcsuite.analysis.mixed_tables import mixed_results
 from pcsuite.analysis.objective_tables import objective_tables
 from pcsuite.analysis.replicate_tables import self_consistency_table, variance_table
+from pcsuite.analysis.retry_tables import constraint_vs_retry
 from pcsuite.analysis.robustness_tables import robustness_tables
 from pcsuite.analysis.run_manifest import RunManifest, read_manifests
 from pcsuite.analysis.summary import summary_by_condition
@@ -42,8 +44,29 @@ class Analysis:
         return [table.write_csv(folder / f"{name}.csv") for name, table in self.tables.items()]
 
 
-def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
-    """Compute every table; ``truths`` (labels by task and item) are what information is about."""
+def analyse(
+    tables: RunTables,
+    truths: Truths | None = None,
+    *,
+    references: Truths | None = None,
+    embeddings: str | None = None,
+) -> Analysis:
+    """Compute every table.
+
+    ``truths`` (labels by task and item) and ``references`` (true answers of tasks with open ones) are what
+    information is about; ``embeddings`` names the embedding model.
+    """
+    embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
+    try:
+        return _analyse(tables, truths, references, embedder)
+    finally:
+        if isinstance(embedder, Embedder):
+            embedder.close()
+
+
+def _analyse(
+    tables: RunTables, truths: Truths | None, references: Truths | None, embedder: Embedder | NoEmbedder
+) -> Analysis:
     scores = item_scores(tables)
     analysis = Analysis(scores, run_health(tables, scores), read_manifests(tables.logs))
     analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
@@ -57,11 +80,12 @@ def analyse(tables: RunTables, truths: Truths | None = None) -> Analysis:
             summary,
             mixed.models,
             mixed.means,
-            *entropy_tables(tables, scores, answers),
+            *entropy_tables(tables, scores, embedder, answers),
             *objective_tables(scores, answers, analysis.manifest),
             self_consistency_table(tables, scores),
             variance_table(tables, scores),
-            information_table(tables, scores, truths),
+            constraint_vs_retry(tables, scores),
+            information_table(tables, scores, truths, references=references, embedder=embedder),
             *beside.result(),
         ]
     analysis.notes += mixed.notes

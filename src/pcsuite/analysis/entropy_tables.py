@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from pcsuite.analysis.bootstrap import bootstrap_means, paired_bootstrap
 from pcsuite.analysis.columns import LEVEL_RESAMPLES, estimate_columns
+from pcsuite.analysis.embedding_tables import Meanings, semantic_meanings
+from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.entropy import disagreement, entropy, normalised_entropy
 from pcsuite.analysis.estimate import FloatArray
 from pcsuite.analysis.free_text import fact_disagreement
@@ -28,7 +30,8 @@ CLOSED_UP_TO = 12
 """A task with at most this many distinct answers is taken for a choice among them."""
 FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""
-_FREE_TEXT_CHARS = 40
+FREE_TEXT_WORDS = 4
+"""Answers of at least this many words on average are taken for free text."""
 _KEY = "task_id, model_id, decoding_id, condition_id"
 
 
@@ -41,21 +44,19 @@ class AnswerCounts:
     counts: FloatArray
     categories: int | None
     """Number of answers the task allows, ``None`` for open answers."""
-    facts: dict[int, float]
-    """Disagreement on key facts of free texts, by item."""
+    facts: dict[str, float]
+    """Disagreement on key facts of free texts, by item id."""
 
 
 def answer_counts_by_cell(tables: RunTables, scores: ItemScores) -> list[AnswerCounts]:
     """Counts of distinct answers of clean rows; a missing answer is an answer of its own."""
     sizes = _answer_sizes(tables)
-    facts = _fact_disagreements(
-        tables, {task for task, (_, length) in sizes.items() if length > _FREE_TEXT_CHARS}
-    )
-    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM runs WHERE {_usable()} ORDER BY {_KEY}")
+    facts = _fact_disagreements(tables, _free_text_tasks(sizes))
+    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM cell_rows WHERE {_usable()} ORDER BY {_KEY}")
     fetched = tables.columns(
         f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {_KEY}) AS cell, item_id, task_id,"
         " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n FROM ("
-        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM runs WHERE {_usable()} GROUP BY ALL))"
+        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {_usable()} GROUP BY ALL))"
         " ORDER BY cell, item, n DESC"
     )
     codes = _scored_item_codes(tables, scores)
@@ -83,11 +84,15 @@ def answer_counts_by_cell(tables: RunTables, scores: ItemScores) -> list[AnswerC
 
 
 def entropy_tables(
-    tables: RunTables, scores: ItemScores, cells: Sequence[AnswerCounts] | None = None
+    tables: RunTables,
+    scores: ItemScores,
+    embedder: Embedder | NoEmbedder = NO_EMBEDDER,
+    cells: Sequence[AnswerCounts] | None = None,
 ) -> tuple[Table, Table]:
-    """The two tables; ``cells`` where the answers were counted before."""
+    """The two tables; an ``embedder`` adds clusters of meaning for free text, ``cells`` saves counting again."""
     if cells is None:
         cells = answer_counts_by_cell(tables, scores)
+    meanings = semantic_meanings(tables, scores, _free_text_tasks(_answer_sizes(tables)), embedder)
     per_item: list[tuple[Any, ...]] = []
     records = []
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
@@ -96,12 +101,12 @@ def entropy_tables(
         share = normalised_entropy(cell.counts, categories=cell.categories)
         differing = disagreement(cell.counts)
         values[cell.key] = (cell.items, differing)
-        per_item += _item_rows(scores, cell, nats, share, differing)
-        records.append(_cell_record(cell, nats, share, differing))
+        per_item += _item_rows(scores, cell, nats, share, differing, meanings)
+        records.append(_cell_record(cell, nats, share, differing) | _meaning_columns(cell.key, meanings))
     _compare_with_baseline(scores, records, values)
     columns = (
         "task", "model", "decoding", "condition", "item_id", "replicates", "distinct_answers", "entropy_nats",
-        "entropy_normalised", "disagreement", "fact_disagreement",
+        "entropy_normalised", "disagreement", "fact_disagreement", "semantic_clusters", "semantic_entropy",
     )  # fmt: skip
     return (
         Table("entropy_per_item", columns, per_item),
@@ -113,6 +118,7 @@ _BY_CONDITION = (
     "task", "model", "decoding", "condition", "n_items", "replicates", "answers", "entropy_nats",
     "entropy_nats_low", "entropy_nats_high", "entropy_normalised", "entropy_normalised_low",
     "entropy_normalised_high", "disagreement", "disagreement_low", "disagreement_high", "fact_disagreement",
+    "semantic_entropy", "semantic_entropy_low", "semantic_entropy_high", "semantic_items", "semantic_note",
     "baseline", "delta", "delta_low", "delta_high", "p_value", "p_bh",
 )  # fmt: skip
 
@@ -122,19 +128,24 @@ def _usable() -> str:
 
 
 def _answer_sizes(tables: RunTables) -> dict[str, tuple[int, float]]:
-    """Of each task, how many distinct answers were given and how long they are."""
+    """Of each task, how many distinct answers were given and how many words they have on average."""
     rows = tables.query(
         "SELECT task_id, count(DISTINCT answer) + max(CASE WHEN answer IS NULL THEN 1 ELSE 0 END),"
-        f" coalesce(avg(len(answer)), 0) FROM runs WHERE {_usable()} GROUP BY task_id"
+        " coalesce(avg(1 + len(answer) - len(replace(answer, ' ', ''))), 0)"
+        f" FROM cell_rows WHERE {_usable()} GROUP BY task_id"
     )
-    return {task: (int(distinct), float(length)) for task, distinct, length in rows}
+    return {task: (int(distinct), float(words)) for task, distinct, words in rows}
+
+
+def _free_text_tasks(sizes: dict[str, tuple[int, float]]) -> set[str]:
+    return {task for task, (_, words) in sizes.items() if words >= FREE_TEXT_WORDS}
 
 
 def _scored_item_codes(tables: RunTables, scores: ItemScores) -> dict[str, npt.NDArray[np.int64]]:
     """Translate item ranks among usable rows into the codes of :class:`ItemScores`."""
     codes = {}
     for task, ids in tables.query(
-        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM runs WHERE {_usable()} GROUP BY task_id"
+        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {_usable()} GROUP BY task_id"
     ):
         place = {name: code for code, name in enumerate(scores.item_names[task])}
         codes[task] = np.array([place[name] for name in ids], dtype=np.int64)
@@ -150,32 +161,39 @@ def _matrix(items: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> tuple[npt.NDA
     return distinct.astype(np.int64), counts
 
 
-def _fact_disagreements(tables: RunTables, tasks: set[str]) -> dict[CellKey, dict[int, float]]:
-    found: dict[CellKey, dict[int, float]] = {}
+def _fact_disagreements(tables: RunTables, tasks: set[str]) -> dict[CellKey, dict[str, float]]:
+    found: dict[CellKey, dict[str, float]] = {}
     for task in sorted(tasks):
         rows = tables.query(
-            f"SELECT {_KEY}, code, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *, dense_rank() OVER"
-            " (ORDER BY item_id) - 1 AS code, dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM runs"
+            f"SELECT {_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
+            " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
             f" WHERE {_usable()} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )
-        for task_id, model, decoding, condition, code, answers in rows:
+        for task_id, model, decoding, condition, item, answers in rows:
             cell = found.setdefault(CellKey(task_id, model, decoding, CLEAN, condition), {})
-            cell[int(code)] = fact_disagreement(answers)
+            cell[item] = fact_disagreement(answers)
     return found
 
 
 def _item_rows(
-    scores: ItemScores, cell: AnswerCounts, nats: FloatArray, share: FloatArray, differing: FloatArray
+    scores: ItemScores,
+    cell: AnswerCounts,
+    nats: FloatArray,
+    share: FloatArray,
+    differing: FloatArray,
+    meanings: Meanings,
 ) -> Iterator[tuple[Any, ...]]:
     names = scores.item_names[cell.key.task]
     key = cell.key
+    meant = meanings.cells.get(key, {})
     totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
-    for place, item in enumerate(cell.items.tolist()):
+    for place, item in enumerate(names[code] for code in cell.items.tolist()):
+        meaning = meant.get(item)
         yield (
-            key.task, key.model, key.decoding, key.condition, names[item], int(totals[place]),
+            key.task, key.model, key.decoding, key.condition, item, int(totals[place]),
             int(distinct[place]), number(nats[place]), number(share[place]), number(differing[place]),
-            number(cell.facts.get(item)),
+            number(cell.facts.get(item)), meaning and meaning.clusters, meaning and number(meaning.entropy),
         )  # fmt: skip
 
 
@@ -198,6 +216,16 @@ def _cell_record(
         record |= estimate_columns(name, estimate)
     record["fact_disagreement"] = number(np.mean(list(cell.facts.values()))) if cell.facts else None
     return record
+
+
+def _meaning_columns(key: CellKey, meanings: Meanings) -> dict[str, Any]:
+    columns: dict[str, Any] = {"semantic_note": meanings.note(key)}
+    values = [meaning.entropy for meaning in meanings.cells.get(key, {}).values()]
+    if values:
+        rng = named_rng("semantic entropy", *key)
+        estimate = bootstrap_means(np.array(values)[:, None], rng=rng, resamples=LEVEL_RESAMPLES)[0]
+        columns |= estimate_columns("semantic_entropy", estimate) | {"semantic_items": len(values)}
+    return columns
 
 
 def _compare_with_baseline(

@@ -161,7 +161,8 @@ def paired_twins(scores: ItemScores, operator: str, metric: str) -> list[dict[st
             first, second = scores.paired(key, twin, metric)
             if len(first) > 1:
                 estimate = paired_bootstrap(first, second, rng=named_rng("twins", *key, metric))
-                pairs.append(_pair(key, estimate))
+                both = np.intersect1d(scores.cells[key].items, scores.cells[twin].items, assume_unique=True)
+                pairs.append(_pair(key, estimate) | {"n_items": len(first), "n_shared": len(both)})
     return pairs
 
 

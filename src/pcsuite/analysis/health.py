@@ -39,6 +39,8 @@ class RunHealth:
     outside_band: int = 0
     constraint_backends: dict[str, int] = field(default_factory=dict)
     simulated_models: list[str] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
+    """Tools whose logs were imported; scores are theirs."""
     gaps: list[tuple[str, str, list[str]]] = field(default_factory=list)
     """(task, model, conditions that other cells have and this one has not)."""
 
@@ -81,6 +83,14 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
         )
     }
     health.simulated_models = [name for name, model in scores.models.items() if model.provider == "simulated"]
+    health.imported = [
+        tool
+        for (tool,) in tables.query(
+            "SELECT DISTINCT concat_ws(' ', json_extract_string(engine, '$.tool'),"
+            " json_extract_string(engine, '$.tool_version')) AS tool FROM runs"
+            " WHERE profile LIKE 'imported:%' ORDER BY tool"
+        )
+    ]
     health.gaps = _gaps(scores)
     return health
 
@@ -88,7 +98,7 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
 def _counts(tables: RunTables, column: str) -> dict[str, int]:
     rows: list[tuple[Any, ...]] = tables.query(
         f"SELECT {column}, count(*) AS n FROM runs WHERE kind = 'main' AND {column} IS NOT NULL"
-        f" GROUP BY {column} ORDER BY n DESC"
+        f" GROUP BY {column} ORDER BY n DESC, {column}"
     )
     return {name: int(count) for name, count in rows}
 

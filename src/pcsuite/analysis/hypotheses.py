@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pcsuite.analysis.criteria import criteria
+from pcsuite.analysis.equal_tokens import affordable_share
 from pcsuite.analysis.equivalence import Equivalence, tost_contrast
 from pcsuite.analysis.findings import (
     COLUMNS,
@@ -16,13 +17,11 @@ from pcsuite.analysis.findings import (
     Verdict,
     against_bare,
     average_effect,
-    grouped,
     is_open_loop,
-    operators_of,
     paired_disagreement,
     paired_twins,
 )
-from pcsuite.analysis.item_scores import SCORE, ItemScores, natural_key
+from pcsuite.analysis.item_scores import SCORE, ItemScores
 from pcsuite.analysis.marginal_means import interaction_contrasts
 from pcsuite.analysis.mixed_tables import ALL_TASKS, MixedResults
 from pcsuite.analysis.table import Table, number
@@ -36,6 +35,7 @@ def hypotheses(tables: Mapping[str, Table], scores: ItemScores, mixed: MixedResu
     findings = [
         structure_informs(tables, scores),
         restriction_steadies(tables, scores),
+        restriction_beats_retry(tables),
         loop_grounds(tables, scores),
         scale_keeps(mixed),
     ]
@@ -66,27 +66,64 @@ def structure_informs(tables: Mapping[str, Table], scores: ItemScores) -> Findin
 
 def restriction_steadies(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     """H2: restricting the support at decoding lowers the variation of outputs."""
-    statement = "H2: restricting the outputs at decoding lowers their entropy over replicates."
+    statement = (
+        "H2: restricting the outputs at decoding lowers their entropy over replicates, against free decoding."
+    )
     averaged = average_effect(paired_disagreement(tables["entropy_per_item"], scores))
     if averaged is None:
         return Finding(
             "H2", statement, "not tested", "no constrained condition with replicates beside its free twin."
         )
-    retry = [key for key in scores.cell_keys() if "RETRY_ON_FAIL" in scores.operators_in(key)]
-    against = (
-        _retry_words(tables, scores) if retry else "The run has no retry arm to compare with at equal tokens."
-    )
-    words = f"disagreement of replicates, constrained less free: {averaged.words()}. {against}"
+    words = f"disagreement of replicates, constrained less free: {averaged.words()}."
     return _finding("H2", statement, averaged, "negative", words)
+
+
+def restriction_beats_retry(tables: Mapping[str, Table]) -> Finding:
+    """H2R: the same against retries that may spend the tokens the constraint spent."""
+    statement = "H2R: restricting the outputs lowers their entropy more than retries do at the same tokens."
+    rows = [row for row in tables["constraint_vs_retry"].records() if row["disagreement_delta"] is not None]
+    averaged = average_effect(rows, "disagreement_delta")
+    if averaged is None:
+        why = "it needs a constrained condition, the same one free, and the same one with RETRY_ON_FAIL"
+        return Finding("H2R", statement, "not tested", f"{why} (C6, C4, C4R), with replicates.")
+    parts = [f"disagreement of replicates, constrained less retry at equal tokens: {averaged.words()}"]
+    for name, value in (("validity", "validity_delta"), ("score", "score_delta")):
+        other = average_effect(rows, value)
+        if other is not None:
+            parts.append(f"{name} {other.value:+.3f} ({other.low:.3f} to {other.high:.3f})")
+    constrained, retried, free = (
+        np.array([np.mean([row[name] for row in rows])])
+        for name in ("constrained_tokens", "retry_tokens", "free_tokens")
+    )
+    afforded = affordable_share(free, retried, constrained)
+    words = (
+        f"{'; '.join(parts)}. An answer took {constrained[0]:.0f} tokens constrained, {retried[0]:.0f} with every"
+        f" retry and {free[0]:.0f} free, so {afforded[0]:.0%} of the retries could be paid for."
+    )
+    unrestricted = average_effect(rows, "unrestricted_delta")
+    if unrestricted is not None:
+        words += (
+            " Against every retry that fits in the same completion limit, whatever it cost:"
+            f" {unrestricted.value:+.3f} ({unrestricted.low:.3f} to {unrestricted.high:.3f})."
+        )
+    return _finding("H2R", statement, averaged, "negative", words)
 
 
 def loop_grounds(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     """H3: a closed loop lowers unsupported content."""
     statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content against the open loop."
-    averaged = average_effect(paired_twins(scores, "REACT_LOOP", "unsupported_rate"))
+    pairs = paired_twins(scores, "REACT_LOOP", "unsupported_rate")
+    averaged = average_effect(pairs)
     if averaged is None:
-        return Finding("H3", statement, "not tested", "no REACT_LOOP condition beside its open-loop twin.")
-    return _finding("H3", statement, averaged, "negative", f"unsupported rate: {averaged.words()}.")
+        why = (
+            "no REACT_LOOP condition beside its open-loop twin, or no item where both make a claim to check."
+        )
+        return Finding("H3", statement, "not tested", why)
+    used, shared = (sum(pair[name] for pair in pairs) for name in ("n_items", "n_shared"))
+    words = f"unsupported rate: {averaged.words()}"
+    if used < shared:
+        words += f", on the {used} of {shared} pairs of answers where both make a claim to check"
+    return _finding("H3", statement, averaged, "negative", f"{words}.")
 
 
 def scale_keeps(mixed: MixedResults) -> Finding:
@@ -129,22 +166,3 @@ def _finding(
         name, statement, averaged.verdict(expected=expected), words, averaged.value, averaged.low, averaged.high,
         None, averaged.cells, averaged.tasks, averaged.models,
     )  # fmt: skip
-
-
-def _retry_words(tables: Mapping[str, Table], scores: ItemScores) -> str:
-    """Constraint against retry: validity and tokens side by side."""
-    rows = [row for row in tables["summary_by_condition"].records() if row["perturbation"] == "none"]
-    parts = []
-    for group in grouped(rows).values():
-        retried = [row for row in group if "RETRY_ON_FAIL" in operators_of(scores, row)]
-        bound = [row for row in group if any(n.endswith("_CONSTRAIN") for n in operators_of(scores, row))]
-        for first in sorted(bound, key=lambda row: natural_key(row["condition"]))[:1]:
-            for second in retried[:1]:
-                parts.append(
-                    f"{first['condition']} {first['score']:.2f} at {first['total_tokens']:.0f} tokens, retry"
-                    f" {second['condition']} {second['score']:.2f} at {second['total_tokens']:.0f}"
-                    f" ({first['task']}, {first['model']})"
-                )
-    return (
-        "Against retry: " + "; ".join(parts[:4]) + "." if parts else "The retry arm shares no cell with it."
-    )

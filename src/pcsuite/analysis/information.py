@@ -49,6 +49,8 @@ class InfoNce:
     bound: Estimate
     cap: float
     batch: int
+    control: float
+    """The same with references shuffled over items, averaged: what chance alone gives."""
 
     @property
     def saturated(self) -> bool:
@@ -101,38 +103,74 @@ def infonce(
     *,
     rng: np.random.Generator,
     batch: int = 128,
-    temperature: float = 0.1,
+    temperature: float | Sequence[float] = 0.1,
     rounds: int = 20,
+    shuffles: int = 5,
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> InfoNce:
     """InfoNCE (van den Oord et al. 2018) with a fixed critic, cosine similarity over ``temperature``.
 
     Row i of ``references`` belongs to row i of ``outputs``; the others of its batch are its negatives.
-    Values are averaged over ``rounds`` random batchings, so that N is the same for every item. Not learned,
-    so a weak bound.
+    Values are averaged over ``rounds`` random batchings, so that N is the same for every item. Any critic
+    gives a lower bound, but only if it was not chosen on the same items: of several temperatures each half of the
+    items uses the one that is best on the other half. Not learned, so a weak bound.
     """
     first, second = as_matrix(outputs, "outputs"), as_matrix(references, "references")
     check_same_length(first, second, "outputs and references")
+    scales = np.atleast_1d(np.asarray(temperature, dtype=np.float64))
     n = len(first)
-    size = min(batch, n)
-    if size < 2 or temperature <= 0:
-        raise AnalysisError("InfoNCE needs at least 2 items and a positive temperature")
+    size = min(batch, n if scales.size == 1 else n // 2)
+    if size < 2 or not scales.size or (scales <= 0).any():
+        raise AnalysisError(
+            "InfoNCE needs at least 2 items (4 to choose a temperature) and a positive temperature"
+        )
     left, right = _unit(first, "outputs"), _unit(second, "references")
-    total, seen = np.zeros(n), np.zeros(n)
-    for _ in range(rounds):
+    terms = _infonce_terms(left, right, scales, size, rounds, rng)
+    bound = bootstrap_means(terms[:, None], rng=rng, resamples=resamples, level=level)[0]
+    shuffled = [
+        _infonce_terms(left, right[rng.permutation(n)], scales, size, rounds, rng).mean()
+        for _ in range(shuffles)
+    ]
+    return InfoNce(bound, float(np.log(size)), size, float(np.mean(shuffled)) if shuffled else float("nan"))
+
+
+def _infonce_terms(
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+) -> FloatArray:
+    """Each item's term of the bound; items that no round placed in a whole batch are left out."""
+    if scales.size == 1:
+        return _known_columns(_batched_terms(left, right, scales, size, rounds, rng)).ravel()
+    order = rng.permutation(len(left))
+    halves = [
+        _known_columns(_batched_terms(left[rows], right[rows], scales, size, rounds, rng))
+        for rows in (order[: len(order) // 2], order[len(order) // 2 :])
+    ]
+    best = [int(np.argmax(half.mean(axis=1))) for half in halves]
+    return np.concatenate([halves[0][best[1]], halves[1][best[0]]])
+
+
+def _batched_terms(
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+) -> FloatArray:
+    """log(e^s_ii / mean_j e^s_ij) by temperature and item, averaged over random batchings."""
+    n = len(left)
+    total, seen = np.zeros((scales.size, n)), np.zeros(n)
+    # One batch of all items is the same in every round.
+    for _ in range(rounds if size < n else 1):
         order = rng.permutation(n)
         for start in range(0, n - size + 1, size):
             rows = order[start : start + size]
-            logits = left[rows] @ right[rows].T / temperature
-            top = logits.max(axis=1, keepdims=True)
-            spread = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
-            total[rows] += np.diag(logits) - spread + np.log(size)
+            logits = (left[rows] @ right[rows].T)[None, :, :] / scales[:, None, None]
+            top = logits.max(axis=2, keepdims=True)
+            spread = top[:, :, 0] + np.log(np.exp(logits - top).sum(axis=2))
+            total[:, rows] += np.diagonal(logits, axis1=1, axis2=2) - spread + np.log(size)
             seen[rows] += 1
-    known = seen > 0
-    terms = (total[known] / seen[known])[:, None]
-    bound = bootstrap_means(terms, rng=rng, resamples=resamples, level=level)[0]
-    return InfoNce(bound, float(np.log(size)), size)
+    return np.asarray(total / np.where(seen > 0, seen, np.nan), dtype=np.float64)
+
+
+def _known_columns(terms: FloatArray) -> FloatArray:
+    return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
 
 
 def prompt_information(probabilities: npt.ArrayLike) -> float:

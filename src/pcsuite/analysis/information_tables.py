@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from pcsuite.analysis.calibration import brier_interval, ece_interval, risk_coverage_interval
+from pcsuite.analysis.embedding_tables import infonce_cells
+from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.estimate import Estimate
 from pcsuite.analysis.information import mutual_information
 from pcsuite.analysis.item_scores import SCORE, CellKey, ItemScores
@@ -22,7 +24,7 @@ from pcsuite.errors import AnalysisError
 
 COLUMNS = (
     "task", "model", "decoding", "condition", "measure", "unit", "value", "value_low", "value_high", "reference",
-    "reference_is", "p_value", "n_items", "note",
+    "reference_is", "cap", "p_value", "n_items", "note",
 )  # fmt: skip
 PROBE_ITEMS = 600
 """Items of a cell the probe is trained on, chosen by hash where there are more."""
@@ -40,8 +42,18 @@ Truths = Mapping[str, Mapping[str, str]]
 """Truth labels by task and item id, of tasks with a closed set of labels."""
 
 
-def information_table(tables: RunTables, scores: ItemScores, truths: Truths | None = None) -> Table:
-    """Compute every measure that the rows, the truths and the installation allow."""
+def information_table(
+    tables: RunTables,
+    scores: ItemScores,
+    truths: Truths | None = None,
+    *,
+    references: Truths | None = None,
+    embedder: Embedder | NoEmbedder = NO_EMBEDDER,
+) -> Table:
+    """Compute every measure that the rows, the truths and the installation allow.
+
+    ``references`` are true answers of tasks with open answers, for InfoNCE.
+    """
     records: list[dict[str, Any]] = []
     for key in scores.cell_keys():
         records += _calibration(scores, key)
@@ -50,7 +62,7 @@ def information_table(tables: RunTables, scores: ItemScores, truths: Truths | No
             records += _about_truth(tables, key, labels)
     if not truths:
         records.append(_absent("mutual information", "the truths were not given: report with --config"))
-    records.append(_absent("InfoNCE", "needs embeddings; no embedding model was given"))
+    records += _infonce(tables, scores, {**(references or {}), **(truths or {})}, embedder)
     return Table.of("information", records, COLUMNS)
 
 
@@ -70,7 +82,7 @@ def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: A
         "value_low": number(estimate.low),
         "value_high": number(estimate.high),
         "n_items": estimate.n,
-        "note": NOTES[measure],
+        "note": NOTES.get(measure),
         **more,
     }
 
@@ -95,6 +107,34 @@ def _calibration(scores: ItemScores, key: CellKey) -> list[dict[str, Any]]:
             risk_coverage_interval(stated, right, rng=rng, resamples=200),
         ),
     ]
+
+
+def _infonce(
+    tables: RunTables, scores: ItemScores, references: Truths, embedder: Embedder | NoEmbedder
+) -> list[dict[str, Any]]:
+    if isinstance(embedder, NoEmbedder):
+        return [_absent("InfoNCE", embedder.reason)]
+    if not references:
+        return [_absent("InfoNCE", "the truths were not given: report with --config")]
+    records = []
+    cells = infonce_cells(tables, scores, references, embedder)
+    computed = {cell.key.task for cell in cells if cell.result is not None}
+    for task in sorted({cell.key.task for cell in cells} - computed):
+        note = next(cell.note for cell in cells if cell.key.task == task)
+        records.append({"task": task, "measure": "InfoNCE", "note": note})
+    for key, result, note in cells:
+        if key.task not in computed:
+            continue
+        if result is None:
+            records.append(_record(key, "InfoNCE", "nats", _nothing(), note=note))
+            continue
+        records.append(
+            _record(
+                key, "InfoNCE", "nats", result.bound, reference=number(result.control),
+                reference_is="shuffled truths", cap=number(result.cap), note=note,
+            )
+        )  # fmt: skip
+    return records
 
 
 def _about_truth(tables: RunTables, key: CellKey, labels: Mapping[str, str]) -> list[dict[str, Any]]:

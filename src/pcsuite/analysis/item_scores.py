@@ -17,15 +17,17 @@ import numpy.typing as npt
 
 from pcsuite.analysis.estimate import FloatArray
 from pcsuite.analysis.log_schema import sql_name
+from pcsuite.analysis.metric_columns import METRIC_PREFIX
 from pcsuite.analysis.run_manifest import read_manifests
-from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
+from pcsuite.analysis.tables import RunTables
 
 CLEAN = "none"
 SCORE = "score"
 _DIRECT = {
     "json_valid": "json_valid::INT",
     "schema_valid": "schema_valid::INT",
-    "truncated": "(finish_reason = 'length')::INT",
+    # An imported log may not say how an answer ended; that is no claim that it was whole.
+    "truncated": "(nullif(finish_reason, 'unknown') = 'length')::INT",
     "prompt_tokens": "prompt_tokens",
     "completion_tokens": "completion_tokens",
     "total_tokens": "total_tokens",

@@ -6,7 +6,7 @@ listed here is not read, so a new key of the row is added here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 JSON_COLUMNS: Mapping[str, str] = {
     "run_id": "VARCHAR",
@@ -102,11 +102,11 @@ FLAT_COLUMNS: Mapping[str, str] = {
 
 REQUIRED: tuple[str, ...] = (
     "run_id",
-    "task.id",
-    "task.item_id",
-    "model.id",
-    "condition.id",
-    "decoding.id",
+    "task_id",
+    "item_id",
+    "model_id",
+    "condition_id",
+    "decoding_id",
     "seed",
 )
 """A line that lacks one of these is malformed."""
@@ -135,11 +135,12 @@ def sql_name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
-def read_json_sql(path: str) -> str:
-    """The table function that reads a log file, one row a line; a malformed line gives NULLs."""
+def read_json_sql(files: Sequence[str]) -> str:
+    """The table function that reads files of a log, one row a line; a malformed line gives NULLs."""
+    listed = ", ".join(sql_text(file) for file in files)
     columns = ", ".join(f"{sql_text(name)}: {sql_text(kind)}" for name, kind in JSON_COLUMNS.items())
     return (
-        f"read_json({sql_text(path)}, format='newline_delimited', auto_detect=false, ignore_errors=true,"
+        f"read_json([{listed}], format='newline_delimited', auto_detect=false, ignore_errors=true,"
         f" maximum_object_size=134217728, columns={{{columns}}})"
     )
 

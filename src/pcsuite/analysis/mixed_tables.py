@@ -83,7 +83,7 @@ def _fit(tables: RunTables, scope: str, expression: str) -> MixedFit | None:
     key = "task_id, condition_id, size, family, decoding_id"
     grouped = (
         f"SELECT {key}, item_id, count(y) AS n, sum(y) AS total, sum(y * y) AS squares FROM"
-        f" (SELECT *, {expression} AS y FROM runs WHERE {where}) WHERE y IS NOT NULL GROUP BY {key}, item_id"
+        f" (SELECT *, {expression} AS y FROM cell_rows WHERE {where}) WHERE y IS NOT NULL GROUP BY {key}, item_id"
     )
     cells = tables.query(f"SELECT DISTINCT {key} FROM ({grouped}) ORDER BY {key}")
     if len({cell[1] for cell in cells}) < 2:

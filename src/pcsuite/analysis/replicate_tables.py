@@ -69,7 +69,7 @@ def _votable(tables: RunTables, scores: ItemScores, score: str) -> list[tuple[st
     tasks = [
         task
         for (task,) in tables.query(
-            f"SELECT task_id FROM runs WHERE kind = 'main' AND n_errors = 0 GROUP BY task_id HAVING"
+            f"SELECT task_id FROM cell_rows WHERE kind = 'main' AND n_errors = 0 GROUP BY task_id HAVING"
             f" avg(len(answer)) <= {_SHORT_ANSWER} AND bool_and({score} IN (0, 1))"
         )
         if task not in scores.pooled
@@ -78,8 +78,8 @@ def _votable(tables: RunTables, scores: ItemScores, score: str) -> list[tuple[st
         return []
     listed = ", ".join(sql_text(task) for task in tasks)
     rows = tables.query(
-        f"SELECT {_KEY}, mode(n) AS usual FROM (SELECT {_KEY}, item_id, count(*) AS n FROM runs WHERE kind = 'main'"
-        f" AND n_errors = 0 AND perturbation_type = 'none' AND task_id IN ({listed}) GROUP BY ALL)"
+        f"SELECT {_KEY}, mode(n) AS usual FROM (SELECT {_KEY}, item_id, count(*) AS n FROM cell_rows"
+        f" WHERE kind = 'main' AND n_errors = 0 AND perturbation_type = 'none' AND task_id IN ({listed}) GROUP BY ALL)"
         " GROUP BY ALL HAVING usual >= 3"
     )
     ordered = sorted(rows, key=lambda row: tuple(natural_key(part) for part in row[:4]))
@@ -92,7 +92,7 @@ def _ballots(
     """Answers, scores and verifier scores of the items that have all replicates, the first by seed."""
     rows = tables.query(
         f"SELECT list(answer ORDER BY seed)[:{replicates}], list({score} ORDER BY seed)[:{replicates}],"
-        f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}] FROM runs WHERE kind = 'main' AND n_errors = 0"
+        f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}] FROM cell_rows WHERE kind = 'main' AND n_errors = 0"
         " AND perturbation_type = 'none' AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id = ?"
         f" GROUP BY item_id HAVING count(*) >= {replicates} ORDER BY md5(item_id) LIMIT {VOTE_ITEMS}",
         key,
@@ -112,14 +112,14 @@ def variance_table(tables: RunTables, scores: ItemScores) -> Table:
     if score is None:
         return table
     cells = tables.query(
-        f"SELECT {_KEY}, count(DISTINCT perturbation_type) AS p, count(DISTINCT seed) AS s FROM runs"
+        f"SELECT {_KEY}, count(DISTINCT perturbation_type) AS p, count(DISTINCT seed) AS s FROM cell_rows"
         f" WHERE kind = 'main' AND n_errors = 0 AND {score} IS NOT NULL GROUP BY ALL HAVING p > 1 OR s > 1"
     )
     for *key, kinds, seeds in sorted(cells, key=lambda row: tuple(natural_key(part) for part in row[:4])):
         data = tables.columns(
             f"SELECT dense_rank() OVER (ORDER BY item_id) - 1 AS item, dense_rank() OVER (ORDER BY"
             f" perturbation_type) - 1 AS kind, dense_rank() OVER (ORDER BY seed) - 1 AS seed, avg({score}) AS y"
-            " FROM runs WHERE kind = 'main' AND n_errors = 0 AND task_id = ? AND model_id = ? AND decoding_id = ?"
+            " FROM cell_rows WHERE kind = 'main' AND n_errors = 0 AND task_id = ? AND model_id = ? AND decoding_id = ?"
             f" AND condition_id = ? AND {score} IS NOT NULL GROUP BY item_id, perturbation_type, seed",
             key,
         )

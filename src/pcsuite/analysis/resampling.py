@@ -62,8 +62,10 @@ def resample_counts(n: int, rng: np.random.Generator, resamples: int) -> Iterato
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
         drawn = rng.integers(0, n, size=(size, n))
-        drawn += (np.arange(size) * n)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float32)
+        counts = np.empty((size, n), dtype=np.float32)
+        for row, items in enumerate(drawn):  # one at a time: the counts of a resample stay in the cache
+            counts[row] = np.bincount(items, minlength=n)
+        yield counts
 
 
 def _index_totals(columns: FloatArray, rng: np.random.Generator, resamples: int) -> FloatArray:
@@ -72,7 +74,9 @@ def _index_totals(columns: FloatArray, rng: np.random.Generator, resamples: int)
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)
     blocks = [counts @ centred for counts in resample_counts(n, rng, resamples)]
-    return np.asarray(np.concatenate(blocks) + n * centre, dtype=np.float64)
+    totals = np.asarray(np.concatenate(blocks) + n * centre, dtype=np.float64)
+    # No resample's mean lies beyond the values it is made of; rounding must not put it there.
+    return np.clip(totals, n * columns.min(axis=0), n * columns.max(axis=0))
 
 
 def random_bit_totals(columns: FloatArray, rng: np.random.Generator, draws: int) -> FloatArray:

@@ -95,7 +95,7 @@ def _seed_variances(tables: RunTables) -> dict[CellKey, float | None]:
     rows = tables.query(
         "SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, var_samp(level) FROM ("
         " SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, seed,"
-        f" avg({score}) AS level FROM runs WHERE kind = 'main' AND n_errors = 0 GROUP BY ALL) GROUP BY ALL"
+        f" avg({score}) AS level FROM cell_rows WHERE kind = 'main' AND n_errors = 0 GROUP BY ALL) GROUP BY ALL"
     )
     return {CellKey(*names): number(value) for *names, value in rows}
 
@@ -109,7 +109,7 @@ def _errors_as_wrong(tables: RunTables, scores: ItemScores) -> dict[CellKey, flo
         "SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, avg(level) FROM ("
         " SELECT task_id, model_id, decoding_id, perturbation_type, condition_id, item_id,"
         f" avg(CASE WHEN n_errors > 0 THEN 0.0 ELSE {score} END) AS level"
-        " FROM runs WHERE kind = 'main' GROUP BY ALL) GROUP BY ALL"
+        " FROM cell_rows WHERE kind = 'main' GROUP BY ALL) GROUP BY ALL"
     )
     return {CellKey(*names): number(value) for *names, value in rows if names[0] not in scores.pooled}
 
@@ -118,7 +118,7 @@ def _median_latency(tables: RunTables) -> dict[CellKey, float | None]:
     """Median of calls that were really made: an answer from the cache has no latency of its own."""
     rows = tables.query(
         "SELECT task_id, model_id, decoding_id, perturbation_type, condition_id,"
-        " approx_quantile(latency_ms, 0.5) FROM runs"
+        " approx_quantile(latency_ms, 0.5) FROM cell_rows"
         " WHERE kind = 'main' AND n_errors = 0 AND NOT coalesce(cache_hit, false) GROUP BY ALL"
     )
     return {CellKey(*names): number(value) for *names, value in rows}

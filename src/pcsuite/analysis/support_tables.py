@@ -14,8 +14,8 @@ from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables import named_rng
 
 UNSUPPORTED_COLUMNS = (
-    "task", "model", "decoding", "condition", "retrieval", "n_items", "unsupported_rate", "unsupported_rate_low",
-    "unsupported_rate_high", "unsupported_per_100_tokens", "unsupported_per_100_tokens_low",
+    "task", "model", "decoding", "condition", "retrieval", "n_items", "n_without_claims", "unsupported_rate",
+    "unsupported_rate_low", "unsupported_rate_high", "unsupported_per_100_tokens", "unsupported_per_100_tokens_low",
     "unsupported_per_100_tokens_high", "contradiction_rate", "contradiction_rate_low", "contradiction_rate_high",
 )  # fmt: skip
 ABSTENTION_COLUMNS = (
@@ -38,6 +38,7 @@ def unsupported_table(scores: ItemScores) -> Table:
         record: dict[str, Any] = _identity(key) | {
             "retrieval": "REACT_LOOP" in scores.operators_in(key),
             "n_items": len(items),
+            "n_without_claims": len(cell.items) - len(items) if len(items) else None,
         }
         if len(items):
             record |= estimate_columns(

@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite.analysis.log_parts import LogParts
-from pcsuite.analysis.log_schema import FLAT_COLUMNS, LOGICAL_KEY, sql_name, sql_text
+from pcsuite.analysis.cell_rows import create_cell_rows
+from pcsuite.analysis.log_parts import PARQUET, LogParts, file_stamp
+from pcsuite.analysis.log_schema import FLAT_COLUMNS, LOGICAL_KEY, sql_name, sql_text, well_formed_sql
+from pcsuite.analysis.metric_columns import METRIC_PREFIX, merged_metrics, metric_select_sql
 from pcsuite.analysis.table import FORMULA_STARTS
 from pcsuite.errors import AnalysisError, require
 
-METRIC_PREFIX = "metric_"
 JUDGED_RUN_ID = "judged_run_id"
 VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
 """What a row of kind ``verifier`` says about the main row that it names."""
-_WHOLE_JSON = ("metrics",)
-# A metric that is text anywhere is kept as text: the string "nan" cast to a number would poison averages.
-_SHAPES = {"number": "DOUBLE", "text": "VARCHAR"}
 
 
 @dataclass(slots=True)
@@ -50,7 +48,8 @@ class RunTables:
     """Logs loaded into DuckDB; use as a context manager.
 
     ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included). Main
-    rows that a verifier pass judged have its verdict among their metrics.
+    rows that a verifier pass judged have its verdict among their metrics. ``cell_rows`` has the same rows with
+    the columns that most tables are made of, and answers faster.
     """
 
     def __init__(self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB") -> None:
@@ -59,6 +58,8 @@ class RunTables:
         self.loaded = LoadReport()
         self.metrics: dict[str, str] = {}
         """Metric names in the log and whether each is a ``number`` or ``text``."""
+        self.stamp = ""
+        """Changes with what was loaded."""
         self._memory = memory
         self._connection: Any = None
 
@@ -109,13 +110,23 @@ class RunTables:
         return sql_name(METRIC_PREFIX + name) if self.metrics.get(name) == "number" else None
 
     def write_csv(self) -> Path:
-        """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets."""
+        """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets; left where it is current.
+
+        May run on a thread of its own beside queries.
+        """
         target = self.folder / "runs.csv"
-        described = self.query("DESCRIBE SELECT * FROM runs")
-        selected = ", ".join(
-            _safe_text_sql(name) if kind == "VARCHAR" else sql_name(name) for name, kind, *_ in described
-        )
-        self.execute(f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)")
+        note_file = self.folder / ".parts" / "runs_csv.json"
+        if not self._is_noted(note_file, target):
+            cursor = self._connection.cursor()
+            described = cursor.execute("DESCRIBE SELECT * FROM runs").fetchall()
+            selected = ", ".join(
+                _safe_text_sql(name) if kind == "VARCHAR" else sql_name(name) for name, kind, *_ in described
+            )
+            cursor.execute(
+                f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)"
+            )
+            cursor.close()
+            note_file.write_text(json.dumps({"stamp": self.stamp, "file": file_stamp(target)}))
         return target
 
     def _load(self) -> None:
@@ -132,14 +143,25 @@ class RunTables:
                 report.malformed[part.log.name] = state.malformed
             if part.torn_bytes():
                 report.torn.append(part.log.name)
-        files = [file for part in parts for file in part.files]
-        if not files or self.loaded.rows == 0:
+        if self.loaded.rows == 0:
             names = ", ".join(str(log) for log in self.logs)
             raise AnalysisError(
                 f"{names}: no readable row", hint="pcsuite run --config PROFILE fills the log"
             )
-        self._read_parts(files)
-        self._write_parquet(_state_stamp(parts))
+        self.metrics = merged_metrics(part.metrics for log in parts for part in log.state.parts)
+        self.stamp = _state_stamp(parts)
+        target = self.folder / "runs.parquet"
+        if not self._is_noted(self._note_file, target):
+            self._read_parts([file for part in parts for file in part.files])
+            self._write_parquet(target, parts)
+        self.execute(
+            f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) FROM read_parquet({sql_text(str(target))})"
+        )
+        self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
+        create_cell_rows(self.execute, self.query, self.metrics)
+        # Sums of floats depend on their order, and several threads leave that to chance. One thread reads the
+        # rows in log order, so the same log gives the same digits.
+        self.execute("SET threads = 1")
 
     def _read_parts(self, files: Sequence[Path]) -> None:
         """Views over the parts: all rows in log order, then those that no newer row replaces."""
@@ -148,7 +170,7 @@ class RunTables:
             f" read_parquet({sql_text(str(file))}, file_row_number=true)"
             for place, file in enumerate(files)
         )
-        self.execute(f"CREATE VIEW logged AS SELECT * FROM ({union}) WHERE well_formed")
+        self.execute(f"CREATE VIEW logged AS SELECT * FROM ({union}) WHERE {well_formed_sql()}")
         key = ", ".join(f"CAST({column} AS VARCHAR)" for column in LOGICAL_KEY)
         keyed = f"SELECT md5_number(concat_ws(chr(31), {key})) AS key, sequence FROM logged"
         self.execute(
@@ -163,31 +185,38 @@ class RunTables:
             )
         self.loaded.superseded = int(self.query("SELECT count(*) FROM superseded")[0][0])
 
-    def _write_parquet(self, stamp: str) -> None:
-        """``runs.parquet`` with one column per metric; left as it is where nothing changed."""
-        target = self.folder / "runs.parquet"
-        stamp_file = self.folder / ".parts" / "runs.stamp"
-        self._find_metrics()
-        if not (target.is_file() and stamp_file.is_file() and stamp_file.read_text() == stamp):
-            flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS if name not in _WHOLE_JSON)
-            chosen = "SELECT * FROM logged"
+    def _write_parquet(self, target: Path, parts: Sequence[LogParts]) -> None:
+        """``runs.parquet`` with one column per metric: the only part as it is, or all parts together."""
+        partial = target.with_suffix(".partial")
+        only = [(log, part) for log in parts for part in log.state.parts]
+        whole = len(only) == 1 and only[0][1].typed and not (only[0][1].malformed or self.loaded.superseded)
+        if not (whole and _linked(only[0][0].files[0], partial)):
+            flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS)
+            chosen = "logged"
             if self.loaded.superseded:
                 chosen += " WHERE sequence NOT IN (SELECT sequence FROM superseded)"
-            shape = json.dumps({name: _SHAPES[kind] for name, kind in self.metrics.items()})
-            values = f", json_transform(metrics, {sql_text(shape)}) AS m" if self.metrics else ""
-            metrics = "".join(
-                f", m.{sql_name(name)} AS {sql_name(METRIC_PREFIX + name)}" for name in self.metrics
-            )
-            partial = target.with_suffix(".partial")
             self.execute(
-                f"COPY (SELECT {flat}{metrics} FROM (SELECT *{values} FROM ({chosen})))"
-                f" TO {sql_text(str(partial))}"
-                " (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 20480)"
+                f"COPY (SELECT {flat}{metric_select_sql(self.metrics)} FROM {chosen})"
+                f" TO {sql_text(str(partial))} {PARQUET}"
             )
-            partial.replace(target)
-            stamp_file.write_text(stamp)
-        self.execute(f"CREATE VIEW counted AS SELECT * FROM read_parquet({sql_text(str(target))})")
-        self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
+        partial.replace(target)
+        note = {"stamp": self.stamp, "superseded": self.loaded.superseded, "file": file_stamp(target)}
+        self._note_file.write_text(json.dumps(note))
+
+    @property
+    def _note_file(self) -> Path:
+        return self.folder / ".parts" / "runs.json"
+
+    def _is_noted(self, note_file: Path, target: Path) -> bool:
+        """Whether a file was made of just these parts and nobody has changed it since."""
+        try:
+            note = json.loads(note_file.read_text())
+            if note["stamp"] != self.stamp or note["file"] != file_stamp(target):
+                return False
+            self.loaded.superseded = int(note.get("superseded", self.loaded.superseded))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return True
 
     def _judged_rows_sql(self) -> str:
         """The counted rows; a main row that was judged has the verdict's metrics as its own."""
@@ -203,16 +232,6 @@ class RunTables:
             " ON row.kind = 'main' AND row.run_id = verdict.about"
         )
 
-    def _find_metrics(self) -> None:
-        """Every metric name in the log; tasks have different ones, so all rows are asked."""
-        shapes = self.query(
-            "SELECT key, bool_or(kind IN ('VARCHAR', 'OBJECT', 'ARRAY')) FROM (SELECT unnest(keys) AS key,"
-            " unnest(kinds) AS kind FROM (SELECT DISTINCT json_keys(metrics) AS keys, list_transform("
-            "json_extract(metrics, '$.*'), lambda x: json_type(x)) AS kinds FROM logged"
-            " WHERE metrics IS NOT NULL)) WHERE key NOT LIKE '%\"%' GROUP BY key ORDER BY key"
-        )
-        self.metrics = {name: "text" if text else "number" for name, text in shapes}
-
 
 def _safe_text_sql(name: str) -> str:
     column = sql_name(name)
@@ -220,8 +239,22 @@ def _safe_text_sql(name: str) -> str:
     return f"CASE WHEN left({column}, 1) IN ({starts}) THEN '''' || {column} ELSE {column} END AS {column}"
 
 
+def _linked(file: Path, target: Path) -> bool:
+    """Give a file a second name; ``False`` where the file system has no such thing."""
+    try:
+        target.unlink(missing_ok=True)
+        os.link(file, target)
+    except OSError:
+        return False
+    return True
+
+
 def _state_stamp(parts: Sequence[LogParts]) -> str:
-    described = [f"{part.folder.name}:{part.state.consumed}:{part.state.tail}" for part in parts]
+    described = [
+        f"{log.folder.name}:{log.state.head}:{log.state.consumed}:{part.file}:{part.stamp}"
+        for log in parts
+        for part in log.state.parts
+    ]
     return hashlib.sha256("\n".join(described).encode()).hexdigest()
 
 

@@ -1,9 +1,11 @@
-"""True labels of the items of a profile's tasks, for measures of information."""
+"""True labels and answers of the items of a profile's tasks, for measures of information."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
@@ -14,6 +16,8 @@ CLOSED_UP_TO = 12
 """A task with at most this many answers is a choice among them."""
 LABEL_KEYS = ("label", "choice")
 """Keys under which a truth names one of a closed set of answers."""
+ANSWER_KEYS = ("best_answer", "answer", "query")
+"""Keys under which a truth gives an answer in its own words."""
 
 
 def closed_answers(items: Iterable[Item]) -> int | None:
@@ -31,10 +35,20 @@ def closed_answers(items: Iterable[Item]) -> int | None:
     return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
 
 
-def truth_labels(suite: Suite) -> dict[str, dict[str, str]]:
-    """Labels by task and item id, of the selected tasks whose truth is one of a closed set."""
+@dataclass(slots=True)
+class TruthTexts:
+    """What is true, by task and item id."""
+
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of tasks whose truth is one of a closed set."""
+    answers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of tasks whose truth is an answer in its own words."""
+
+
+def truth_texts(suite: Suite) -> TruthTexts:
+    """The truths of the selected tasks."""
     cache_dir = Path(suite.profile.run.cache_dir)
-    found: dict[str, dict[str, str]] = {}
+    found = TruthTexts()
     for task in suite.profile.selection.tasks:
         spec = suite.tasks[task]
         try:
@@ -44,6 +58,18 @@ def truth_labels(suite: Suite) -> dict[str, dict[str, str]]:
         labels = {
             item.item_id: str(item.truth[key]) for item in items for key in LABEL_KEYS if key in item.truth
         }
+        answers = {item.item_id: text for item in items if (text := _answer_text(item.truth))}
         if labels:
-            found[task] = labels
+            found.labels[task] = labels
+        elif answers:
+            found.answers[task] = answers
     return found
+
+
+def _answer_text(truth: Mapping[str, Any]) -> str | None:
+    """The answer in words, of several the first."""
+    for key in ANSWER_KEYS:
+        if truth.get(key) is not None:
+            return str(truth[key])
+    listed = truth.get("answers")
+    return str(listed[0]) if isinstance(listed, list) and listed else None

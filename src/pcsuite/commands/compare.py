@@ -20,6 +20,7 @@ condition) and they differ, those are paired with each other.
 
 examples:
   pcsuite compare outputs/runs/before.jsonl outputs/runs/after.jsonl
+  pcsuite compare before after                # by name, of outputs/runs
   pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
 """
 
@@ -27,8 +28,11 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = EXAMPLES
-    parser.add_argument("first", type=Path, metavar="RUN_A", help="log of the run to compare with")
-    parser.add_argument("second", type=Path, metavar="RUN_B", help="log of the run that is judged")
+    parser.add_argument("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
+    parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
+    parser.add_argument(
+        "--output-dir", default="outputs", metavar="DIR", help="where runs are looked up by name"
+    )
     parser.add_argument(
         "--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse"
     )
@@ -46,10 +50,12 @@ def execute(args: argparse.Namespace) -> int:
     if args.margin < 0:
         raise ConfigError(f"--margin {args.margin}: a margin is not negative")
     from pcsuite.analysis.compare import compare_runs
+    from pcsuite.commands.options import run_log
     from pcsuite.report.comparison import comparison_markdown, comparison_text
 
+    logs = [run_log(given, args.output_dir) for given in (args.first, args.second)]
     with tempfile.TemporaryDirectory(prefix="pcsuite-compare-") as folder:
-        scores = [_scores(log, Path(folder) / side) for log, side in ((args.first, "a"), (args.second, "b"))]
+        scores = [_scores(log, Path(folder) / side) for log, side in zip(logs, "ab", strict=True)]
     comparison = compare_runs(scores[0], scores[1], margin=args.margin)
     if args.csv:
         comparison.table.write_csv(args.csv)
@@ -57,7 +63,7 @@ def execute(args: argparse.Namespace) -> int:
         print(json.dumps(_as_json(comparison), indent=1, ensure_ascii=False))
     else:
         write = comparison_markdown if args.format == "md" else comparison_text
-        print(write(comparison, args.first.stem, args.second.stem))
+        print(write(comparison, logs[0].stem, logs[1].stem))
     return 1 if args.fail_on_regression and comparison.regressions else 0
 
 

@@ -10,6 +10,7 @@ from pcsuite.integrations.environments import environment_dir, install, is_insta
 EXAMPLES = """examples:
   pcsuite integrations list
   pcsuite integrations install promptbench
+  pcsuite integrations install helm
 """
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import replace
 
-from pcsuite.commands.options import add_profile_arguments, suite_from
+from pcsuite.commands.options import add_executor_arguments, add_profile_arguments, executor_from, suite_from
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError
 from pcsuite.optimization.problem import CandidateScore
@@ -58,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)"
     )
+    add_executor_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
@@ -108,6 +109,7 @@ def _settings(suite: Suite, args: argparse.Namespace, task: str, model: str) -> 
         items=args.limit,
         seed=args.seed,
         use_cache=not args.no_cache,
+        executor=executor_from(args),
     )
 
 

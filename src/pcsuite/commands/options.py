@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from pcsuite.runners.executors import ExecutorChoice
 
 
 def add_profile_arguments(
@@ -41,6 +45,12 @@ def add_profile_arguments(
     )
 
 
+def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
+    """The log a user means: a file, or the name of a run."""
+    named = Path(output_dir) / "runs" / f"{given}.jsonl"
+    return named if not given.exists() and named.is_file() else given
+
+
 def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) -> Suite:
     """The profile with the command line's overrides applied, and ``more`` by dotted key."""
     overrides: dict[str, Any] = dict(more or {})
@@ -62,3 +72,43 @@ def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) 
             raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
         overrides[key.strip()] = yaml.safe_load(value)
     return load_suite(args.config, overrides)
+
+
+def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--executor`` and where it finds its workers."""
+    parser.add_argument(
+        "--executor",
+        default="local",
+        metavar="NAME",
+        help="who makes the calls: local (this process, the default) or ray (a cluster)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="with --executor ray: an existing cluster (auto: the one on this machine); "
+        "without it one is started for the run",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="with --executor ray: worker processes, instead of as many as the cluster has room for",
+    )
+
+
+def executor_from(args: argparse.Namespace) -> ExecutorChoice:
+    """The executor that the command line asks for."""
+    from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
+
+    if args.executor == "local" and (args.address or args.workers):
+        raise ConfigError(
+            "--address and --workers are for a cluster: add --executor ray",
+            hint="in this process, repro.max_inflight says how many calls run at once",
+        )
+    if args.workers is not None and args.workers < 1:
+        raise ConfigError(f"--workers {args.workers}: at least 1 is needed")
+    if args.executor not in EXECUTORS:
+        raise ConfigError(
+            f"--executor: unknown '{args.executor}'", hint=did_you_mean(args.executor, EXECUTORS)
+        )
+    return ExecutorChoice(args.executor, args.address, args.workers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pcsuite.commands.console import output_console
+from pcsuite.commands.console import not_applicable_lines, output_console
 from pcsuite.commands.options import add_profile_arguments, suite_from
 from pcsuite.runners.estimate import CellEstimate, estimate_plan
 from pcsuite.runners.plan import Plan, build_plan
@@ -134,8 +134,8 @@ def _print_tables(plan: Plan, estimates: list[CellEstimate], *, cells: bool) -> 
         console.print(f"[yellow]over the budget:[/yellow] {limit} is {value}; the run will stop there")
     if plan.not_applicable:
         console.print("[bold]not applicable[/bold]")
-        for entry in plan.not_applicable:
-            console.print(f"  {entry.condition_id} × {entry.task_id} × {entry.model_id}: {entry.reason}")
+        for line in not_applicable_lines(plan.not_applicable):
+            console.print(f"  {line}")
 
 
 def _groups(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pcsuite.commands.options import add_profile_arguments, suite_from
+from pcsuite.commands.options import add_profile_arguments, executor_from, suite_from
 from pcsuite.commands.run import add_run_arguments, print_summary
 from pcsuite.config.load import Suite
 from pcsuite.runners.run_promptbench import run_promptbench
@@ -53,6 +53,7 @@ def execute(args: argparse.Namespace) -> int:
         report=lambda line: print(f"  {line}", flush=True),
         quiet=args.quiet,
         use_cache=not args.no_cache,
+        executor=executor_from(args),
     )
     print_summary(suite, summary, args.config)
     if not args.no_tables:
@@ -72,7 +73,7 @@ def _suite(args: argparse.Namespace) -> Suite:
             changes[f"{section}.{key}"] = getattr(args, flag)
     if args.overwrite:
         changes["run.overwrite"] = True
-    profile_flags = {key: getattr(args, key) for key in ("config", "name", "output_dir", "set")}
+    profile_flags = {key: getattr(args, key) for key in ("config", "name", "output_dir", "set", "limit")}
     return suite_from(argparse.Namespace(**profile_flags), changes)
 
 

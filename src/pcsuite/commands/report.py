@@ -16,6 +16,7 @@ EXAMPLES = """With --config the items are at hand too, which the measures of inf
 examples:
   pcsuite report --config quickstart
   pcsuite report outputs/runs/mine.jsonl
+  pcsuite report mine                        # by name, of outputs/runs
   pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
 """
 
@@ -23,7 +24,9 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = EXAMPLES
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.jsonl", help="logs to report on together")
+    parser.add_argument(
+        "runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together"
+    )
     parser.add_argument("--config", "-c", metavar="PROFILE", help="profile whose run is reported on")
     parser.add_argument("--name", help="name of the run, instead of the profile's")
     parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
@@ -38,16 +41,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="html (default): one page; md: one Markdown file; latex: tables; may be given several times",
     )
     parser.add_argument("--title", help="title of the report")
+    parser.add_argument(
+        "--embeddings",
+        metavar="MODEL",
+        help="embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off",
+    )
     parser.add_argument("--no-plots", action="store_true", help="leave the figures out")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Write the report and say where it is."""
-    from pcsuite.analysis.truths import truth_labels
+    from pcsuite.analysis.truths import truth_texts
     from pcsuite.report.build import build_report
 
     suite = _suite(args)
     logs = _logs(args, suite)
+    truths = truth_texts(suite) if suite is not None else None
     folder = logs[0].parent
     out = args.out or (folder.parent if folder.name == "runs" else folder)
     files = build_report(
@@ -56,7 +65,9 @@ def execute(args: argparse.Namespace) -> int:
         title=args.title,
         plots=not args.no_plots,
         formats=args.format or ("html",),
-        truths=truth_labels(suite) if suite is not None else None,
+        truths=truths.labels if truths is not None else None,
+        references=truths.answers if truths is not None else None,
+        embeddings=args.embeddings,
     )
     print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
     if files.plots:
@@ -74,12 +85,16 @@ def _suite(args: argparse.Namespace) -> Suite | None:
 
 
 def _logs(args: argparse.Namespace, suite: Suite | None) -> list[Path]:
-    logs: list[Path] = list(args.runs)
+    from pcsuite.commands.options import run_log
+
+    logs = [run_log(given, args.output_dir or "outputs") for given in args.runs]
     if suite is not None and not logs:
         from pcsuite.logging.writer import RunPaths
 
         run = suite.profile.run
         logs.append(RunPaths.of(run.output_dir, run.name).log)
     if not logs:
-        raise ConfigError("nothing to report on", hint="give --config PROFILE or a RUN.jsonl")
+        raise ConfigError(
+            "nothing to report on", hint="give --config PROFILE, a RUN.jsonl or the name of a run"
+        )
     return logs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from pcsuite.commands.options import add_profile_arguments, suite_from
+from pcsuite.commands.console import not_applicable_lines
+from pcsuite.commands.options import add_executor_arguments, add_profile_arguments, executor_from, suite_from
 from pcsuite.config.load import Suite
 from pcsuite.runners.run_suite import RunSummary, run_suite
 
@@ -16,7 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "examples:\n"
         "  pcsuite run --config quickstart\n"
         "  pcsuite run --config configs/profile_A.yaml --tasks gsm8k --conditions C0,C4 --limit 50 --name trial\n"
-        "  pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5"
+        "  pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5\n"
+        "  pcsuite run --config configs/profile_B.yaml --executor ray --address auto"
     )
     add_profile_arguments(parser)
     add_run_arguments(parser)
@@ -27,6 +29,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+    add_executor_arguments(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -38,7 +41,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def run_and_print(suite: Suite, args: argparse.Namespace) -> int:
     """Run a suite and say what came of it."""
-    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache)
+    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor_from(args))
     print_summary(suite, summary, args.config)
     return 0
 
@@ -56,7 +59,7 @@ def print_summary(suite: Suite, summary: RunSummary, config: str) -> None:
     if tally.failed:
         words.append(f"{tally.failed} failed (run again to retry them)")
     print(f"{suite.profile.run.name}: " + ", ".join(words))
-    for entry in summary.not_applicable:
-        print(f"  not applicable: {entry.condition_id} × {entry.task_id} × {entry.model_id}: {entry.reason}")
+    for line in not_applicable_lines(summary.not_applicable):
+        print(f"  not applicable: {line}")
     print(f"log: {summary.paths.log}")
     print(f"next: pcsuite report --config {config}")

@@ -40,6 +40,10 @@ class RunSection(Definition):
     """Folder of exported datasets, responses and metric values."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Verbosity of messages on the terminal."""
+    rotate_log_mb: float | None = Field(default=None, gt=0, le=4000)
+    """Close the log file at this size and go on in a new one; without it the log is one file."""
+    compress_log: bool = True
+    """Whether closed files of a rotated log are compressed."""
 
     @field_validator("name")
     @classmethod
@@ -63,7 +67,7 @@ class ReproSection(Definition):
     seeds_per_task: dict[str, int] = Field(default_factory=lambda: {"default": 3})
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
     num_workers: int = Field(default=8, gt=0)
-    """Processes or threads for local work."""
+    """Worker processes that ask servers on a cluster (``--executor ray``), at most."""
     max_inflight: int = Field(default=16, gt=0)
     """Calls in flight at once, over the whole run."""
 
@@ -120,10 +124,14 @@ class HelmSection(Definition):
 
     enabled: bool = False
     """Run HELM's scenarios beside the suite."""
-    scenarios: tuple[str, ...] = ()
-    """HELM run entries."""
-    helm_output_dir: str = "outputs/helm"
-    """Where HELM writes."""
+    scenarios: tuple[str, ...] = ("truthful_qa",)
+    """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``."""
+    helm_output_dir: str | None = None
+    """Where HELM writes; by default ``helm`` in the run's ``output_dir``."""
+    data_dir: str | None = None
+    """Folder of the scenarios' published files, laid out as for ``pcsuite export-datasets --from``."""
+    max_instances: int = Field(default=50, ge=1)
+    """Most instances of a scenario."""
 
 
 class PromptBenchSection(Definition):

@@ -31,8 +31,16 @@ class Reservation:
 
     tokens: int
     cost_usd: float
-    price_in: float
-    price_out: float
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    @classmethod
+    def worst_case(
+        cls, prompt_tokens: int, max_tokens: int, price_in: float = 0.0, price_out: float = 0.0
+    ) -> Reservation:
+        """Of one call: its prompt, and every completion token allowed."""
+        cost_usd = (prompt_tokens * price_in + max_tokens * price_out) / 1e6
+        return cls(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
 
 
 class Budget:
@@ -56,22 +64,29 @@ class Budget:
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.
         """
-        wanted = Reservation(
-            tokens=prompt_tokens + max_tokens,
-            cost_usd=(prompt_tokens * price_in + max_tokens * price_out) / 1e6,
-            price_in=price_in,
-            price_out=price_out,
-        )
-        while not self._fits(wanted, self._reserved_tokens, self._reserved_cost_usd):
+        wanted = Reservation.worst_case(prompt_tokens, max_tokens, price_in, price_out)
+        await self.set_aside(wanted)
+        return wanted
+
+    async def set_aside(self, wanted: Reservation) -> None:
+        """Wait for a reservation as :meth:`reserve` does."""
+        while not self.fits(wanted):
             if self._outstanding == 0 or not self._fits(wanted, 0, 0.0):
                 raise self._exceeded(wanted)
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
+        self.hold(wanted)
+
+    def fits(self, wanted: Reservation) -> bool:
+        """Whether a reservation can be made at once."""
+        return self._fits(wanted, self._reserved_tokens, self._reserved_cost_usd)
+
+    def hold(self, wanted: Reservation) -> None:
+        """Reserve what is known to fit."""
         self._outstanding += 1
         self._reserved_tokens += wanted.tokens
         self._reserved_cost_usd += wanted.cost_usd
-        return wanted
 
     def settle(self, reservation: Reservation, generation: Generation | None) -> None:
         """Replace a reservation by what the call used.
@@ -80,16 +95,16 @@ class Budget:
         the server reports no usage. After an error :meth:`settle_failure` knows better.
         """
         if generation is None or generation.get("cache_hit", False):
-            self._release(reservation, 0, 0.0)
+            self.release(reservation, 0, 0.0)
         elif not generation.get("usage_reported", True):
-            self._release(reservation, reservation.tokens, reservation.cost_usd)
+            self.release(reservation, reservation.tokens, reservation.cost_usd)
         else:
             usage = generation["usage"]
             cost = (
                 usage["prompt_tokens"] * reservation.price_in
                 + usage["completion_tokens"] * reservation.price_out
             ) / 1e6
-            self._release(reservation, usage["total_tokens"], cost)
+            self.release(reservation, usage["total_tokens"], cost)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
         """Replace a reservation after a failed attempt (reserve once per attempt).
@@ -99,11 +114,12 @@ class Budget:
         """
         status = getattr(error, "status", None)
         if isinstance(error, EngineError) and (not error.retryable or (status is not None and status >= 300)):
-            self._release(reservation, 0, 0.0)
+            self.release(reservation, 0, 0.0)
         else:
-            self._release(reservation, reservation.tokens, reservation.cost_usd)
+            self.release(reservation, reservation.tokens, reservation.cost_usd)
 
-    def _release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
+    def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
+        """Replace a reservation by an amount spent."""
         self._outstanding -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost_usd -= reservation.cost_usd

@@ -90,9 +90,23 @@ class AdaptiveLimiter:
         if cuts_before is None or cuts_before == self._cut_count:
             self._cut_count += 1
             self.limit = max(1, self.limit // 2)
-        if retry_after:
+        self._hold_for(retry_after)
+
+    @property
+    def cut_count(self) -> int:
+        """How often the limit was halved."""
+        return self._cut_count
+
+    def pause_left(self) -> float:
+        """Seconds for which no call may begin."""
+        if not self._paused_until:
+            return 0.0
+        return max(0.0, self._paused_until - asyncio.get_running_loop().time())
+
+    def _hold_for(self, seconds: float | None) -> None:
+        if seconds:
             now = asyncio.get_running_loop().time()
-            self._paused_until = max(self._paused_until, now + retry_after)
+            self._paused_until = max(self._paused_until, now + seconds)
 
     def _open(self) -> bool:
         if self.in_flight >= self.limit:

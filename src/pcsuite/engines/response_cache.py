@@ -147,6 +147,14 @@ class ResponseCache:
             if len(self._pending) >= FLUSH_EVERY:
                 self.flush()
 
+    async def aget(self, key: str) -> Generation | None:
+        """:meth:`get` for callers that cannot know whether the cache is in their process."""
+        return self.get(key)
+
+    async def aput(self, key: str, generation: Generation) -> None:
+        """:meth:`put` for the same."""
+        self.put(key, generation)
+
     def flush(self) -> None:
         """Write what is pending in one transaction, and evict the least recently used beyond the limit."""
         with self._lock, self._translated():

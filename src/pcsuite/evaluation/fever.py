@@ -66,7 +66,9 @@ class FeverEvaluator(Evaluator):
 
     Evidence precision and recall are those of the shared task's scorer: precision is the share of citations
     that belong to any evidence set (1 where nothing is cited), recall is 1 where the first five citations
-    cover one whole set. Both are ``None`` for claims that are not verifiable.
+    cover one whole set. Both are ``None`` for claims that are not verifiable. ``unsupported_rate`` is a share of
+    citations, so it is ``None`` where nothing is cited (0 would praise a verdict for giving no evidence);
+    ``uncited_verdict`` counts those.
     """
 
     Options: ClassVar[type[BaseModel]] = FeverOptions
@@ -103,10 +105,11 @@ class FeverEvaluator(Evaluator):
             "fever_score": float(right and covered),
             "cited": len(cited),
             "unsupported": unsupported,
+            "uncited_verdict": not cited if readable and label != NOT_ENOUGH_INFO else None,
             "field_completeness": field_completeness(parsed.fields, fields),
             **_evidence_metrics(cited, gold_sets, verifiable=verifiable, readable=readable),
         }
-        rate = None if unsupported is None else unsupported / max(1, len(cited))
+        rate = None if unsupported is None or not cited else unsupported / len(cited)
         return conclude(
             parsed,
             answer,

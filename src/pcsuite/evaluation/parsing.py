@@ -22,6 +22,7 @@ MAX_DEPTH = 64
 _CANDIDATE_DEPTH = 16
 _INT64_DIGITS = 18
 _TOKENS = re.compile(r'\\.|["{}\n]', re.DOTALL)
+_KEY_FOLLOWS = re.compile(r'\s*"')
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -167,7 +168,8 @@ def _balanced_spans(text: str) -> list[tuple[int, int]]:
     """Every ``{…}`` whose braces match outside strings, by opening position.
 
     Quotes count only inside an object (prose has apostrophes and quotations); a raw line break inside a
-    string is not JSON, so it ends whatever was open.
+    string is not JSON, so it ends whatever was open. What stands inside an object that was cut off is a part
+    of it and no answer by itself.
     """
     spans: list[tuple[int, int]] = []
     open_at: list[int] = []
@@ -188,7 +190,8 @@ def _balanced_spans(text: str) -> list[tuple[int, int]]:
         elif token == '"' and open_at:
             in_string = True
     spans.sort()
-    return spans
+    cut_off = next((start for start in open_at if _KEY_FOLLOWS.match(text, start + 1)), len(text))
+    return [span for span in spans if span[0] < cut_off]
 
 
 def _candidate_spans(text: str) -> Iterator[tuple[int, int]]:

@@ -103,8 +103,21 @@ def squad_normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
+def exact_match(answer: str, reference: str) -> bool:
+    """Whether two texts are the same but for blanks around them; no text matches nothing (HELM's definition)."""
+    return bool(answer) and answer.strip() == reference.strip()
+
+
+def quasi_exact_match(answer: str, reference: str) -> bool:
+    """Whether two texts are the same after SQuAD normalisation; no text matches nothing (HELM's definition)."""
+    return bool(answer) and squad_normalise(answer) == squad_normalise(reference)
+
+
 def token_f1(answer: str, reference: str) -> float:
-    """Bag-of-tokens F1 of normalised texts (Rajpurkar et al. 2016)."""
+    """Bag-of-tokens F1 of normalised texts (Rajpurkar et al. 2016).
+
+    Not HELM's ``f1_score``, which compares sets: a repeated word counts there once.
+    """
     given, wanted = squad_normalise(answer).split(), squad_normalise(reference).split()
     if not given or not wanted:
         return float(given == wanted)

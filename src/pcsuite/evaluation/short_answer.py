@@ -9,8 +9,16 @@ from pydantic import BaseModel
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import MetricValue, Parsed
-from pcsuite.evaluation.scoring import fold, squad_normalise, token_f1, truth_of
+from pcsuite.evaluation.base import Answer, Evaluation, MetricValue, Parsed
+from pcsuite.evaluation.parsing import clean_text
+from pcsuite.evaluation.scoring import (
+    exact_match,
+    fold,
+    quasi_exact_match,
+    squad_normalise,
+    token_f1,
+    truth_of,
+)
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
 
 _LONGEST_ANSWER = 2_000
@@ -22,9 +30,27 @@ class ShortAnswerOptions(SingleAnswerOptions):
 
 
 class ShortAnswerEvaluator(SingleAnswerEvaluator):
-    """Exact match after SQuAD normalisation against any reference; token F1 beside it."""
+    """Exact match after SQuAD normalisation against any reference; token F1 beside it.
+
+    ``exact_match`` is the stricter comparison of the texts as they are, ``quasi_exact_match`` that of the normalised
+    ones, as HELM and the literature use the names.
+    """
 
     Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer."""
+        evaluation = super().evaluate(item, answer)
+        if evaluation.metrics["abstained"]:
+            return evaluation
+        _, value = self._read(clean_text(answer.text), item)
+        text = str(value) if evaluation.metrics["answered"] else ""
+        references = self._references(item) if "answers" in item.truth else []
+        evaluation.metrics["exact_match"] = any(exact_match(text, reference) for reference in references)
+        evaluation.metrics["quasi_exact_match"] = any(
+            quasi_exact_match(text, reference) for reference in references
+        )
+        return evaluation
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The normalised text; where normalisation leaves nothing ("The"), the folded text."""

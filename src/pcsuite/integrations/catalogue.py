@@ -45,6 +45,8 @@ class Integration:
     """Variables its processes get; ``{env}`` stands for the environment's folder."""
     size: str = ""
     """Roughly what it takes, for people."""
+    minimum_python: tuple[int, int] = (3, 10)
+    """Oldest Python its pinned packages exist for."""
 
     @property
     def command(self) -> str:
@@ -85,7 +87,36 @@ PROMPTBENCH = Integration(
     size="1.9 GB, about 5 minutes",
 )
 
-INTEGRATIONS: dict[str, Integration] = {PROMPTBENCH.name: PROMPTBENCH}
+_HELM_IMPORTS = (
+    "cattrs", "cloudpickle", "colorlog", "dacite", "datasets", "Mako", "nltk", "openai", "pillow", "pyhocon", "PyYAML",
+    "requests", "retrying", "rouge_score", "spacy", "sqlitedict", "tqdm", "ubelt", "uncertainty-calibration",
+    "zstandard",
+)  # fmt: skip
+HELM = Integration(
+    name="helm",
+    title="HELM",
+    summary="Stanford's benchmark runner, run beside the suite as an independent witness",
+    version="0.5.16",
+    # crfm-helm itself asks for torch, torchvision and transformers, which no model behind a server needs: what it
+    # imports on the way from helm-run to helm-summarize is named here instead, and it comes without dependencies.
+    steps=(
+        InstallStep(("numpy", "scipy", "pandas", "pyarrow", "scikit-learn")),
+        InstallStep(_HELM_IMPORTS),
+        InstallStep(("crfm-helm==0.5.16",), dependencies=False),
+    ),
+    pins="helm.txt",
+    # Its metrics look for NLTK's sentence splitter while they are imported, and would fetch it.
+    data=(WheelData("llama-index-core==0.14.25", "llama_index/core/_static/nltk_cache", "nltk_data"),),
+    probe="import helm.benchmark.run, helm.benchmark.metrics.basic_metrics, helm.clients.vllm_client, spacy",
+    environment=(
+        ("NLTK_DATA", "{env}/nltk_data"),
+        ("OMP_NUM_THREADS", "1"),
+    ),
+    size="0.9 GB, about 2 minutes",
+    minimum_python=(3, 11),
+)
+
+INTEGRATIONS: dict[str, Integration] = {tool.name: tool for tool in (PROMPTBENCH, HELM)}
 
 
 def find_integration(name: str) -> Integration:

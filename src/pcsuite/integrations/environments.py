@@ -65,6 +65,11 @@ def environment_variables(tool: Integration, folder: Path | None = None) -> dict
 
 def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
     """Make the environment unless it is there; a broken or interrupted one is made anew."""
+    if sys.version_info < tool.minimum_python:
+        wanted, present = (
+            ".".join(map(str, version[:2])) for version in (tool.minimum_python, sys.version_info)
+        )
+        raise IntegrationError(f"{tool.title} needs Python {wanted} or later, this is {present}")
     folder = environment_dir(tool)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(folder.with_suffix(".lock")):

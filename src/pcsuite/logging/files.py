@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from pcsuite.errors import LogError
 
-_CHUNK = 8 << 20
+_CHUNK = 1 << 20
 _BLOCK = 1 << 16
+
+
+class RawBytes(Protocol):
+    """A file that bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """At most ``size`` bytes, none at the end."""
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -17,13 +25,18 @@ def read_lines(path: Path) -> Iterator[bytes]:
     if not path.exists():
         return
     with path.open("rb", buffering=0) as stream:
-        rest = b""
-        while chunk := stream.read(_CHUNK):
-            lines = (rest + chunk).split(b"\n")
-            rest = lines.pop()
-            yield from lines
-        if rest:
-            yield rest
+        yield from split_lines(stream)
+
+
+def split_lines(stream: RawBytes) -> Iterator[bytes]:
+    """Lines of an open file without their newline."""
+    rest = b""
+    while chunk := stream.read(_CHUNK):
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        yield from lines
+    if rest:
+        yield rest
 
 
 def repair_torn_line(path: Path) -> int:
@@ -61,6 +74,11 @@ class AppendFile:
         self._size = os.fstat(self._descriptor).st_size
         self._dirty = False
 
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self._size
+
     def write(self, lines: bytes) -> None:
         """Append whole lines; what does not fit on the disk leaves no trace."""
         written = 0
@@ -86,7 +104,9 @@ class AppendFile:
 
     def close(self) -> None:
         """Close the file; unsynced lines are the operating system's to write."""
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _failure(self, error: OSError) -> LogError:
         return LogError(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from pcsuite.logging.files import read_lines
+from pcsuite.logging.segments import read_log_lines
 
 _MAX_NAMED = 20
+_MAX_BUCKET_BITS = 24
 
 
 class _Key(msgspec.Struct):
@@ -25,15 +26,19 @@ class ResumeIndex:
     """The run ids whose newest row has no error: 16 bytes each, sorted, plus a set of what came since."""
 
     def __init__(self, keys: bytes | bytearray = b"", failed: frozenset[bytes] = frozenset()) -> None:
-        pairs = np.frombuffer(bytes(keys), dtype=">u8").astype(np.uint64).reshape(-1, 2)
-        order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-        pairs = pairs[order]
+        pairs = np.frombuffer(keys, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
         if len(pairs):
             fresh = np.ones(len(pairs), dtype=bool)
             fresh[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
             pairs = pairs[fresh]
-        self._high: npt.NDArray[np.uint64] = np.ascontiguousarray(pairs[:, 0])
-        self._low: npt.NDArray[np.uint64] = np.ascontiguousarray(pairs[:, 1])
+        self._count = len(pairs)
+        self._sorted = pairs.astype(">u8").tobytes()
+        # Ids are hashes, so their first bits spread them evenly: a bucket for each of those holds one or two.
+        self._shift = 64 - max(1, min(_MAX_BUCKET_BITS, len(pairs).bit_length()))
+        edges = np.arange((1 << (64 - self._shift)) + 1, dtype=np.uint64)
+        buckets = pairs[:, 0] >> np.uint64(self._shift)
+        self._starts = array("I", np.searchsorted(buckets, edges).astype(np.uintc).tobytes())
         self._failed = set(failed)
         self._added: set[bytes] = set()
         self.rows = 0
@@ -46,19 +51,16 @@ class ResumeIndex:
         key = bytes.fromhex(run_id[:32])
         if key in self._added:
             return True
-        if key in self._failed or not len(self._high):
+        if key in self._failed:
             return False
-        high = np.uint64(int.from_bytes(key[:8], "big"))
-        low = np.uint64(int.from_bytes(key[8:], "big"))
-        place = int(np.searchsorted(self._high, high))
-        while place < len(self._high) and self._high[place] == high:
-            if self._low[place] == low:
+        bucket = int.from_bytes(key[:8], "big") >> self._shift
+        for place in range(self._starts[bucket], self._starts[bucket + 1]):
+            if self._sorted[16 * place : 16 * place + 16] == key:
                 return True
-            place += 1
         return False
 
     def __len__(self) -> int:
-        return len(self._high) + len(self._added)
+        return self._count + len(self._added)
 
     @property
     def failed(self) -> int:
@@ -71,13 +73,13 @@ class ResumeIndex:
 
     @classmethod
     def read(cls, path: Path) -> ResumeIndex:
-        """Index a log file; malformed lines are counted and named, never fatal."""
+        """Index a log over all its files; malformed lines are counted and named, never fatal."""
         keys = bytearray()
         failed: dict[bytes, bool] = {}
         decode = msgspec.json.Decoder(_Key).decode
         rows = malformed_count = 0
         malformed: list[int] = []
-        for number, line in enumerate(read_lines(path), start=1):
+        for number, line in enumerate(read_log_lines(path), start=1):
             try:
                 row = decode(line)
                 key = bytes.fromhex(row.run_id[:32])

@@ -32,12 +32,12 @@ class ConditionRef(msgspec.Struct, frozen=True):
 
 
 class DecodingRef(msgspec.Struct, frozen=True):
-    """Which decoding regime."""
+    """Which decoding regime; ``None`` where an imported log does not say what the backend used."""
 
     id: str
-    temperature: float
-    top_p: float
-    max_tokens: int
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
 
 
 class PerturbationRef(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class PromptRecord(msgspec.Struct, frozen=True):
     schema_hash: str | None
     template: str
     rendered_chars: int
-    prompt_tokens: int
+    prompt_tokens: int | None
     padded: int
     band: str = "inside"
     tokens_exact: bool = True
@@ -73,8 +73,9 @@ class GenerationRecord(msgspec.Struct, frozen=True):
 
     text: str
     finish_reason: str
-    latency_ms: float
-    usage: UsageRecord
+    latency_ms: float | None
+    usage: UsageRecord | None
+    """``None``, as the latency, where an imported log has no such figure."""
     constraint_backend: str | None = None
     cache_hit: bool = False
     react_steps: int = 0

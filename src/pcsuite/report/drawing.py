@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -135,15 +136,18 @@ def finish(
 ) -> Figure:
     """Write the PNG where a folder is given, and make the SVG for the page."""
     png = None
-    if folder is not None:
-        png = folder / f"{name}.png"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(png, facecolor="white", metadata={"Software": None})
-        except OSError as error:
-            raise AnalysisError(f"{png}: cannot be written ({error.strerror})") from error
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
+        if folder is not None:
+            png = folder / f"{name}.png"
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                figure.savefig(png, facecolor="white", metadata={"Software": None})
+            except OSError as error:
+                raise AnalysisError(f"{png}: cannot be written ({error.strerror})") from error
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return Figure(name, kind, task, model, caption, page_svg(buffer.getvalue(), name, caption, tips), png)
 
 
@@ -163,7 +167,7 @@ def page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
         r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ', r"<svg \1", body, count=1
     )
     head = f'<svg role="img" aria-label="{html.escape(label, quote=True)}" '
-    return re.sub(r"^<svg ", head, body, count=1)
+    return head + body.removeprefix("<svg ")
 
 
 def errorbar(

@@ -10,6 +10,8 @@ from typing import Any
 from pcsuite.report.wording import figure_text, p_text, signed
 
 Record = Mapping[str, Any]
+LONGEST_NAME = 32
+"""Characters up to which a text is set on one line; a longer one is taken for a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ def make_grid(
 
 
 def text_column(label: str, key: str, *, keep: bool = True) -> GridColumn:
-    """A column of text; ``keep`` stops it from breaking."""
-    css = "keep" if keep else ""
+    """A column of text; ``keep`` stops it from breaking, otherwise it gets room for a sentence."""
+    css = "keep" if keep else "prose"
     return GridColumn(label, lambda record: GridCell(str(_or_blank(record.get(key))), css=css))
 
 
@@ -142,17 +144,24 @@ def p_column(label: str, key: str) -> GridColumn:
 
 
 def plain_grid(columns: Sequence[str], records: Iterable[Record], attributes: Sequence[str] = ()) -> Grid:
-    """A grid of all given columns, numbers recognised by their values."""
+    """A grid of all given columns, numbers recognised by their values; a value and its limits share a column."""
     listed = list(records)
     made = []
+    limited = {name for name in columns if {f"{name}_low", f"{name}_high"} <= set(columns)}
+    limits = {f"{name}{end}" for name in limited for end in ("_low", "_high")}
     for name in columns:
+        if name in limits:
+            continue
         values = [record.get(name) for record in listed]
         numeric = any(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
         label = name.replace("_", " ")
-        if numeric:
+        if numeric and name in limited:
+            made.append(interval_column(label, name, 3))
+        elif numeric:
             made.append(p_column(label, name) if name.startswith("p_") else number_column(label, name, 3))
         else:
-            made.append(text_column(label, name, keep=False))
+            longest = max((len(str(value)) for value in values if value is not None), default=0)
+            made.append(text_column(label, name, keep=longest <= LONGEST_NAME))
     return make_grid(made, listed, attributes)
 
 
@@ -163,4 +172,6 @@ def _sortable(value: Any) -> float | str:
 
 
 def _or_blank(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "" if value is None else value

@@ -7,18 +7,13 @@ from typing import Any
 
 from pcsuite.analysis.analysis import Analysis
 from pcsuite.analysis.item_scores import natural_key
+from pcsuite.report.latex_text import OTHER_CHARACTER, escape
 from pcsuite.report.wording import figure_text, p_text, signed
 
-_ESCAPES = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "–": "--", "×": r"$\times$", "±": r"$\pm$", "…": r"\ldots{}",
-}  # fmt: skip
-
-
-def escape(text: object) -> str:
-    """Text that LaTeX sets as it is."""
-    return "".join(_ESCAPES.get(character, character) for character in " ".join(str(text).split()))
+LONGEST_FLOAT = 40
+"""Rows that fit on a page; a longer table is broken over pages."""
+WIDEST_MATRIX = 3
+"""Conditions that fit beside each other on a page; more are listed one under the other."""
 
 
 def latex_tables(analysis: Analysis) -> dict[str, str]:
@@ -33,11 +28,18 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
 def _table(
     spec: str, headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str
 ) -> str:
-    body = " \\\\\n".join(" & ".join(row) for row in rows)
+    head = f"\\toprule\n{' & '.join(headings)} \\\\\n\\midrule\n"
+    body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)
+    titled = f"\\caption{{{caption}}}\n\\label{{tab:{label}}}"
+    if len(rows) > LONGEST_FLOAT:
+        return (
+            f"% needs \\usepackage{{booktabs,longtable}}\n{OTHER_CHARACTER}\\begingroup\n\\small\n"
+            f"\\begin{{longtable}}{{{spec}}}\n{titled} \\\\\n{head}\\endfirsthead\n{head}\\endhead\n"
+            f"\\bottomrule\n\\endfoot\n{body}\\end{{longtable}}\n\\endgroup\n"
+        )
     return (
-        "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\n\\small\n"
-        f"\\caption{{{caption}}}\n\\label{{tab:{label}}}\n\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
-        f"{' & '.join(headings)} \\\\\n\\midrule\n{body} \\\\\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+        f"% needs \\usepackage{{booktabs}}\n{OTHER_CHARACTER}\\begin{{table}}\n\\centering\n\\small\n{titled}\n"
+        f"\\begin{{tabular}}{{{spec}}}\n{head}{body}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
     )
 
 
@@ -61,6 +63,20 @@ def _levels(analysis: Analysis) -> str:
 def _effects(analysis: Analysis) -> str:
     records = [row for row in analysis.tables["effects"].records() if row["metric"] == "score"]
     conditions = sorted({row["condition"] for row in records}, key=natural_key)
+    caption = (
+        "Change of the score against the control on the same items, with 95\\,\\% bootstrap intervals."
+        " Stars after Benjamini--Hochberg correction: * 0.05, ** 0.01, *** 0.001."
+    )
+    if len(conditions) > WIDEST_MATRIX:
+        listed = [
+            [
+                *(escape(row[name]) for name in ("task", "model", "decoding", "condition")),
+                _minus(figure_text(row["control"])), _effect(row), escape(p_text(row["p_bh"])),
+            ]
+            for row in records
+        ]  # fmt: skip
+        names = ["Task", "Model", "Regime", "Condition", "Control", "Change", "$p$ (BH)"]
+        return _table("llllrrr", names, listed, caption, "effects")
     groups: dict[tuple[str, str, str], dict[str, Mapping[str, Any]]] = {}
     for row in records:
         groups.setdefault((row["task"], row["model"], row["decoding"]), {})[row["condition"]] = row
@@ -69,10 +85,6 @@ def _effects(analysis: Analysis) -> str:
         for group, found in groups.items()
     ]
     headings = ["Task", "Model", "Regime", *(escape(condition) for condition in conditions)]
-    caption = (
-        "Change of the score against the control on the same items, with 95\\,\\% bootstrap intervals."
-        " Stars after Benjamini--Hochberg correction: * 0.05, ** 0.01, *** 0.001."
-    )
     return _table("lll" + "r" * len(conditions), headings, rows, caption, "effects")
 
 

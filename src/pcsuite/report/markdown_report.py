@@ -35,7 +35,8 @@ def render_markdown(page: Page) -> str:
     for section in page.sections[:2]:
         parts += _section(section)
     parts += _figures(page.figures)
-    parts += _section(page.compared)
+    for section in [*page.external, page.compared]:
+        parts += _section(section)
     parts.append("## What failed or was left out")
     parts.append("\n".join(f"- {markdown.escape(line)}" for line in page.excluded))
     if page.errors:

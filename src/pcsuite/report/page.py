@@ -91,6 +91,8 @@ class Page:
     models: list[str]
     conditions: list[str]
     compared: Section
+    external: list[Section] = field(default_factory=list)
+    """Evidence of other tools, apart from everything the run itself says."""
     terms: Sequence[tuple[str, str]] = TERMS
     footer: str = ""
     figure_kinds: list[str] = field(default_factory=list)
@@ -101,13 +103,9 @@ class Page:
         listed = [("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")]
         if self.figures:
             listed.append(("figures", "Figures"))
-        listed += [
-            ("levels", "Levels"),
-            ("objective", "Objective"),
-            ("tables", "Tables"),
-            ("rows", "Rows"),
-            ("excluded", "Left out"),
-        ]
+        listed += [("levels", "Levels"), ("objective", "Objective"), ("tables", "Tables")]
+        listed += [(section.id, section.id.upper()) for section in self.external]
+        listed += [("rows", "Rows"), ("excluded", "Left out")]
         return [*listed, ("method", "How to read")]
 
 
@@ -117,6 +115,7 @@ def build_page(
     samples: Sequence[SampleRow],
     *,
     title: str,
+    external: Sequence[Section] = (),
 ) -> Page:
     """Put the page together."""
     health, scores = analysis.health, analysis.scores
@@ -143,6 +142,7 @@ def build_page(
             folded_section(analysis),
         ],
         compared=conditions_section(analysis),
+        external=list(external),
         figures=figures,
         samples=[_sample_view(row) for row in samples],
         excluded=_excluded(analysis),
@@ -183,6 +183,11 @@ def _notices(analysis: Analysis) -> list[str]:
             f"Simulated: {join_words(health.simulated_models)}"
             f" {'is not a language model' if len(health.simulated_models) == 1 else 'are not language models'}."
             " Answers are drawn from effects that were set in the configuration and say nothing about real models."
+        )
+    if health.imported:
+        notices.append(
+            f"Imported from {join_words(health.imported)}: prompts, answers and scores are as that tool logged"
+            " them; nothing was scored again. Rows without a score count as failed."
         )
     samples = sorted(
         task
@@ -250,8 +255,9 @@ def _excluded(analysis: Analysis) -> list[str]:
         f"{health.error_rows:,} calls failed; they are left out of averages and counted"
         " (the column score_if_errors_were_wrong of summary_by_condition.csv shows the other extreme)."
     )
+    ending = "." if health.imported else "; both score 0."
     lines.append(
-        f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated; both score 0."
+        f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated{ending}"
     )
     if health.seed_not_honoured:
         lines.append(

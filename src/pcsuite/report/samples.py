@@ -10,7 +10,8 @@ from typing import Any
 
 from pcsuite.analysis.item_scores import natural_key
 from pcsuite.analysis.log_schema import sql_text
-from pcsuite.analysis.tables import METRIC_PREFIX, RunTables
+from pcsuite.analysis.metric_columns import METRIC_PREFIX
+from pcsuite.analysis.tables import RunTables
 from pcsuite.errors import LogError
 from pcsuite.logging.prompt_store import read_prompts
 

@@ -43,9 +43,15 @@ FOLDED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
      "Constraint failures count truncation. Token overhead is against the same condition without the constraint."),
     ("entropy_by_condition", "Variation over replicates",
      ("task", "model", "decoding", "condition", "replicates", "answers", "entropy_nats", "entropy_normalised",
-      "disagreement", "disagreement_low", "disagreement_high", "fact_disagreement", "delta", "delta_low",
-      "delta_high", "p_bh"),
+      "disagreement", "disagreement_low", "disagreement_high", "fact_disagreement", "semantic_entropy",
+      "semantic_note", "delta", "delta_low", "delta_high", "p_bh"),
      "Entropy is bias-corrected (Chao–Shen); conditions are compared on disagreement, which is unbiased."),
+    ("constraint_vs_retry", "Constraint against retries at equal tokens",
+     ("task", "model", "decoding", "constrained", "retry", "constrained_tokens", "retry_tokens", "free_tokens",
+      "retries_afforded", "disagreement_delta", "disagreement_delta_low", "disagreement_delta_high",
+      "validity_delta", "validity_delta_low", "validity_delta_high", "unrestricted_delta", "note"),
+     "Differences are constrained less retry, where a retry is made with the probability that the constraint's tokens"
+     " pay for; 'unrestricted' is against every retry."),
     ("self_consistency", "Self-consistency",
      ("task", "model", "decoding", "condition", "k", "accuracy", "accuracy_low", "accuracy_high", "gain",
       "gain_low", "gain_high", "n_items", "tie_break"),
@@ -59,11 +65,12 @@ FOLDED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
       "drop_rate", "n_items"), ""),
     ("information", "Information and calibration",
      ("task", "model", "decoding", "condition", "measure", "unit", "value", "value_low", "value_high", "reference",
-      "reference_is", "p_value", "note"),
+      "reference_is", "cap", "p_value", "note"),
      "Proxies: each says in its note what it does not see."),
     ("unsupported", "Unsupported content",
-     ("task", "model", "decoding", "condition", "retrieval", "unsupported_rate", "unsupported_rate_low",
-      "unsupported_rate_high", "unsupported_per_100_tokens", "contradiction_rate"), ""),
+     ("task", "model", "decoding", "condition", "retrieval", "n_items", "n_without_claims", "unsupported_rate",
+      "unsupported_rate_low", "unsupported_rate_high", "unsupported_per_100_tokens", "contradiction_rate"),
+     "The rate is over items whose answers make claims; those without (no citation, say) are counted beside it."),
     ("abstention", "Abstention",
      ("task", "model", "decoding", "condition", "abstained_unanswerable", "answered_unanswerable",
       "abstained_answerable", "answered_answerable", "recall", "misuse", "precision", "correct"),
@@ -79,7 +86,11 @@ def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
     """Hypotheses and criteria with the style of their verdict."""
     tones = {"supported": "good", "contradicted": "bad"}
     return [
-        {**record, "tone": tones.get(record["verdict"], "")}
+        {
+            **record,
+            "tone": tones.get(record["verdict"], ""),
+            "evidence": record["evidence"][:1].upper() + record["evidence"][1:],
+        }
         for record in analysis.tables["hypotheses"].records()
     ]
 
@@ -219,12 +230,13 @@ def conditions_section(analysis: Analysis) -> Section:
     """What each condition consists of, and what each task is."""
     scores, notes = analysis.scores, analysis.manifest
     conditions: dict[str, dict[str, Any]] = {}
+    bare = "as in the imported log" if analysis.health.imported else "nothing but instruction and input"
     for (_, condition), operators in scores.operators.items():
         note = notes.conditions.get(condition)
         entry = conditions.setdefault(
             condition, {"condition": condition, "title": note.title if note else ""}
         )
-        entry.setdefault("bundles", set()).add(" + ".join(operators) or "nothing but instruction and input")
+        entry.setdefault("bundles", set()).add(" + ".join(operators) or bare)
     for entry in conditions.values():
         entry["operators"] = " or ".join(sorted(entry["bundles"]))
     ordered = [conditions[name] for name in sorted(conditions, key=natural_key)]

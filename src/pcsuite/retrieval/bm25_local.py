@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pcsuite.config.profile import RetrievalSection
@@ -17,6 +18,18 @@ from pcsuite.retrieval.bm25_index import (
     read_meta,
 )
 from pcsuite.retrieval.corpus import file_sha256, find_pages, read_pages
+
+
+@dataclass(frozen=True, slots=True)
+class PageTitles:
+    """Page names, read from their file when they are asked for; a value that can travel to another process."""
+
+    path: Path
+    indexed: bool
+    """Whether ``path`` is an index folder instead of a pages file."""
+
+    def __iter__(self) -> Iterator[str]:
+        return indexed_pages(self.path) if self.indexed else (page for page, _ in read_pages(self.path))
 
 
 class Bm25Retriever(Retriever):
@@ -44,12 +57,12 @@ class Bm25Retriever(Retriever):
     def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
         """The pages of the index folder or of the dataset's pages file."""
         if settings.wiki_index_path is not None:
-            return indexed_pages(Path(settings.wiki_index_path))
+            return PageTitles(Path(settings.wiki_index_path), indexed=True)
         try:
             pages = find_pages(dataset, cache_dir).path
         except DataError:
             return None
-        return (page for page, _ in read_pages(pages))
+        return PageTitles(pages, indexed=False)
 
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
         """The best sentences."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pcsuite.analysis.objective import Replicate
 from pcsuite.logging.reader import iter_rows
-from pcsuite.logging.row import RunRow
+from pcsuite.logging.row import RunRow, decode_row
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.prompts.compiled import compiled_path
 
@@ -23,7 +23,7 @@ def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunP
 
 def replicate_of(row: RunRow) -> Replicate | None:
     """What the objective reads of a row; ``None`` for a row that failed."""
-    if row.errors or row.generation is None:
+    if row.errors or row.generation is None or row.generation.usage is None:
         return None
     metrics = row.metrics
     rate = metrics.get("unsupported_rate")
@@ -53,10 +53,12 @@ class CandidateLog(RunLog):
                 self._note(row)
         return self
 
-    def append(self, row: RunRow, prompt: str | None = None) -> None:
+    def append_line(
+        self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
+    ) -> None:
         """Write one row, and keep what the objective reads."""
-        super().append(row, prompt)
-        self._note(row)
+        super().append_line(run_id, line, done=done, prompt=prompt)
+        self._note(decode_row(line))
 
     def replicate(self, run_id: str) -> Replicate | None:
         """A finished row, ``None`` where it failed or was not run."""

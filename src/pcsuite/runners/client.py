@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from random import Random
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pcsuite.config.models import ModelSpec
 from pcsuite.constraints.choose import backend_for, generate_routed
@@ -23,7 +23,7 @@ from pcsuite.engines.adapters.base import (
 from pcsuite.engines.budget import Budget, prompt_token_bound
 from pcsuite.engines.canary import mask_bites
 from pcsuite.engines.limits import AdaptiveLimiter
-from pcsuite.engines.response_cache import ResponseCache, response_key
+from pcsuite.engines.response_cache import response_key
 from pcsuite.engines.retry import RetryPolicy, call_with_retries
 from pcsuite.errors import EngineError
 from pcsuite.programs.base import Call, Reply
@@ -48,6 +48,18 @@ def derived_seed(seed: int, step: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}|{step}".encode()).digest()[:4], "big") >> 1
 
 
+class AnswerCache(Protocol):
+    """Where answers are kept: the response cache, or a way to one in another process."""
+
+    async def aget(self, key: str) -> Generation | None:
+        """The stored answer, or ``None``."""
+        ...
+
+    async def aput(self, key: str, generation: Generation) -> None:
+        """Keep an answer."""
+        ...
+
+
 class ModelClient:
     """Asks one model, never above the run's concurrency or budget."""
 
@@ -60,15 +72,16 @@ class ModelClient:
         gate: asyncio.Semaphore,
         max_inflight: int,
         budget: Budget,
-        cache: ResponseCache | None,
+        cache: AnswerCache | None,
         policy: RetryPolicy,
+        limiter: AdaptiveLimiter | None = None,
     ) -> None:
         self.model_id = model_id
         self.spec = spec
         self.adapter = adapter
         self.concurrency = min(max_inflight, adapter.max_concurrency or max_inflight)
         self.identity = dict(adapter.identity())
-        self._limiter = AdaptiveLimiter(self.concurrency)
+        self._limiter = limiter or AdaptiveLimiter(self.concurrency)
         self._gate = gate
         self.budget = budget
         self._cache = cache if adapter.cacheable else None
@@ -93,7 +106,7 @@ class ModelClient:
         if self._cache is not None:
             identity = self._identity_under(constraint)
             key = response_key(identity, self.model_id, prompt, decoding, seed, constraint)
-            stored = self._cache.get(key)
+            stored = await self._cache.aget(key)
             if stored is not None:
                 return _reply(stored, attempts=0, cache_hit=True)
 
@@ -105,7 +118,7 @@ class ModelClient:
             raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
         generation = attempted.unwrap()
         if self._cache is not None:
-            self._cache.put(key, generation)
+            await self._cache.aput(key, generation)
         return _reply(generation, attempts=attempted.attempts, cache_hit=False)
 
     def _identity_under(self, constraint: Constraint | None) -> dict[str, str]:

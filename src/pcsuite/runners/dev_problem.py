@@ -31,7 +31,10 @@ from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import fit
 from pcsuite.runners.candidate_log import CandidateLog
 from pcsuite.runners.client import ModelClient
+from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
+from pcsuite.runners.executors.local import LocalExecutor
 from pcsuite.runners.loop_thread import LoopThread
+from pcsuite.runners.perturbed import registered_perturbation
 from pcsuite.runners.plan import (
     CLEAN,
     MAX_EXEMPLARS,
@@ -43,7 +46,9 @@ from pcsuite.runners.plan import (
     plan_task,
     why_not_applicable,
 )
-from pcsuite.runners.run_suite import SuiteRunner
+from pcsuite.runners.rows import git_commit
+from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.runners.workbench import Work
 
 TOP_P = 0.95
 MAX_DEMONSTRATIONS = 64
@@ -158,6 +163,8 @@ class DevProblem:
         objective: Objective,
         seed: int,
         policy: RetryPolicy,
+        use_cache: bool = True,
+        executor: ExecutorChoice = LOCAL,
         on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None,
     ) -> None:
         self.task_id = dev.plan.id
@@ -175,6 +182,10 @@ class DevProblem:
         self._dev, self._client, self._proposer = dev, client, proposer
         self._log, self._journal, self._thread = log, journal, thread
         self._seed, self._policy, self._on_score = seed, policy, on_score
+        self._use_cache, self._choice = use_cache, executor
+        self._commit = git_commit(dev.suite.path.resolve().parent)
+        self._cluster: Executor | None = None
+        self._cluster_guard = threading.Lock()
         self._locks: dict[tuple[str, str], threading.Lock] = {}
         self._guard = threading.Lock()
         self._origins: dict[str, Candidate] = {}
@@ -303,16 +314,36 @@ class DevProblem:
         plan = self._plan(cell, items)
         if all(unit.run_id in self._log.index for unit in plan.units(self.model_id)):
             return None
-        runner = SuiteRunner(
-            plan, self._log, {}, cache=None, policy=self._policy, clients={self.model_id: self._client}
-        )
+        work = Work(plan, self._policy, registered_perturbation, self._use_cache, self._commit)
         try:
-            self._thread.call(runner.run(quiet=True, started=time.monotonic()))
+            if self._choice.name == LOCAL.name:
+                executor = LocalExecutor(work, LOCAL, quiet=True, clients={self.model_id: self._client})
+                self._thread.call(self._carry_out(plan, executor))
+            else:
+                self._run_on_cluster(plan, work)
         except BudgetExceededError:
             raise
         except ErrorRateError as error:
             return str(error)
         return None
+
+    async def _carry_out(self, plan: Plan, executor: Executor) -> None:
+        async with executor:
+            await run_into(self._log, plan, executor, quiet=True)
+
+    def _run_on_cluster(self, plan: Plan, work: Work) -> None:
+        """One plan after the other on workers that stay open between them."""
+        with self._cluster_guard:
+            if self._cluster is None:
+                executor = EXECUTORS.get(self._choice.name)(work, self._choice, quiet=True)
+                self._cluster = self._thread.call(executor.__aenter__())
+            self._thread.call(run_into(self._log, plan, self._cluster, quiet=True))
+
+    def close(self) -> None:
+        """Give back the workers, where there are any."""
+        if self._cluster is not None:
+            self._thread.call(self._cluster.aclose())
+            self._cluster = None
 
     def _plan(self, cell: Cell, items: Sequence[Item]) -> Plan:
         task = replace(cell.task, items=items)

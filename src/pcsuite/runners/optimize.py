@@ -31,8 +31,10 @@ from pcsuite.runners.candidate_log import CandidateLog, candidate_paths
 from pcsuite.runners.client import ModelClient
 from pcsuite.runners.components import build_model
 from pcsuite.runners.dev_problem import DevProblem, DevTask, plan_dev_task
+from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.loop_thread import LoopThread
-from pcsuite.runners.run_suite import METRIC_CACHE
+from pcsuite.runners.run_suite import LOCAL
+from pcsuite.runners.workbench import METRIC_CACHE
 
 DEFAULT_DEV_ITEMS = {"conll03_ner_json": 500, "agnews_json": 500, "gsm8k": 300, "fever_json": 300}
 """Development items of a task where the profile names no number."""
@@ -54,6 +56,7 @@ class OptimizeSettings:
     seed: int | None = None
     """By default the profile's ``global_seed``."""
     use_cache: bool = True
+    executor: ExecutorChoice = LOCAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +174,15 @@ def open_problem(
                         objective=Objective.of(suite.profile.optimization.dspy.objective),
                         seed=seed,
                         policy=retry,
+                        use_cache=settings.use_cache,
+                        executor=settings.executor,
                         on_score=tell,
                     )
                     holder.append(problem)
-                    yield problem
+                    try:
+                        yield problem
+                    finally:
+                        problem.close()
             finally:
                 journal.close()
     finally:

@@ -17,7 +17,7 @@ from pcsuite.analysis.power import (
     required_items,
     required_replicates,
 )
-from pcsuite.logging.reader import newest_rows
+from pcsuite.logging.reader import iter_newest_rows
 from pcsuite.runners.plan import Plan
 
 DesignKey = tuple[str, str, str]
@@ -116,7 +116,7 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedVariances]:
     scores: dict[DesignKey, dict[str, dict[str, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
-    for row in newest_rows(path):
+    for row in iter_newest_rows(path):
         score = row.metrics.get("task_score")
         if row.errors or row.kind != "main" or row.perturbation.type != "none" or score is None:
             continue

@@ -12,9 +12,11 @@ from pcsuite import __version__
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
 from pcsuite.data.loading import load_items
+from pcsuite.errors import LogError
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.logging.reader import newest_rows
+from pcsuite.logging.reader import iter_newest_rows
 from pcsuite.logging.row import RunRow
+from pcsuite.logging.segments import log_exists
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.runners.components import build_evaluator
 from pcsuite.runners.rows import PROGRAM_METRIC, parsed_record, utc_now
@@ -35,13 +37,15 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
     """Evaluate the newest row of every run id again; append those whose parse or metrics changed."""
     paths = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name)
     outcome = Rescored()
-    rows = newest_rows(paths.log)
+    rows = iter_newest_rows(paths.log)
     tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None] = {}
     if dry_run:
         for row in rows:
             _again(suite, row, tasks, outcome)
         return outcome
-    with RunLog(paths) as log:
+    if not log_exists(paths.log):
+        raise LogError(f"{paths.log}: no such log", hint="pcsuite run --config PROFILE writes it")
+    with RunLog.of(suite.profile.run) as log:
         for row in rows:
             fresh = _again(suite, row, tasks, outcome)
             if fresh is not None:

@@ -62,10 +62,10 @@ def prepare(condition: PromptCondition, measured: MeasuredPrompt) -> PreparedPro
 class RowBuilder:
     """Makes rows; holds what is the same for a whole run."""
 
-    def __init__(self, suite: Suite) -> None:
+    def __init__(self, suite: Suite, commit: str | None) -> None:
         self._suite = suite
         self._profile = suite.path.stem
-        self._commit = git_commit(suite.path.resolve().parent)
+        self._commit = commit
 
     def finished(
         self,

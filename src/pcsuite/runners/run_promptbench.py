@@ -10,23 +10,37 @@ from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.integrations.promptbench import ATTACKS, PREFIX
 from pcsuite.perturbations import PERTURBATIONS
 from pcsuite.runners.attack_search import attacked_perturber, find_attacks, with_attacks
+from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.model_paraphrase import find_paraphrases
 from pcsuite.runners.perturbed import perturbation_refs
 from pcsuite.runners.plan import Plan, Scope, build_plan
-from pcsuite.runners.run_suite import RunSummary, run_plan
+from pcsuite.runners.run_suite import LOCAL, RunSummary, run_plan
 
 BLOCK = "promptbench"
 
 
 def run_promptbench(
-    suite: Suite, *, regimes: Sequence[str] = (), report: Callable[[str], None], quiet: bool, use_cache: bool
+    suite: Suite,
+    *,
+    regimes: Sequence[str] = (),
+    report: Callable[[str], None],
+    quiet: bool,
+    use_cache: bool,
+    executor: ExecutorChoice = LOCAL,
 ) -> RunSummary:
-    """Run the block, or go on with it; clean rows that the log has already are not repeated."""
+    """Run the block, or go on with it; clean rows that the log has already are not repeated.
+
+    Searches for attacks and paraphrases are made in this process; ``executor`` runs the grid they add to.
+    """
     plan, attacks = plan_promptbench(suite, regimes)
     records = find_attacks(plan, attacks, report, use_cache=use_cache)
     records += find_paraphrases(plan, report, use_cache=use_cache)
     return run_plan(
-        with_attacks(plan, records), quiet=quiet, use_cache=use_cache, perturber=attacked_perturber(records)
+        with_attacks(plan, records),
+        quiet=quiet,
+        use_cache=use_cache,
+        perturber=attacked_perturber(records),
+        executor=executor,
     )
 
 

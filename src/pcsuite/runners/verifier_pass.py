@@ -35,6 +35,7 @@ from pcsuite.logging.row import (
     PromptRecord,
     RunRow,
 )
+from pcsuite.logging.segments import log_exists
 from pcsuite.logging.writer import RunLog, RunPaths
 from pcsuite.programs.base import Reply
 from pcsuite.programs.verifier_pass import (
@@ -121,9 +122,9 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: boo
     run = suite.profile.run
     started = time.monotonic()
     paths = RunPaths.of(run.output_dir, run.name)
-    if not paths.log.exists():
+    if not log_exists(paths.log):
         raise LogError(f"{paths.log}: no answers to judge", hint="pcsuite run --config PROFILE writes them")
-    with RunLog(paths) as log:
+    with RunLog.of(run) as log:
         answered = [row for row in newest_rows(paths.log) if _is_selected(suite, row)]
         judged = [row for row in answered if row.generation is not None and row.generation.text.strip()]
         pending = [row for row in judged if verifier_run_id(row) not in log.index]

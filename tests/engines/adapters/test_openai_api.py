@@ -14,6 +14,7 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 from support.loopback import KEY, LoopbackServer
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=20)
+D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=20)
 SCHEMA = Constraint("json_schema", json.dumps({"type": "object", "properties": {"a": {"type": "integer"}}}))
 
 
@@ -251,7 +252,7 @@ def test_several_event_loops_and_calls_inside_a_running_loop():
         await adapter.aclose()
         return [answer["text"] for answer in (*answers, inside)]
 
-    with LoopbackServer(delay_s=0.01) as server:
+    with LoopbackServer(delay_s=0.5) as server:
         adapter = adapter_for(server)
         assert asyncio.run(twice(adapter)) == ["fine"] * 9
         assert asyncio.run(twice(adapter)) == ["fine"] * 9
@@ -273,3 +274,56 @@ def test_tokens_that_cannot_be_counted():
     gone = OpenAIAdapter("gone", OpenAIOptions(base_url="http://127.0.0.1:9/v1", tokenize="vllm"))
     with pytest.raises(EngineError, match="does not count tokens"):
         gone.count_tokens("one")
+
+
+def samples(faults=(), *, most=4, calls=6, decoding=D1, **options):
+    """Answers to replicates asked at once, the bodies of their requests, and the error of each call."""
+    numbers = iter(range(100))
+
+    async def ask(adapter):
+        try:
+            return await asyncio.gather(
+                *(adapter.agenerate("hello", decoding, seed) for seed in range(calls)), return_exceptions=True
+            )
+        finally:
+            await adapter.aclose()
+
+    with LoopbackServer(faults, answer=lambda body: f"text {next(numbers)}") as server:
+        answers = asyncio.run(ask(adapter_for(server, samples_per_request=most, **options)))
+    return answers, server.bodies
+
+
+def test_replicates_share_requests_and_their_usage_adds_up_to_what_was_billed():
+    answers, bodies = samples()
+    assert sorted(body.get("n", 1) for body in bodies) == [2, 4]
+    assert {answer["text"] for answer in answers} == {f"text {number}" for number in range(6)}
+    assert sum(answer["usage"]["prompt_tokens"] for answer in answers) == 2 * 11
+    assert sum(answer["usage"]["completion_tokens"] for answer in answers) == 6 * 7
+    assert all(
+        answer["usage"]["total_tokens"] == sum(list(answer["usage"].values())[:2]) for answer in answers
+    )
+    assert not any(answer["seed_honoured"] for answer in answers)
+    assert all("seed" not in body for body in bodies)
+
+
+def test_a_server_that_gives_fewer_samples_is_asked_for_the_rest():
+    answers, bodies = samples(["one_sample"], calls=3)
+    assert [body.get("n", 1) for body in bodies] == [3, 2]
+    assert len({answer["text"] for answer in answers}) == 3
+
+
+def test_a_shared_request_that_fails_fails_all_its_calls():
+    answers, bodies = samples(["500"], calls=3)
+    assert len(bodies) == 1
+    assert [answer.status for answer in answers] == [500] * 3
+    assert all(answer.retryable for answer in answers)
+
+
+def test_greedy_calls_share_nothing():
+    _, bodies = samples(decoding=D0, calls=2)
+    assert ["n" in body for body in bodies] == [False, False]
+
+
+def test_samples_cannot_have_seeds():
+    with pytest.raises(ValueError, match="leave seed_supported off"):
+        OpenAIOptions(base_url="http://127.0.0.1:9/v1", seed_supported=True, samples_per_request=2)

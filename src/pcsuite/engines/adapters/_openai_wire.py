@@ -47,6 +47,7 @@ def build_request(
     max_tokens_field: str,
     extra_body: Mapping[str, Any],
     tools: Sequence[Tool] = (),
+    samples: int = 1,
 ) -> Wire:
     """The request for a prompt. ``extra_body`` has the last word on every key."""
     if constraint is not None and structured == "ollama_format":
@@ -60,6 +61,8 @@ def build_request(
     }
     if seed is not None:
         body["seed"] = seed
+    if samples > 1:
+        body["n"] = samples
     if constraint is not None:
         body.update(constraint_fields(constraint, structured))
     if tools:
@@ -154,34 +157,74 @@ def _ollama_request(
     return Wire("/api/chat", body)
 
 
-def parse_answer(answer: Any, latency_ms: float, path: str) -> Generation:
-    """The generation inside a server's answer; whatever is missing is a retryable error that names it."""
+def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]:
+    """The generations inside a server's answer; whatever is missing is a retryable error that names it."""
     if not isinstance(answer, dict):
         raise EngineError("the server's answer is not a JSON object", retryable=True)
     if isinstance(answer.get("error"), (dict, str)):
         raise error_in_body(answer["error"])
     try:
         if path == "/api/chat":
-            text, finish = answer["message"]["content"], answer.get("done_reason")
+            said = [(answer["message"]["content"], answer.get("done_reason"))]
             usage = _usage(answer, "prompt_eval_count", "eval_count")
         else:
-            choice = answer["choices"][0]
-            message = choice["message"]
-            text, finish = message.get("content") or message.get("refusal"), choice.get("finish_reason")
-            if message.get("tool_calls"):
-                text = "\n".join(filter(None, (text, action_lines(message["tool_calls"]))))
+            choices = answer["choices"]
+            choices[0]  # an empty list is an error here
+            said = [(_said(choice["message"]), choice.get("finish_reason")) for choice in choices]
             usage = _usage(answer.get("usage") or {}, "prompt_tokens", "completion_tokens")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise EngineError(f"the server's answer lacks {error}", retryable=True) from None
-    generation: Generation = {
-        "text": text if isinstance(text, str) else "",
-        "finish_reason": finish if isinstance(finish, str) else FINISH_NOT_GIVEN,
-        "latency_ms": latency_ms,
-        "usage": usage or {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-    }
-    if usage is None:
-        generation["usage_reported"] = False
-    return generation
+    texts = [text if isinstance(text, str) else "" for text, _ in said]
+    shares = _shares(usage, texts) if usage is not None else [_NO_USAGE.copy() for _ in texts]
+    generations = []
+    for text, (_, finish), share in zip(texts, said, shares, strict=True):
+        generation: Generation = {
+            "text": text,
+            "finish_reason": finish if isinstance(finish, str) else FINISH_NOT_GIVEN,
+            "latency_ms": latency_ms,
+            "usage": share,
+        }
+        if usage is None:
+            generation["usage_reported"] = False
+        generations.append(generation)
+    return generations
+
+
+_NO_USAGE: Usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+
+
+def _said(message: dict[str, Any]) -> Any:
+    text = message.get("content") or message.get("refusal")
+    if message.get("tool_calls"):
+        return "\n".join(filter(None, (text, action_lines(message["tool_calls"]))))
+    return text
+
+
+def _shares(usage: Usage, texts: Sequence[str]) -> list[Usage]:
+    """A request's usage over its samples, so that rows add up to what was billed.
+
+    The prompt was read once and is split evenly; the completion by the length of the texts, since servers
+    count all samples together.
+    """
+    if len(texts) == 1:
+        return [usage]
+    prompts = _split(usage["prompt_tokens"], [1] * len(texts))
+    completions = _split(usage["completion_tokens"], [len(text) + 1 for text in texts])
+    return [
+        {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        for prompt, completion in zip(prompts, completions, strict=True)
+    ]
+
+
+def _split(total: int, weights: Sequence[int]) -> list[int]:
+    """Whole numbers in proportion to the weights that add up to ``total``, by cumulative rounding."""
+    whole, reached, given, parts = sum(weights), 0, 0, []
+    for weight in weights:
+        reached += weight
+        upto = total * reached // whole
+        parts.append(upto - given)
+        given = upto
+    return parts
 
 
 def _usage(counts: Mapping[str, Any], prompt_key: str, completion_key: str) -> Usage | None:

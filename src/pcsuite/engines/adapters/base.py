@@ -109,6 +109,17 @@ class NoOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The smallest copy of a model that a cluster can place, and what it takes there."""
+
+    options: BaseModel
+    """The model's options as this copy uses them; they change no answer."""
+    cpus: float = 1.0
+    gpus: float = 0.0
+    """GPUs, where the cluster has any; without them the copy runs on the CPU."""
+
+
 class ModelAdapter(ABC):
     """A model that can be asked for text.
 
@@ -133,6 +144,11 @@ class ModelAdapter(ABC):
     def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
         """Kinds of constraint a model with these options would enforce, known without building it."""
         return cls.native_constraints
+
+    @classmethod
+    def replica(cls, options: BaseModel) -> Replica:
+        """One of the copies in which a cluster runs a model that computes where it is called."""
+        return Replica(options)
 
     @abstractmethod
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:

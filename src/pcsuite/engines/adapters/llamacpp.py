@@ -30,6 +30,7 @@ from pcsuite.engines.adapters.base import (
     Decoding,
     Generation,
     ModelAdapter,
+    Replica,
     Usage,
 )
 from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
@@ -104,6 +105,12 @@ class LlamaCppAdapter(ModelAdapter):
         self._pool = WorkerPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
         self._count = lru_cache(TOKEN_COUNTS_KEPT)(_TokenCounter(self._pool))
+
+    @classmethod
+    def replica(cls, options: BaseModel) -> Replica:
+        """One worker process with its threads."""
+        assert isinstance(options, LlamaCppOptions)
+        return Replica(options.model_copy(update={"workers": 1}), cpus=options.threads)
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
         """Answer one prompt, waiting for a free worker."""

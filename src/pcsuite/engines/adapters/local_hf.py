@@ -23,7 +23,7 @@ from pcsuite.config.base import Definition
 from pcsuite.engines.adapters._hf_batching import BatchingThread
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import Row, RowMask, SeededRows, draw_key
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter, Replica
 from pcsuite.engines.weights import catalogue_entry
 from pcsuite.errors import ConfigError, EngineError
 
@@ -44,6 +44,8 @@ class HfOptions(Definition):
     """Precision of the weights. Only float32 on the CPU makes a row independent of its batch."""
     device_map: str | dict[str, int | str] = "auto"
     """Where the layers go, as in transformers; ``auto`` is the GPUs where there are any, else the CPU."""
+    replica_gpus: int = Field(default=1, ge=1)
+    """GPUs that one copy of the model takes on a cluster (``--executor ray``), where there are any."""
     batch_size: int = Field(default=8, ge=1)
     """Rows that run together at most."""
     batch_wait_ms: float = Field(default=5.0, ge=0)
@@ -100,6 +102,12 @@ class LocalHfAdapter(ModelAdapter):
             self._answer_batch, self.options.batch_size, self.options.batch_wait_ms / 1000
         )
         self._count = lru_cache(TOKEN_COUNTS_KEPT)(_TokenCounter(self.loaded.tokenizer))
+
+    @classmethod
+    def replica(cls, options: BaseModel) -> Replica:
+        """The model on as many GPUs as it needs, or on a CPU slot."""
+        assert isinstance(options, HfOptions)
+        return Replica(options, gpus=0 if options.device_map == "cpu" else options.replica_gpus)
 
     @property
     def repeatable(self) -> bool:

@@ -15,23 +15,25 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from pcsuite.config.base import Definition
+from pcsuite.engines.adapters._openai_samples import SharedRequests
 from pcsuite.engines.adapters._openai_tokens import TokenEndpoint, TokenizeDialect
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
     Structured,
     Wire,
     build_request,
-    parse_answer,
+    parse_answers,
     retry_after_seconds,
     status_error,
 )
@@ -72,6 +74,9 @@ class OpenAIOptions(Definition):
     """Name of the completion limit (OpenAI's newer models want ``max_completion_tokens``)."""
     system_prompt: str | None = None
     """System message; by default none is sent."""
+    samples_per_request: int = Field(default=1, ge=1)
+    """How many replicates of a prompt may share a request (``n``), so that the server reads the prompt once.
+    Only for servers that support ``n`` and promise no seeds. Rows of a shared request split its usage."""
     tools: bool = False
     """Whether loops with tools (REACT_LOOP) also offer them through the server's own tool calling."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
@@ -95,6 +100,24 @@ class OpenAIOptions(Definition):
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("no credentials or query in the address: name the key's variable in api_key_env")
         return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _seeds_or_samples(self) -> OpenAIOptions:
+        if self.seed_supported and self.samples_per_request > 1:
+            raise ValueError(
+                "samples of one request cannot have seeds of their own: leave seed_supported off"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a request asks, but for seed and number of samples."""
+
+    prompt: str
+    decoding: Decoding
+    constraint: Constraint | None = None
+    tools: tuple[Tool, ...] = ()
 
 
 class OpenAIAdapter(ModelAdapter):
@@ -131,6 +154,9 @@ class OpenAIAdapter(ModelAdapter):
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
         self._sessions = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
+        self._shared: SharedRequests[_Question, Generation] = SharedRequests(
+            self._ask_shared, self.options.samples_per_request
+        )
 
     def __repr__(self) -> str:
         return f"OpenAIAdapter({self.model_id!r}, base_url={self.options.base_url!r})"
@@ -155,7 +181,10 @@ class OpenAIAdapter(ModelAdapter):
     ) -> Generation:
         """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
         tools = context.tools if context is not None and self.options.tools else ()
-        return await self._ask(self._session(), prompt, decoding, seed, constraint, tools)
+        question = _Question(prompt, decoding, constraint, tools)
+        if self.options.samples_per_request > 1 and decoding.temperature > 0:
+            return await self._shared.ask(question)
+        return (await self._ask(self._session(), question, seed))[0]
 
     def count_tokens(self, text: str) -> int | None:
         """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
@@ -168,6 +197,7 @@ class OpenAIAdapter(ModelAdapter):
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""
+        samples = self.options.samples_per_request
         return {
             "endpoint": self.options.base_url,
             "model": self._remote_model,
@@ -176,6 +206,7 @@ class OpenAIAdapter(ModelAdapter):
             "system_prompt": self.options.system_prompt or "",
             "extra_body": json.dumps(self.options.extra_body, sort_keys=True),
             **({"tools": "native"} if self.options.tools else {}),
+            **({"samples_per_request": str(samples)} if samples > 1 else {}),
         }
 
     async def aclose(self) -> None:
@@ -215,7 +246,7 @@ class OpenAIAdapter(ModelAdapter):
     ) -> Generation:
         async def once() -> Generation:
             async with self._new_session() as session:
-                return await self._ask(session, prompt, decoding, seed, constraint)
+                return (await self._ask(session, _Question(prompt, decoding, constraint), seed))[0]
 
         try:
             asyncio.get_running_loop()
@@ -224,47 +255,40 @@ class OpenAIAdapter(ModelAdapter):
         with ThreadPoolExecutor(1) as executor:  # called inside a running loop: use a loop of our own
             return executor.submit(asyncio.run, once()).result()
 
+    async def _ask_shared(self, question: _Question, samples: int) -> list[Generation]:
+        return await self._ask(self._session(), question, 0, samples)
+
     async def _ask(
-        self,
-        session: ClientSession,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None,
-        tools: Sequence[Tool] = (),
-    ) -> Generation:
+        self, session: ClientSession, question: _Question, seed: int, samples: int = 1
+    ) -> list[Generation]:
+        """Answers to a question: as many as asked for, or fewer where the server gives fewer."""
         try:
-            wire = self._wire(prompt, decoding, seed, constraint, tools)
+            wire = self._wire(question, seed, samples)
             started = time.perf_counter()
             answer = await self._exchange(session, wire)
-            generation = parse_answer(answer, (time.perf_counter() - started) * 1000, wire.path)
+            generations = parse_answers(answer, (time.perf_counter() - started) * 1000, wire.path)
         except EngineError as error:
             raise self._clean(error) from None
-        generation["seed_honoured"] = self.options.seed_supported
-        if constraint is not None:
-            generation["constraint_backend"] = f"native:{self.options.structured}"
-        return generation
+        for generation in generations:
+            generation["seed_honoured"] = self.options.seed_supported
+            if question.constraint is not None:
+                generation["constraint_backend"] = f"native:{self.options.structured}"
+        return generations
 
-    def _wire(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None,
-        tools: Sequence[Tool],
-    ) -> Wire:
+    def _wire(self, question: _Question, seed: int, samples: int) -> Wire:
         system = self.options.system_prompt
         messages = [] if system is None else [{"role": "system", "content": system}]
         return build_request(
             remote_model=self._remote_model,
-            messages=[*messages, {"role": "user", "content": prompt}],
-            decoding=decoding,
+            messages=[*messages, {"role": "user", "content": question.prompt}],
+            decoding=question.decoding,
             seed=seed if self.options.seed_supported else None,
-            constraint=constraint,
+            constraint=question.constraint,
             structured=self.options.structured,
             max_tokens_field=self.options.max_tokens_field,
             extra_body=self.options.extra_body,
-            tools=tools,
+            tools=question.tools,
+            samples=samples,
         )
 
     async def _exchange(self, session: ClientSession, wire: Wire) -> Any:

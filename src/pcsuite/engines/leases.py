@@ -1,0 +1,305 @@
+"""One rate limit and one budget for a run whose calls are made by several processes.
+
+The lender's side (:class:`SharedPlaces`, :class:`SharedBudget`) lives once; every worker holds a
+:class:`LeasedLimiter` for each model and a :class:`LeasedBudget`. Places and tokens are lent in blocks, so a
+call costs no message of its own. What a lost worker held is known in full: its places become free, and its
+part of the budget counts as spent, because nobody can say what it used.
+
+All classes are for one event loop and know nothing of how messages travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pcsuite.engines.budget import Budget, Reservation
+from pcsuite.engines.limits import AdaptiveLimiter
+
+EXCHANGE_EVERY_S = 0.2
+"""How often a busy worker reports and hears of a change."""
+BLOCK_CALLS = 32
+"""Calls a block of budget is meant for, while there is plenty."""
+NOTHING = Reservation(0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceReport:
+    """What a worker says of one model."""
+
+    maximum: int
+    """Most calls the model takes at once, over all workers."""
+    wanted: int
+    """Calls under way or waiting, as far as the model takes them."""
+    in_flight: int
+    successes: int
+    """Since the last report."""
+    overloads: tuple[tuple[float | None, int], ...] = ()
+    """Since the last report: ``Retry-After``, and the number of cuts when the call began."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceGrant:
+    """How many calls a worker may have in flight now."""
+
+    places: int
+    cut_count: int
+    pause_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Holding:
+    wanted: int = 0
+    held: int = 0
+
+
+class SharedPlaces:
+    """Divides the places of each model among workers; all models together stay within ``max_inflight``.
+
+    What a worker was granted, or still has in flight, is taken from what others can get until it reports
+    less, so the sum never passes a limit that was not just cut.
+    """
+
+    def __init__(self, max_inflight: int) -> None:
+        self._max_inflight = max_inflight
+        self._limiters: dict[str, AdaptiveLimiter] = {}
+        self._holdings: dict[tuple[str, str], _Holding] = {}
+
+    def exchange(self, worker: str, model_id: str, report: PlaceReport) -> PlaceGrant:
+        """Take a worker's report in and say what it may do."""
+        limiter = self._limiters.get(model_id)
+        if limiter is None:
+            limiter = self._limiters[model_id] = AdaptiveLimiter(min(report.maximum, self._max_inflight))
+        for retry_after, cuts_before in report.overloads:
+            limiter.record_overload(retry_after, cuts_before)
+        for _ in range(report.successes):
+            limiter.record_success()
+        holding = self._holdings.setdefault((worker, model_id), _Holding())
+        holding.wanted, holding.held = report.wanted, 0
+        places = self._share(holding, model_id, limiter.limit)
+        holding.held = max(places, report.in_flight)
+        return PlaceGrant(places, limiter.cut_count, limiter.pause_left())
+
+    def forget(self, worker: str) -> None:
+        """Free what a worker held."""
+        for key in [key for key in self._holdings if key[0] == worker]:
+            del self._holdings[key]
+
+    def in_use(self, model_id: str | None = None) -> int:
+        """Places granted, of one model or of all."""
+        return sum(entry.held for key, entry in self._holdings.items() if model_id in (None, key[1]))
+
+    def _share(self, holding: _Holding, model_id: str, limit: int) -> int:
+        same = [entry for key, entry in self._holdings.items() if key[1] == model_id and entry.wanted]
+        if not holding.wanted:
+            return 0
+        even = -(-limit // len(same))
+        everyone = [entry for entry in self._holdings.values() if entry.wanted]
+        claim = -(-self._max_inflight // len(everyone))
+        # Others may come for their even part of the whole; what they do not want is free to use.
+        left_by_others = self._max_inflight - sum(
+            min(entry.wanted, claim) for entry in everyone if entry is not holding
+        )
+        free = min(limit - self.in_use(model_id), self._max_inflight - self.in_use())
+        return max(0, min(holding.wanted, even, max(claim, left_by_others), free))
+
+
+class LeasedLimiter(AdaptiveLimiter):
+    """The part of a model's limit that one worker holds: nothing until it is granted."""
+
+    def __init__(self, maximum: int, call_for_exchange: Callable[[], None]) -> None:
+        super().__init__(maximum)
+        self.limit = 0
+        self._call_for_exchange = call_for_exchange
+        self._overloads: list[tuple[float | None, int]] = []
+
+    async def acquire(self) -> int:
+        """Wait for a place, and ask for places where there are none."""
+        if self.limit == 0:
+            self._call_for_exchange()
+        return await super().acquire()
+
+    def record_success(self) -> None:
+        """Count a success for the next report."""
+        self._successes += 1
+
+    def record_overload(self, retry_after: float | None, cuts_before: int | None = None) -> None:
+        """Slow down here at once, and tell the others."""
+        began = self._cut_count if cuts_before is None else cuts_before
+        self._overloads.append((retry_after, began))
+        if began == self._cut_count:
+            self.limit = max(min(1, self.limit), self.limit // 2)
+        self._hold_for(retry_after)
+        self._call_for_exchange()
+
+    def report(self) -> PlaceReport:
+        """What happened since the last report."""
+        overloads, self._overloads = tuple(self._overloads), []
+        successes, self._successes = self._successes, 0
+        wanted = min(self.maximum, self.in_flight + len(self._waiting))
+        return PlaceReport(self.maximum, wanted, self.in_flight, successes, overloads)
+
+    def take(self, grant: PlaceGrant) -> None:
+        """Go by a new grant."""
+        self.limit = grant.places
+        self._cut_count = grant.cut_count
+        self._hold_for(grant.pause_s)
+        self._wake()
+
+
+Exchange = Callable[[Mapping[str, PlaceReport]], Awaitable[Mapping[str, PlaceGrant]]]
+
+
+class LeaseKeeper:
+    """Keeps the limiters of one worker in step with the run's."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._limiters: dict[str, LeasedLimiter] = {}
+        self._due = asyncio.Event()
+
+    def limiter(self, model_id: str, maximum: int) -> LeasedLimiter:
+        """The limiter of a model."""
+        limiter = self._limiters[model_id] = LeasedLimiter(maximum, self._due.set)
+        return limiter
+
+    async def keep(self) -> None:
+        """Report and take grants: often while there is work, at once on a call, never when idle."""
+        while True:
+            reports = {model_id: limiter.report() for model_id, limiter in self._limiters.items()}
+            self._due.clear()
+            for model_id, grant in (await self._exchange(reports)).items():
+                self._limiters[model_id].take(grant)
+            busy = any(report.wanted for report in reports.values())
+            try:
+                await asyncio.wait_for(self._due.wait(), EXCHANGE_EVERY_S if busy else None)
+            except asyncio.TimeoutError:
+                continue
+
+
+@dataclass(frozen=True, slots=True)
+class Repayment:
+    """What a worker has done with its part of the budget since it last said so."""
+
+    spent: Reservation
+    returned: Reservation
+
+
+class Lender(Protocol):
+    """The way to the run's budget."""
+
+    async def borrow(self, repayment: Repayment, need: Reservation) -> Reservation:
+        """A block that covers ``need``; raises where the budget is used up."""
+        ...
+
+    def repay(self, repayment: Repayment) -> None:
+        """Say what was spent and give back the rest; no answer is waited for."""
+        ...
+
+
+class SharedBudget:
+    """Lends blocks of a budget to workers."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._lent: dict[str, Reservation] = {}
+
+    async def borrow(self, worker: str, repayment: Repayment, need: Reservation) -> Reservation:
+        """A block for a worker, smaller the less is left; waits where only other loans are in the way."""
+        self.repay(worker, repayment)
+        block = need
+        calls = BLOCK_CALLS
+        while calls > 1:
+            # A quarter of what is left at most, so that no worker sits on all of it.
+            if self.budget.fits(_times(need, 4 * calls)):
+                block = _times(need, calls)
+                break
+            calls //= 2
+        await self.budget.set_aside(block)
+        self._merge(worker, block)
+        return block
+
+    def repay(self, worker: str, repayment: Repayment) -> None:
+        """Book what a worker spent and take back what it returns."""
+        spent, returned = repayment.spent, repayment.returned
+        lent = self._lent.pop(worker, None)
+        if lent is None:
+            return
+        left = Reservation(
+            max(0, lent.tokens - spent.tokens - returned.tokens),
+            max(0.0, lent.cost_usd - spent.cost_usd - returned.cost_usd),
+        )
+        if left.tokens or left.cost_usd > 1e-12:  # below that it is rounding
+            self.budget.hold(left)
+            self._lent[worker] = left
+        self.budget.release(lent, spent.tokens, spent.cost_usd)
+
+    def forget(self, worker: str) -> None:
+        """Count all that a lost worker held as spent."""
+        lent = self._lent.pop(worker, None)
+        if lent is not None:
+            self.budget.release(lent, lent.tokens, lent.cost_usd)
+
+    def _merge(self, worker: str, block: Reservation) -> None:
+        """One loan a worker: put the new one to the old one."""
+        lent = self._lent.pop(worker, None)
+        if lent is None:
+            self._lent[worker] = block
+            return
+        merged = _plus(lent, block)
+        self.budget.hold(merged)
+        self.budget.release(lent, 0, 0.0)
+        self.budget.release(block, 0, 0.0)
+        self._lent[worker] = merged
+
+
+class LeasedBudget(Budget):
+    """A worker's part of the run's budget, borrowed in blocks and topped up when it runs out."""
+
+    def __init__(self, lender: Lender) -> None:
+        super().__init__()
+        self._lender = lender
+        self._free = NOTHING
+        self._reported = NOTHING
+        """What of ``spent_*`` the lender knows."""
+        self._borrowing = asyncio.Lock()
+
+    async def set_aside(self, wanted: Reservation) -> None:
+        """Take a reservation from the block, borrowing another where it does not cover it."""
+        async with self._borrowing:
+            if wanted.tokens > self._free.tokens or wanted.cost_usd > self._free.cost_usd:
+                granted = await self._lender.borrow(self._repayment(), wanted)
+                self._free = _plus(self._free, granted)
+            self._free = _minus(self._free, wanted)
+        self.hold(wanted)
+
+    def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
+        """Put what a call did not use back into the block; into the budget where somebody here waits."""
+        super().release(reservation, tokens, cost_usd)
+        self._free = _plus(self._free, _minus(reservation, Reservation(tokens, cost_usd)))
+        if self._borrowing.locked():
+            self._lender.repay(self._repayment())
+
+    def give_back(self) -> None:
+        """Return what is not in use."""
+        self._lender.repay(self._repayment())
+
+    def _repayment(self) -> Repayment:
+        total = Reservation(self.spent_tokens, self.spent_cost_usd)
+        spent, self._reported = _minus(total, self._reported), total
+        returned, self._free = self._free, NOTHING
+        return Repayment(spent, returned)
+
+
+def _plus(one: Reservation, other: Reservation) -> Reservation:
+    return Reservation(one.tokens + other.tokens, one.cost_usd + other.cost_usd)
+
+
+def _minus(one: Reservation, other: Reservation) -> Reservation:
+    return Reservation(one.tokens - other.tokens, one.cost_usd - other.cost_usd)
+
+
+def _times(one: Reservation, count: int) -> Reservation:
+    return Reservation(one.tokens * count, one.cost_usd * count)

@@ -1,0 +1,312 @@
+"""Logs of inspect_ai: ``.eval`` (a zip of JSON members) and ``.json`` (one document), read without that package.
+
+Layout of a ``.eval`` file (log schema 2): ``header.json`` once the evaluation ended, ``_journal/start.json``
+from its start, and one member ``samples/<id>_epoch_<n>.json`` a sample. A sample may also be in chunks: then
+``samples/<id>_epoch_<n>/sample.json`` is its shell, and messages and attachments are numbered sequences beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from pcsuite.errors import DataError
+from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, decode_json
+from pcsuite.importers.inspect_sample import Sample, imported_sample
+from pcsuite.importers.inspect_scores import ScoreResult, flat_values, reported_means
+from pcsuite.importers.json_document import JsonDocument
+from pcsuite.importers.zip_members import ZipMembers
+
+NEWEST_SCHEMA = 2
+"""The newest log schema this reader knows."""
+_SHELL = re.compile(r"^(samples/.*_epoch_\d+)/sample\.json$")
+_CHUNK = re.compile(r"^samples/.*_epoch_\d+/(?:messages|events|calls|attachments)/\w+\.json$")
+_SIDECAR = re.compile(r"^samples/.*_epoch_\d+/(?:metadata|skeleton)\.json$")
+
+
+class _Config(msgspec.Struct):
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+
+
+class _Dataset(msgspec.Struct):
+    samples: int | None = None
+    sample_ids: list[Any] | None = None
+    shuffled: bool | None = None
+
+
+class _EvalConfig(msgspec.Struct):
+    epochs: int | None = None
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Eval(msgspec.Struct):
+    task: str
+    model: str
+    task_id: str = ""
+    eval_id: str = ""
+    run_id: str = ""
+    created: str = ""
+    dataset: _Dataset = msgspec.field(default_factory=_Dataset)
+    config: _EvalConfig = msgspec.field(default_factory=_EvalConfig)
+    model_generate_config: _Config = msgspec.field(default_factory=_Config)
+    revision: dict[str, Any] | None = None
+    packages: dict[str, str] = msgspec.field(default_factory=dict)
+    scorers: list[_Named] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Plan(msgspec.Struct):
+    config: _Config = msgspec.field(default_factory=_Config)
+
+
+class _Results(msgspec.Struct):
+    total_samples: int = 0
+    scores: list[ScoreResult] = msgspec.field(default_factory=list)
+
+
+class _Header(msgspec.Struct):
+    eval: _Eval
+    version: int = 1
+    status: str = "started"
+    plan: _Plan = msgspec.field(default_factory=_Plan)
+    results: _Results | None = None
+    error: dict[str, Any] | None = None
+    invalidated: bool = False
+
+
+class _Container(Protocol):
+    """Where header and samples lie."""
+
+    def header(self) -> bytes: ...
+
+    def samples(self) -> Iterator[tuple[str, bytes, Mapping[str, Any]]]: ...
+
+    def close(self) -> None: ...
+
+
+class _EvalFile:
+    """A ``.eval`` file."""
+
+    def __init__(self, path: Path) -> None:
+        self._members = ZipMembers(path)
+
+    def header(self) -> bytes:
+        for name in ("header.json", "_journal/start.json"):
+            if name in self._members:
+                return self._members.read(name)
+        raise DataError(f"{self._members.path}: no header.json inside", hint="is this a log of inspect_ai?")
+
+    def samples(self) -> Iterator[tuple[str, bytes, Mapping[str, Any]]]:
+        """Place, JSON text, and what lies beside a sample in chunks."""
+        names = [name for name in self._members.names if name.startswith("samples/")]
+        chunked = {match.group(1): name for name in names if (match := _SHELL.match(name))}
+        sequences = self._sequences(names) if chunked else {}
+        for name in names:
+            if not name.endswith(".json"):
+                continue
+            shell = _SHELL.match(name)
+            if shell is not None:
+                yield name, self._members.read(name), self._beside(sequences.get(shell.group(1), []))
+            elif not chunked or not (_CHUNK.match(name) or _SIDECAR.match(name)):
+                yield name, self._members.read(name), {}
+
+    def close(self) -> None:
+        self._members.close()
+
+    def _sequences(self, names: list[str]) -> dict[str, list[str]]:
+        """Names of message and attachment chunks by sample, in order of their numbers."""
+        found: dict[str, list[str]] = {}
+        for name in names:
+            prefix, _, rest = name.rpartition("_epoch_")
+            epoch, kind, *chunk = [*rest.split("/")[:3], "", ""]
+            if kind in ("messages", "attachments") and chunk[0].removesuffix(".json").isdigit():
+                found.setdefault(f"{prefix}_epoch_{epoch}", []).append(name)
+        for chunks in found.values():
+            chunks.sort(key=lambda name: int(name.rpartition("/")[2].removesuffix(".json")))
+        return found
+
+    def _beside(self, chunks: list[str]) -> dict[str, Any]:
+        pool: dict[str, list[Any]] = {"messages": [], "attachments": []}
+        for name in chunks:
+            pool[name.split("/")[-2]] += decode_json(self._members.read(name), list[Any])
+        numbered = {str(place): text for place, text in enumerate(pool["attachments"])}
+        return {"message_pool": pool["messages"], "attachments": numbered}
+
+
+class _JsonFile:
+    """A ``.json`` log."""
+
+    def __init__(self, path: Path) -> None:
+        self._document = JsonDocument(path)
+
+    def header(self) -> bytes:
+        parts = self._document.values(without="samples")
+        parts.pop("reductions", None)
+        if "eval" not in parts:
+            raise DataError(f"{self._document.path}: no key 'eval'", hint="is this a log of inspect_ai?")
+        return b"{" + b",".join(b'"%s":%s' % (key.encode(), value) for key, value in parts.items()) + b"}"
+
+    def samples(self) -> Iterator[tuple[str, bytes, Mapping[str, Any]]]:
+        for place, element in enumerate(self._document.elements("samples"), start=1):
+            yield f"sample {place}", element, {}
+
+    def close(self) -> None:
+        self._document.close()
+
+
+class InspectLog:
+    """One log of inspect_ai."""
+
+    def __init__(self, path: Path, *, model: str | None = None) -> None:
+        self.path = path
+        self._files: _Container = _EvalFile(path) if _is_zip(path) else _JsonFile(path)
+        try:
+            self.header = self._read_header(model)
+        except BaseException:
+            self._files.close()
+            raise
+
+    def samples(self, measure: str) -> Iterator[ImportedSample]:
+        """Every sample, one at a time, with all its measures."""
+        for sample in self._samples():
+            yield imported_sample(sample, measure, self._model)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._files.close()
+
+    def _read_header(self, model: str | None) -> LogHeader:
+        try:
+            raw = self._files.header()
+            found = decode_json(raw, _Header)
+            fields = decode_json(raw, dict[str, Any])
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise DataError(f"{self.path}: the header cannot be read ({error})") from error
+        self._model = found.eval.model
+        self._first_scorer = next((entry.name for entry in found.eval.scorers or []), "score")
+        return self._described(found, fields, model)
+
+    def _samples(self) -> Iterator[Sample]:
+        for place, raw, beside in self._files.samples():
+            try:
+                sample = decode_json(raw, Sample)
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise DataError(f"{self.path}: {place} cannot be read ({error})") from error
+            if sample.score is not None and sample.scores is None:  # log schema 1
+                sample.scores = {self._first_scorer: sample.score}
+            if beside:
+                sample.restore(**beside)
+            yield sample
+
+    def _described(self, found: _Header, fields: dict[str, Any], model: str | None) -> LogHeader:
+        spec, config = found.eval, found.plan.config
+        epochs = spec.config.epochs or 1
+        samples = len(spec.dataset.sample_ids) if spec.dataset.sample_ids else None
+        expected = found.results.total_samples if found.results and found.results.total_samples else None
+        if expected is None and samples is not None:
+            expected = samples * epochs
+        base = spec.model_generate_config
+        results = found.results.scores if found.results is not None else []
+        return LogHeader(
+            tool="inspect_ai",
+            tool_version=spec.packages.get("inspect_ai", "unknown"),
+            source=spec.task_id or spec.eval_id or spec.run_id or spec.created,
+            task=spec.task,
+            split=UNKNOWN,
+            model=model or spec.model,
+            measures=self._measures(results),
+            temperature=_first(config.temperature, base.temperature),
+            top_p=_first(config.top_p, base.top_p),
+            max_tokens=_first(config.max_tokens, base.max_tokens),
+            epochs=epochs,
+            expected=expected,
+            condition=_name((spec.metadata or {}).get("condition")),
+            created=spec.created,
+            commit=str((spec.revision or {}).get("commit") or "") or None,
+            reported=reported_means(results),
+            fields=fields,
+            remarks=tuple(_remarks(found)),
+        )
+
+    def _measures(self, results: list[ScoreResult]) -> tuple[str, ...]:
+        """Names of values in the first samples, then what else is reported; NaN at the root hides a scorer's keys."""
+        names: dict[str, None] = {}
+        nested: set[str] = set()
+        for looked, sample in enumerate(self._samples(), start=1):
+            for name, _ in flat_values(sample.scores or {}):
+                names.setdefault(name)
+            nested |= {
+                name for name, score in (sample.scores or {}).items() if isinstance(score.value, (dict, list))
+            }
+            if names and looked >= 50:
+                break
+        for result in results:
+            names.setdefault(result.measure)
+        return tuple(name for name in names if name not in nested)
+
+
+class InspectFormat:
+    """inspect_ai's two log formats."""
+
+    def find(self, path: Path) -> list[Path]:
+        """The file itself, or every log below a folder."""
+        if path.is_dir():
+            return sorted(
+                file
+                for file in path.rglob("*")
+                if file.suffix in (".eval", ".json") and file.is_file() and _looks_like_a_log(file)
+            )
+        return [path]
+
+    def open(self, path: Path, *, model: str | None) -> InspectLog:
+        """Open one log."""
+        return InspectLog(path, model=model)
+
+
+FORMAT = InspectFormat()
+
+
+def _is_zip(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(2) == b"PK"
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _looks_like_a_log(path: Path) -> bool:
+    """Whether a file of a folder is meant: folders also hold ``logs.json``, ``eval-set.json`` and the like."""
+    return path.suffix == ".eval" or re.match(r"\d{4}-\d{2}-\d{2}T", path.name) is not None
+
+
+def _name(value: Any) -> str | None:
+    return str(value) if isinstance(value, (str, int)) and value != "" else None
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _remarks(found: _Header) -> Iterator[str]:
+    if found.version > NEWEST_SCHEMA:
+        yield f"log schema {found.version} is newer than this reader ({NEWEST_SCHEMA}): check the figures"
+    if found.status != "success":
+        message = str((found.error or {}).get("message", "")).strip()
+        yield f"the evaluation did not end well (status '{found.status}'){f': {message}' if message else ''}"
+    if found.invalidated:
+        yield "samples of this log were invalidated; they are imported as they are"
+    ids = found.eval.dataset.sample_ids or []
+    if found.eval.dataset.shuffled and ids and all(isinstance(name, int) for name in ids):
+        yield (
+            "the dataset was shuffled and its samples are only numbered: numbers may stand for other items in"
+            " another run (--match-by content pairs by question and target)"
+        )

@@ -1,0 +1,178 @@
+"""One sample of an inspect_ai log, from its JSON to what we keep of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pcsuite.importers.base import ImportedSample
+from pcsuite.importers.inspect_scores import Score, flat_values, value_as_number
+from pcsuite.logging.row import UsageRecord
+
+_ATTACHMENT = re.compile(r"attachment://([0-9a-zA-Z]+)")
+_FINISH = {"max_tokens": "length", "model_length": "length"}
+"""What the tool calls a truncated answer, in our log's word."""
+
+
+class Usage(msgspec.Struct):
+    """Tokens of one model."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    input_tokens_cache_write: int | None = None
+    input_tokens_cache_read: int | None = None
+    total_cost: float | None = None
+
+
+class Message(msgspec.Struct):
+    """A message of the conversation."""
+
+    content: Any = ""
+    role: str = ""
+
+
+class Choice(msgspec.Struct):
+    """One completion."""
+
+    message: Message = msgspec.field(default_factory=Message)
+    stop_reason: str = "unknown"
+
+
+class Output(msgspec.Struct):
+    """What the model gave."""
+
+    choices: list[Choice] = msgspec.field(default_factory=list)
+    time: float | None = None
+    error: str | None = None
+
+
+class Sample(msgspec.Struct):
+    """The part of a sample that is read; events, store and metadata are passed over."""
+
+    id: int | str
+    epoch: int = 1
+    input: Any = ""
+    target: Any = ""
+    choices: list[Any] | None = None
+    messages: list[Message] = msgspec.field(default_factory=list)
+    output: Output = msgspec.field(default_factory=Output)
+    score: Score | None = None
+    scores: dict[str, Score] | None = None
+    model_usage: dict[str, Usage] = msgspec.field(default_factory=dict)
+    completed_at: str | None = None
+    total_time: float | None = None
+    error: dict[str, Any] | None = None
+    error_retries: list[Any] | None = None
+    limit: dict[str, Any] | None = None
+    invalidation: dict[str, Any] | None = None
+    attachments: dict[str, str] = msgspec.field(default_factory=dict)
+    message_refs: list[Any] | None = None
+
+    def restore(self, message_pool: list[Any], attachments: dict[str, str]) -> None:
+        """Put back what a sample in chunks keeps beside its shell."""
+        self.attachments = attachments
+        pooled = msgspec.convert(message_pool, type=list[Message])
+        for reference in self.message_refs or []:
+            start, end = reference if isinstance(reference, list) else (reference, reference + 1)
+            self.messages += pooled[start:end]
+
+
+def imported_sample(sample: Sample, measure: str, model: str) -> ImportedSample:
+    """What we keep of a sample; ``measure`` is the score that will count."""
+    values = dict(flat_values(sample.scores or {}))
+    numbers = {name: value_as_number(value) for name, value in values.items()}
+    chosen = (sample.scores or {}).get(measure) or (sample.scores or {}).get(measure.rpartition(".")[0])
+    text, finish = _answer(sample)
+    usage = sample.model_usage.get(model)
+    scored = numbers.get(measure, (None, None))[0] is not None
+    error = str(sample.error.get("message") or "unknown error").strip() if sample.error else None
+    return ImportedSample(
+        item_id=str(sample.id),
+        epoch=sample.epoch,
+        content=json.dumps([sample.input, sample.choices, sample.target], sort_keys=True, ensure_ascii=False),
+        prompt=_prompt(sample),
+        text=text,
+        answer=(chosen.answer if chosen is not None else None) or (text.strip() if text else None),
+        scores={name: number for name, (number, _) in numbers.items()},
+        finish_reason=finish,
+        latency_ms=_latency(sample),
+        usage=_tokens(usage) if usage is not None else None,
+        cost_usd=usage.total_cost if usage is not None else None,
+        tool_calls=sum(message.role == "tool" for message in sample.messages),
+        error=None if scored else error,
+        unscored=_why_unscored(chosen),
+        remarks=tuple(_remarks(sample, error if scored else None)),
+        unmapped={name: guess for name, (_, guess) in numbers.items() if guess is not None},
+        finished_at=sample.completed_at or "",
+    )
+
+
+def _why_unscored(score: Score | None) -> str:
+    if score is None:
+        return "no score in the log"
+    return score.why_unscored or (score.explanation or "").strip()[:120] or "unscored by its scorer"
+
+
+def _remarks(sample: Sample, error: str | None) -> Iterable[str]:
+    if error is not None:
+        yield f"scored in spite of an error: {error}"
+    if sample.limit:
+        yield f"stopped by the {sample.limit.get('type', 'unknown')} limit"
+    if sample.invalidation:
+        yield "marked as invalid in the log"
+    if sample.error_retries:
+        yield f"tried again after {len(sample.error_retries)} errors"
+
+
+def _answer(sample: Sample) -> tuple[str | None, str]:
+    """The last answer's text and why it ended."""
+    if not sample.output.choices:
+        return None, "unknown"
+    choice = sample.output.choices[0]
+    text = _text(choice.message.content, sample.attachments)
+    return text, _FINISH.get(choice.stop_reason, choice.stop_reason)
+
+
+def _prompt(sample: Sample) -> str:
+    """The conversation up to the last answer, or the input where none is logged."""
+    messages = sample.messages
+    while messages and messages[-1].role != "assistant":
+        messages = messages[:-1]
+    before = messages[:-1] or sample.messages
+    if not before and isinstance(sample.input, list):
+        before = msgspec.convert(sample.input, type=list[Message])
+    if not before:
+        return _text(sample.input, sample.attachments)
+    return "\n\n".join(f"{m.role}: {_text(m.content, sample.attachments)}" for m in before)
+
+
+def _text(content: Any, attachments: Mapping[str, str]) -> str:
+    """The text of a message's content, its attachments put back; other media are named only."""
+    if isinstance(content, list):
+        parts = [
+            str(part.get("text") or "") if part.get("type") == "text" else f"[{part.get('type')}]"
+            for part in content
+            if isinstance(part, dict) and part.get("type") != "reasoning"
+        ]
+        content = "\n".join(parts)
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    if "attachment://" in text:
+        text = _ATTACHMENT.sub(lambda found: attachments.get(found.group(1), found.group()), text)
+    return text
+
+
+def _latency(sample: Sample) -> float | None:
+    seconds = sample.output.time if sample.output.time is not None else sample.total_time
+    return round(seconds * 1000, 3) if seconds is not None else None
+
+
+def _tokens(usage: Usage) -> UsageRecord:
+    """Prompt tokens are all that went in: the tool counts cached ones apart."""
+    cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
+    total = usage.total_tokens or usage.input_tokens + cached + usage.output_tokens
+    return UsageRecord(usage.input_tokens + cached, usage.output_tokens, total)

@@ -1,0 +1,291 @@
+"""Samples files of lm-evaluation-harness (``--log_samples``), read without that package.
+
+``samples_<task>_<date>.jsonl`` has a line for every document and filter; ``results_<date>.json`` beside it
+has the model, the configuration and the figures that the tool reports. A measure is named as there:
+``metric,filter``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pcsuite.errors import DataError
+from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, as_number, decode_json
+from pcsuite.logging.files import read_lines
+
+_NAME = re.compile(r"^samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d{2}-\d{2}T[\d.-]+))?\.jsonl$")
+_NOT_MEASURES = frozenset(
+    {
+        "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
+        "prompt_hash", "target_hash",
+    }
+)  # fmt: skip
+_BY_LIKELIHOOD = ("multiple_choice", "loglikelihood", "loglikelihood_rolling")
+
+
+class _Results(msgspec.Struct):
+    """The part of a results file that is read."""
+
+    results: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    configs: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    higher_is_better: dict[str, dict[str, bool | None]] = msgspec.field(default_factory=dict)
+    n_samples: dict[str, dict[str, int]] = msgspec.field(name="n-samples", default_factory=dict)
+    n_shot: dict[str, Any] = msgspec.field(name="n-shot", default_factory=dict)
+    date: float | None = None
+    git_hash: str | None = None
+    lm_eval_version: str | None = None
+    model_name: str | None = None
+    model_source: str | None = None
+    system_instruction: str | None = None
+    chat_template_sha: str | None = None
+    fewshot_as_multiturn: bool | None = None
+
+
+class LmEvalSamples:
+    """One samples file."""
+
+    def __init__(self, path: Path, *, model: str | None = None) -> None:
+        self.path = path
+        if not path.is_file():
+            raise DataError(f"{path}: no such file")
+        named = _NAME.match(path.name)
+        if named is None:
+            raise DataError(f"{path}: not a samples file", hint="lm-eval names them samples_TASK_DATE.jsonl")
+        self._task, self._date = named["task"], named["date"] or ""
+        self._results = self._read_results()
+        lines, problems = self._count_measures()
+        self.header = self._described(model, lines, problems)
+
+    def samples(self, measure: str) -> Iterator[ImportedSample]:
+        """The samples under the measure's filter."""
+        wanted = measure.rpartition(",")[2]
+        for line, sample in self._lines():
+            if _filter(sample) == wanted:
+                try:
+                    yield _imported(sample, wanted)
+                except (KeyError, TypeError, ValueError) as error:
+                    raise DataError(f"{self.path}:{line}: not a sample of lm-eval ({error!r})") from error
+
+    def close(self) -> None:
+        """Nothing is held open between lines."""
+
+    def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, line in enumerate(read_lines(self.path), start=1):
+            if line.strip():
+                try:
+                    yield number, decode_json(line, dict[str, Any])
+                except (msgspec.MsgspecError, ValueError) as error:
+                    raise DataError(f"{self.path}:{number}: not JSON ({error})") from error
+
+    def _count_measures(self) -> tuple[Counter[str], list[str]]:
+        """Numbers by measure, and measures that have none for single samples."""
+        found: Counter[str] = Counter()
+        others: dict[str, None] = {}
+        for _, sample in self._lines():
+            for name in _metric_names(sample):
+                measure = f"{name},{_filter(sample)}"
+                if isinstance(sample.get(name), (bool, int, float)):
+                    found[measure] += 1
+                else:
+                    others.setdefault(measure)
+        return found, [name for name in others if name not in found]
+
+    def _read_results(self) -> _Results | None:
+        """The results file of the same date, whatever its name begins with."""
+        if not self._date:
+            return None
+        for path in sorted(self.path.parent.glob(f"*_{self._date}.json")):
+            try:
+                return decode_json(path.read_bytes(), _Results)
+            except (msgspec.MsgspecError, ValueError, OSError) as error:
+                raise DataError(f"{path}: the results cannot be read ({error})") from error
+        return None
+
+    def _described(self, model: str | None, measures: Counter[str], without: list[str]) -> LogHeader:
+        results = self._results or _Results()
+        name = model or results.model_name
+        if not name:
+            raise DataError(
+                f"{self.path}: no results_{self._date or 'DATE'}.json beside it names the model",
+                hint="put it there, or say --model NAME",
+            )
+        task = results.configs.get(self._task, {})
+        generation = {**(task.get("generation_kwargs") or {}), **_mapping(results.config.get("gen_kwargs"))}
+        likelihood = task.get("output_type") in _BY_LIKELIHOOD
+        made = datetime.fromtimestamp(results.date, timezone.utc) if results.date is not None else None
+        return LogHeader(
+            tool="lm_eval",
+            tool_version=results.lm_eval_version or "unknown",
+            source=f"{self._task}@{self._date or self.path.stem}",
+            task=self._task,
+            split=str(task.get("test_split") or task.get("validation_split") or UNKNOWN),
+            model=name,
+            measures=tuple(measures),
+            regime="loglikelihood" if likelihood else None,
+            temperature=None if likelihood else _temperature(generation),
+            top_p=None if likelihood else as_number(generation.get("top_p")),
+            max_tokens=None if likelihood else _whole(generation.get("max_gen_toks")),
+            expected=results.n_samples.get(self._task, {}).get("effective"),
+            condition=_condition(task),
+            created=made.isoformat(timespec="milliseconds") if made is not None else self._date,
+            commit=results.git_hash,
+            reported=self._reported(results, task, measures),
+            lower_is_better=self._lower_is_better(results, measures),
+            fields=self._fields(results, task),
+            remarks=tuple(_remarks(self._results, without)),
+        )
+
+    def _reported(
+        self, results: _Results, task: Mapping[str, Any], measures: Counter[str]
+    ) -> dict[str, float]:
+        """The tool's own figures; those it does not make by averaging are left out."""
+        made_by = {
+            str(entry.get("metric")): entry.get("aggregation", "mean")
+            for entry in task.get("metric_list") or []
+            if isinstance(entry, dict)
+        }
+        found = {}
+        for measure, value in results.results.get(self._task, {}).items():
+            number = as_number(value)
+            averaged = made_by.get(measure.rpartition(",")[0], "mean") == "mean"
+            if measure in measures and number is not None and averaged:
+                found[measure] = number
+        return found
+
+    def _lower_is_better(self, results: _Results, measures: Counter[str]) -> frozenset[str]:
+        told = results.higher_is_better.get(self._task, {})
+        return frozenset(name for name in measures if told.get(name.rpartition(",")[0]) is False)
+
+    def _fields(self, results: _Results, task: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "config": results.config,
+            "task": dict(task),
+            "n_shot": results.n_shot.get(self._task),
+            "model_name": results.model_name,
+            "model_source": results.model_source,
+            "system_instruction": results.system_instruction,
+            "chat_template_sha": results.chat_template_sha,
+            "fewshot_as_multiturn": results.fewshot_as_multiturn,
+        }
+
+
+class LmEvalFormat:
+    """lm-eval's samples files."""
+
+    def find(self, path: Path) -> list[Path]:
+        """The file itself, or every samples file below a folder."""
+        return sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else [path]
+
+    def open(self, path: Path, *, model: str | None) -> LmEvalSamples:
+        """Open one samples file."""
+        return LmEvalSamples(path, model=model)
+
+
+FORMAT = LmEvalFormat()
+
+
+def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
+    arguments = _arguments(sample["arguments"])
+    answers, filtered = sample.get("resps") or [], sample.get("filtered_resps") or []
+    first = answers[0][0] if answers and answers[0] else None
+    answer: str | None
+    if isinstance(first, str):
+        text, answer = first, _text(filtered[0]) if filtered else first
+    else:
+        text, answer = _likelihoods(arguments, filtered)
+    scores = {
+        f"{name},{wanted}": as_number(sample.get(name))
+        for name in _metric_names(sample)
+        if sample.get(name) is None or isinstance(sample[name], (bool, int, float))
+    }
+    repeats = len(answers[0]) if answers and isinstance(answers[0], list) else 1
+    return ImportedSample(
+        item_id=str(sample["doc_id"]),
+        epoch=1,
+        content=json.dumps([sample.get("doc"), sample.get("target")], sort_keys=True, ensure_ascii=False),
+        prompt=_prompt(arguments[0][0]) if arguments and arguments[0] else "",
+        text=text,
+        answer=answer,
+        scores=scores,
+        unscored="no number in the samples file",
+        remarks=(f"{repeats} answers, scored together by the tool",) if repeats > 1 else (),
+    )
+
+
+def _arguments(raw: Any) -> list[list[Any]]:
+    """Arguments of every request; newer files have ``gen_args_0.arg_0``, older ones lists."""
+    if isinstance(raw, dict):
+        return [list(request.values()) for request in raw.values()]
+    return [list(request) for request in raw]
+
+
+def _likelihoods(arguments: list[list[Any]], filtered: list[Any]) -> tuple[str, str | None]:
+    """What a task by log-likelihood answered: a line for every option, then the most likely option."""
+    options = [str(request[1]).strip() if len(request) > 1 else "" for request in arguments]
+    values = [float(reply[0] if isinstance(reply, list) else reply) for reply in filtered]
+    lines = [f"{value:.6g}\t{option}" for option, value in zip(options, values, strict=False)]
+    best = max(range(len(values)), key=values.__getitem__) if len(values) > 1 else None
+    return "\n".join(lines), options[best] if best is not None else (options[0] if options else None)
+
+
+def _prompt(sent: Any) -> str:
+    """The prompt; a conversation, which chat models get as JSON in a list of one, is written out."""
+    if not (isinstance(sent, list) and len(sent) == 1 and isinstance(sent[0], str)):
+        return _text(sent)
+    try:
+        messages = msgspec.json.decode(sent[0], type=list[dict[str, Any]])
+        return "\n\n".join(f"{message['role']}: {_text(message['content'])}" for message in messages)
+    except (msgspec.MsgspecError, KeyError):
+        return sent[0]
+
+
+def _metric_names(sample: Mapping[str, Any]) -> list[str]:
+    """Metrics of a line; files before version 0.4.4 do not list them."""
+    listed = sample.get("metrics")
+    return (
+        [str(name) for name in listed] if listed else [name for name in sample if name not in _NOT_MEASURES]
+    )
+
+
+def _filter(sample: Mapping[str, Any]) -> str:
+    return str(sample.get("filter") or "none")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _temperature(generation: Mapping[str, Any]) -> float | None:
+    """The temperature; greedy decoding is 0 whatever else is written."""
+    if generation.get("do_sample") is False:
+        return 0.0
+    return as_number(generation.get("temperature"))
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _condition(task: Mapping[str, Any]) -> str | None:
+    named = _mapping(task.get("metadata")).get("condition")
+    return str(named) if named else None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _remarks(results: _Results | None, without: list[str]) -> Iterator[str]:
+    if results is None:
+        yield "no results file beside it: decoding is unknown, and nothing to check the mean against"
+    if without:
+        yield f"no number for single samples: {', '.join(without)} (the tool makes these over the whole set)"

@@ -1,0 +1,234 @@
+"""Models of a profile behind an OpenAI-compatible server on loopback, so that other tools can ask them.
+
+Only what such tools send is understood: one user message, temperature, top_p, a completion limit, ``n``,
+``stop`` and a seed. Anything else that would change the answer is refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pcsuite.config.load import Suite
+from pcsuite.engines.adapters.base import Decoding, ModelAdapter
+from pcsuite.engines.budget import Budget
+from pcsuite.engines.retry import RetryPolicy
+from pcsuite.errors import BudgetExceededError, EngineError, PcsuiteError, did_you_mean, require
+from pcsuite.programs.base import Reply
+from pcsuite.runners.client import ModelClient
+from pcsuite.runners.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+HOST = "127.0.0.1"
+EXTRA = "helm"
+_NEUTRAL: Mapping[str, tuple[object, ...]] = {
+    "presence_penalty": (None, 0),
+    "frequency_penalty": (None, 0),
+    "logprobs": (None, False),
+    "stream": (None, False),
+    "response_format": (None,),
+    "tools": (None, []),
+}
+"""Fields that change the answer, and the values under which they do not."""
+_DEFAULT_MAX_TOKENS = 256
+_LARGEST_REQUEST = 16 * 2**20
+
+
+class BadRequestError(PcsuiteError):
+    """A request this server does not understand."""
+
+
+class ModelServer:
+    """Serves models in a thread of its own; use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        adapters: Mapping[str, ModelAdapter],
+        *,
+        on_answer: Callable[[str], None] = lambda model_id: None,
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        self._suite = suite
+        self._adapters = dict(adapters)
+        self._on_answer = on_answer
+        self._policy = policy or RetryPolicy()
+        self._clients: dict[str, ModelClient] = {}
+        self._loop = LoopThread()
+        self._runner: web.AppRunner | None = None
+        self.base_url = ""
+
+    def __enter__(self) -> ModelServer:
+        require("aiohttp.web", EXTRA)
+        self._loop.__enter__()
+        try:
+            self._loop.call(self._start())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._loop.call(self._stop())
+        finally:
+            self._loop.__exit__(kind, error, trace)
+
+    async def _start(self) -> None:
+        from aiohttp import web
+
+        inflight, limits = self._suite.profile.repro.max_inflight, self._suite.profile.limits
+        gate = asyncio.Semaphore(inflight)
+        budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
+        for model_id, adapter in self._adapters.items():
+            self._clients[model_id] = ModelClient(
+                model_id,
+                self._suite.models[model_id],
+                adapter,
+                gate=gate,
+                max_inflight=inflight,
+                budget=budget,
+                cache=None,  # the asking tool keeps its answers itself
+                policy=self._policy,
+            )
+        application = web.Application(client_max_size=_LARGEST_REQUEST)
+        application.router.add_get("/v1/models", self._list_models)
+        application.router.add_post("/v1/chat/completions", self._complete)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, 0)
+        await site.start()
+        self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}/v1"
+
+    async def _stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for adapter in self._adapters.values():
+            await adapter.aclose()
+
+    async def _list_models(self, request: web.Request) -> web.Response:
+        from aiohttp import web
+
+        return web.json_response(
+            {"object": "list", "data": [{"id": name, "object": "model"} for name in self._clients]}
+        )
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        from aiohttp import web
+
+        try:
+            body = await _body(request)
+            answer = await self._answer(body)
+        except BadRequestError as error:
+            return web.json_response({"error": {"message": str(error), "type": "bad_request"}}, status=400)
+        except BudgetExceededError as error:
+            return web.json_response({"error": {"message": str(error), "type": "budget"}}, status=402)
+        except EngineError as error:
+            return web.json_response({"error": {"message": str(error), "type": "engine"}}, status=500)
+        return web.json_response(answer)
+
+    async def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        name = str(body.get("model", ""))
+        if name not in self._clients:
+            raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
+        prompt, stops, count = _prompt(body), _stops(body), int(_number(body, "n", 1))
+        seed = int(_number(body, "seed", 0))
+        decoding = Decoding(
+            "served", _number(body, "temperature", 1.0), _number(body, "top_p", 1.0), _limit(body)
+        )
+        client = self._clients[name]
+        replies = await asyncio.gather(
+            *(client.ask(prompt, decoding, seed + index) for index in range(count))
+        )
+        self._on_answer(name)
+        return _completion(name, replies, stops)
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        body = await request.json()
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"the request is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise BadRequestError("the request is not a JSON object")
+    for field, harmless in _NEUTRAL.items():
+        if body.get(field) not in harmless:
+            raise BadRequestError(f"'{field}' is not supported by this server")
+    return body
+
+
+def _prompt(body: Mapping[str, Any]) -> str:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or len(messages) != 1 or not isinstance(messages[0], dict):
+        raise BadRequestError("exactly one message is supported by this server")
+    message = messages[0]
+    if message.get("role") != "user" or not isinstance(message.get("content"), str):
+        raise BadRequestError("the message must be a user's text")
+    return str(message["content"])
+
+
+def _stops(body: Mapping[str, Any]) -> list[str]:
+    stops = body.get("stop") or []
+    listed = [stops] if isinstance(stops, str) else stops
+    if not isinstance(listed, list) or not all(isinstance(stop, str) and stop for stop in listed):
+        raise BadRequestError("'stop' must be text or a list of texts")
+    return listed
+
+
+def _limit(body: Mapping[str, Any]) -> int:
+    field = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
+    limit = int(_number(body, field, _DEFAULT_MAX_TOKENS))
+    if limit < 1:
+        raise BadRequestError(f"'{field}' must be at least 1")
+    return limit
+
+
+def _number(body: Mapping[str, Any], field: str, default: float) -> float:
+    value = body.get(field)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadRequestError(f"'{field}' must be a number")
+    return float(value)
+
+
+def cut_at_stop(text: str, stops: list[str]) -> tuple[str, bool]:
+    """The text before the first stop sequence, and whether there was one."""
+    places = [place for place in (text.find(stop) for stop in stops) if place >= 0]
+    return (text[: min(places)], True) if places else (text, False)
+
+
+def _completion(name: str, replies: list[Reply], stops: list[str]) -> dict[str, Any]:
+    """The answer as OpenAI's servers write it; adapters know no stop sequences, so the text is cut here."""
+    choices = []
+    for index, reply in enumerate(replies):
+        text, stopped = cut_at_stop(reply.text, stops)
+        choices.append(
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "stop" if stopped else reply.finish_reason,
+            }
+        )
+    prompt = replies[0].usage["prompt_tokens"] if replies else 0
+    completion = sum(reply.usage["completion_tokens"] for reply in replies)
+    return {
+        "id": f"pcsuite-{time.time_ns():x}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": name,
+        "choices": choices,
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+        },
+    }
