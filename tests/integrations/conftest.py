@@ -1,11 +1,12 @@
-"""HELM, installed once for all tests that need it."""
+"""HELM and PromptBench, installed once for all tests that need them."""
 
+import os
 import sys
 
 import pytest
 
-from pcsuite.integrations.catalogue import HELM
-from pcsuite.integrations.environments import environment_dir, install
+from pcsuite.integrations.catalogue import HELM, PROMPTBENCH
+from pcsuite.integrations.environments import environment_dir, install, is_installed
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +16,11 @@ def helm_environment():
         pytest.skip("HELM needs Python 3.11 or later")
     install(HELM, print)
     return environment_dir(HELM)
+
+
+@pytest.fixture(scope="session")
+def promptbench_environment():
+    """PromptBench's environment; its two gigabytes are fetched where continuous integration asks for all tests."""
+    if not is_installed(PROMPTBENCH) and not os.environ.get("CI"):
+        pytest.skip(f"PromptBench is not installed ({PROMPTBENCH.command})")
+    install(PROMPTBENCH, print)

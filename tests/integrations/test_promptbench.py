@@ -7,15 +7,11 @@ import json
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.integrations.catalogue import PROMPTBENCH
-from pcsuite.integrations.environments import is_installed
 from pcsuite.integrations.promptbench import AttackNotApplicableError, AttackRequest, PromptBenchWorker
 from pcsuite.logging.reader import iter_rows
 from support.profiles import SIMULATED, write_profile
 
-pytestmark = pytest.mark.skipif(
-    not is_installed(PROMPTBENCH), reason=f"PromptBench is not installed ({PROMPTBENCH.command})"
-)
+pytestmark = pytest.mark.usefixtures("promptbench_environment")
 TEXT = "Sort the parcels by weight.\n\n~~~\n\nRules:\n- Heavy parcels go left, marked HEAVY.\n- Small parcels go right."
 PROTECTED = ("HEAVY", "left", "right")
 
@@ -57,7 +53,7 @@ async def attack_all(names):
 
 
 @pytest.fixture(scope="module")
-def attacked():
+def attacked(promptbench_environment):
     return asyncio.run(attack_all(CASES))
 
 
