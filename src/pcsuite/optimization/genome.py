@@ -126,7 +126,9 @@ def as_condition(
             label = f"{block.name}_W{block.wording}"
             defined[label] = block.spec.model_dump(mode="json", exclude_none=True, exclude=set(options))
         used.append({label: options} if options else label)
-    document: dict[str, Any] = {"conditions": {name: {"title": "compiled by pcsuite optimize", "operators": used}}}
+    document: dict[str, Any] = {
+        "conditions": {name: {"title": "compiled by pcsuite optimize", "operators": used}}
+    }
     if defined:
         document = {"operators": defined, **document}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
