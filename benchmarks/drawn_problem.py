@@ -31,7 +31,7 @@ from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.conditions.designs import ConditionBundle
 from pcsuite.prompts.length import BANDS
-from pcsuite.runners.dev_problem import DevTask
+from pcsuite.runners.dev_task import DevTask
 
 LABELS = 4
 UNREADABLE = LABELS

@@ -31,7 +31,7 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.conditions.designs import ConditionBundle
 from pcsuite.prompts.context import Exemplar
 from pcsuite.prompts.length import BANDS
-from pcsuite.runners.dev_problem import plan_dev_task
+from pcsuite.runners.dev_task import plan_dev_task
 from pcsuite.runners.optimize import OptimizeSettings, optimize
 
 LABELS = ("World", "Sports", "Business", "Sci/Tech")

@@ -19,7 +19,7 @@ from pcsuite.optimization.candidate import Candidate
 from pcsuite.optimization.dspy_opt import load_dspy
 from pcsuite.optimization.problem import CandidateScore
 from pcsuite.prompts.compiled import read_compiled
-from pcsuite.runners.dev_problem import plan_dev_task
+from pcsuite.runners.dev_task import plan_dev_task
 from pcsuite.runners.optimize import OptimizeSettings, open_problem, optimize
 from support.profiles import write_profile
 

@@ -10,7 +10,7 @@ from pcsuite.engines.adapters.simulated import SimulatedOptions, true_accuracy
 from pcsuite.optimization.candidate import Candidate
 from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
 from pcsuite.prompts.compiled import CompiledPrompt
-from pcsuite.runners.dev_problem import plan_dev_task
+from pcsuite.runners.dev_task import plan_dev_task
 from pcsuite.runners.optimize import OptimizeSettings, open_problem, optimize
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "optimizer_recovery.py"

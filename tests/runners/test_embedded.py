@@ -6,19 +6,9 @@ from pcsuite.config.load import load_suite
 from pcsuite.engines.weights import catalogue_entry, weights_path
 from pcsuite.logging.reader import newest_rows
 from pcsuite.runners.run_suite import run_suite
-from support.profiles import write_profile
+from support.profiles import SMOLLM, write_profile
 
 pytestmark = pytest.mark.model
-
-SMOLLM = {
-    "smollm2-135m": {
-        "provider": "llamacpp",
-        "family": "smollm2",
-        "size": "135M",
-        "params_b": 0.135,
-        "weights": "smollm2-135m-instruct-q4_1",
-    }
-}
 
 
 @pytest.fixture(scope="module")

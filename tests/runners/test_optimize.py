@@ -18,7 +18,7 @@ from pcsuite.optimization.candidate import Candidate
 from pcsuite.prompts.compiled import CompiledPrompt, compiled_path
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.report.build import build_report
-from pcsuite.runners.dev_problem import plan_dev_task
+from pcsuite.runners.dev_task import plan_dev_task
 from pcsuite.runners.optimize import OptimizeSettings, estimate_optimization, open_problem, optimize
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite

@@ -8,22 +8,12 @@ from pcsuite.config.load import load_suite
 from pcsuite.engines.weights import catalogue_entry, weights_path
 from pcsuite.logging.reader import newest_rows
 from pcsuite.prompts.compiled import compiled_path
-from pcsuite.runners.dev_problem import dev_suite
+from pcsuite.runners.dev_task import dev_suite
 from pcsuite.runners.optimize import OptimizeSettings, optimize
 from pcsuite.runners.run_suite import run_suite
-from support.profiles import write_profile
+from support.profiles import SMOLLM, write_profile
 
 pytestmark = pytest.mark.model
-
-SMOLLM = {
-    "smollm2-135m": {
-        "provider": "llamacpp",
-        "family": "smollm2",
-        "size": "135M",
-        "params_b": 0.135,
-        "weights": "smollm2-135m-instruct-q4_1",
-    }
-}
 
 
 def test_the_frozen_text_reproduces_the_answers_of_the_search(tmp_path):

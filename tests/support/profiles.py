@@ -14,6 +14,16 @@ SIMULATED = {
     "operator_effects": {"SCHEMA": 0.8},
 }
 
+SMOLLM = {
+    "smollm2-135m": {
+        "provider": "llamacpp",
+        "family": "smollm2",
+        "size": "135M",
+        "params_b": 0.135,
+        "weights": "smollm2-135m-instruct-q4_1",
+    }
+}
+
 
 def write_profile(
     folder: Path,

@@ -16,8 +16,6 @@ from pcsuite.config.load import Suite, digest
 from pcsuite.data.items import Item
 from pcsuite.data.loading import load_items
 from pcsuite.data.sampling import sample_items
-from pcsuite.engines.adapters.base import CallContext
-from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import DataError
@@ -37,7 +35,7 @@ from pcsuite.prompts.conditions.conditions import PromptCondition, apply_conditi
 from pcsuite.prompts.length import fit
 from pcsuite.runners.attack_store import AttackRecord, AttackStore
 from pcsuite.runners.attacked_text import SEPARATOR, attackable_parts, protected_words, with_parts
-from pcsuite.runners.client import ModelClient
+from pcsuite.runners.client import ModelClient, clients_of
 from pcsuite.runners.components import build_model
 from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.perturbed import Edit, Perturber, registered_perturbation
@@ -141,17 +139,8 @@ async def _search_all(
 
 def single_client(suite: Suite, model_id: str, cache: ResponseCache | None) -> ModelClient:
     """A client of one model outside a run, within the profile's limits."""
-    limits, inflight = suite.profile.limits, suite.profile.repro.max_inflight
-    return ModelClient(
-        model_id,
-        suite.models[model_id],
-        build_model(suite, model_id),
-        gate=asyncio.Semaphore(inflight),
-        max_inflight=inflight,
-        budget=Budget(limits.max_tokens_overall, limits.max_cost_usd),
-        cache=cache,
-        policy=RetryPolicy(),
-    )
+    adapter = build_model(suite, model_id)
+    return clients_of(suite, {model_id: adapter}, cache=cache, policy=RetryPolicy())[model_id]
 
 
 class ModelSearch:
@@ -238,15 +227,7 @@ class ModelSearch:
         evaluator = cell.task.evaluator
         ctx = cell.task.prompting.context(item.input_text)
         condition = apply_condition(cell.condition, ctx, perturb=lambda tree: with_parts(tree, ctx, parts))
-        context = CallContext(
-            task_id=cell.task.id,
-            item_id=item.item_id,
-            condition_id=cell.condition.id,
-            operators=cell.operators,
-            perturbation=f"{PREFIX}{attack}",
-            gold=lambda: evaluator.gold_answer(item),
-            wrong=lambda rng: evaluator.wrong_answer(item, rng),
-        )
+        context = cell.context(item, f"{PREFIX}{attack}")
         constraint = constraint_of(condition)
         text = self._text(cell, condition)
         reply = await self._client.ask(text, cell.decoding, cell.seeds[0], constraint, context)

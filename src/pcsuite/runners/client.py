@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Protocol, TypeVar
 
+from pcsuite.config.load import Suite
 from pcsuite.config.models import ModelSpec
 from pcsuite.constraints.choose import backend_for, generate_routed
 from pcsuite.engines.adapters.base import (
@@ -207,3 +208,25 @@ def _reply(generation: Generation, *, attempts: int, cache_hit: bool) -> Reply:
         seed_honoured=generation.get("seed_honoured", False),
         constraint_backend=generation.get("constraint_backend"),
     )
+
+
+def clients_of(
+    suite: Suite, adapters: Mapping[str, ModelAdapter], *, cache: AnswerCache | None, policy: RetryPolicy
+) -> dict[str, ModelClient]:
+    """Clients of some models that share the profile's limits: one gate, one budget, one cache."""
+    limits, inflight = suite.profile.limits, suite.profile.repro.max_inflight
+    gate = asyncio.Semaphore(inflight)
+    budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
+    return {
+        model_id: ModelClient(
+            model_id,
+            suite.models[model_id],
+            adapter,
+            gate=gate,
+            max_inflight=inflight,
+            budget=budget,
+            cache=cache,
+            policy=policy,
+        )
+        for model_id, adapter in adapters.items()
+    }

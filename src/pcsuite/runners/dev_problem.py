@@ -6,21 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from pcsuite.analysis.objective import Objective, Replicate, item_parts
-from pcsuite.analysis.truths import closed_answers
 from pcsuite.config.definitions import OperatorSpec
-from pcsuite.config.load import Suite, digest
+from pcsuite.config.load import digest
 from pcsuite.data.items import Item
-from pcsuite.data.loading import load_items
-from pcsuite.data.sampling import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding
 from pcsuite.engines.budget import Budget
 from pcsuite.engines.build import check_model
 from pcsuite.engines.retry import RetryPolicy
-from pcsuite.errors import BudgetExceededError, DataError, ErrorRateError, PromptError
+from pcsuite.errors import BudgetExceededError, ErrorRateError, PromptError
 from pcsuite.optimization.candidate import Candidate
 from pcsuite.optimization.journal import Journal
 from pcsuite.optimization.problem import CandidateScore
@@ -31,19 +27,17 @@ from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.length import fit
 from pcsuite.runners.candidate_log import CandidateLog
 from pcsuite.runners.client import ModelClient
+from pcsuite.runners.dev_task import DevTask
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
 from pcsuite.runners.loop_thread import LoopThread
 from pcsuite.runners.perturbed import registered_perturbation
 from pcsuite.runners.plan import (
     CLEAN,
-    MAX_EXEMPLARS,
     Cell,
     Plan,
     Scope,
-    TaskPlan,
     plan_cell,
-    plan_task,
     why_not_applicable,
 )
 from pcsuite.runners.rows import git_commit
@@ -51,101 +45,6 @@ from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.runners.workbench import Work
 
 TOP_P = 0.95
-MAX_DEMONSTRATIONS = 64
-"""Training items a method may choose demonstrations from."""
-
-
-def dev_suite(suite: Suite, task_id: str, items: int | None) -> Suite:
-    """The suite with a task's development split in place of its test split."""
-    spec = suite.tasks[task_id]
-    if not spec.dev_split:
-        raise DataError(
-            f"task '{task_id}' has no dev_split to optimise on",
-            hint="name one in the tasks file; never the test split",
-        )
-    if spec.dev_split in (spec.split, spec.train_split):
-        raise DataError(
-            f"task '{task_id}': dev_split '{spec.dev_split}' is also the split that is scored or shown as exemplars",
-            hint="a prompt must be found on items that are neither",
-        )
-    limits = suite.profile.limits.model_copy(update={"per_task_max_items": {task_id: items}})
-    profile = suite.profile.model_copy(update={"limits": limits})
-    tasks = {**suite.tasks, task_id: spec.model_copy(update={"split": spec.dev_split})}
-    return replace(suite, profile=profile, tasks=tasks)
-
-
-@dataclass(frozen=True, slots=True)
-class DevTask:
-    """A task's development items and demonstrations, with nothing of the test split in either."""
-
-    suite: Suite
-    plan: TaskPlan
-    train: tuple[Exemplar, ...]
-    train_items: tuple[Item, ...]
-    regime: str
-    seeds: tuple[int, ...]
-    categories: int | None
-    """Answers the task allows, for the normalised entropy; ``None`` for open ones."""
-
-
-def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
-    """Load development items and demonstrations; whatever shares its text with a test item is left out."""
-    inner = dev_suite(suite, task_id, items)
-    spec = suite.tasks[task_id]
-    cache_dir = Path(suite.profile.run.cache_dir)
-    tested = {_key(item) for item in load_items(spec.dataset, spec.split, cache_dir).items}
-    task = plan_task(inner, task_id)
-    kept = tuple(item for item in task.items if _key(item) not in tested)
-    if not kept:
-        raise DataError(f"task '{task_id}': every development item is also a test item")
-    taken = tested | {_key(item) for item in kept}
-    train_items = _demonstrations(suite, task_id, taken)
-    train = tuple(
-        Exemplar(item.input_text, task.evaluator.gold_answer(item), item.item_id) for item in train_items
-    )
-    prompting = replace(task.prompting, exemplars=train[:MAX_EXEMPLARS])
-    regime, seeds = _sampled(suite, task_id)
-    return DevTask(
-        inner,
-        replace(task, items=kept, prompting=prompting),
-        train,
-        train_items,
-        regime,
-        seeds,
-        closed_answers(kept),
-    )
-
-
-def _key(item: Item) -> str:
-    return " ".join(item.input_text.casefold().split())
-
-
-def _demonstrations(suite: Suite, task_id: str, taken: set[str]) -> tuple[Item, ...]:
-    spec = suite.tasks[task_id]
-    try:
-        loaded = load_items(spec.dataset, spec.train_split, Path(suite.profile.run.cache_dir)).items
-    except DataError:
-        return ()
-    usable = [item for item in loaded if _key(item) not in taken]
-    wanted = min(MAX_DEMONSTRATIONS, len(usable))
-    return tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
-
-
-def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
-    """The sampled regime and the seeds that entropy is measured with."""
-    selected = [*suite.profile.selection.decoding_regimes, *suite.regimes]
-    regime = next((name for name in selected if suite.regimes[name].temperature > 0), None)
-    seeds = () if regime is None else suite.seeds(regime, task_id)
-    wanted = suite.profile.optimization.dspy.replicates
-    if regime is not None and wanted is not None:
-        seeds = suite.profile.repro.seeds.get(regime, ())[:wanted]
-    if regime is None or len(seeds) < max(2, wanted or 2):
-        raise DataError(
-            f"task '{task_id}' has {len(seeds)} seeds of a sampled regime, and the objective's entropy needs"
-            f" {max(2, wanted or 2)}",
-            hint="give repro.seeds and repro.seeds_per_task more of them",
-        )
-    return regime, seeds
 
 
 class DevProblem:
@@ -249,15 +148,7 @@ class DevProblem:
         known = self._journal.answer(key)
         if known is not None:
             return known
-        context = CallContext(
-            task_id=self.task_id,
-            item_id=item.item_id,
-            condition_id=cell.condition.id,
-            operators=cell.operators,
-            perturbation=CLEAN.type,
-            gold=lambda: self.evaluator.gold_answer(item),
-            wrong=lambda rng: self.evaluator.wrong_answer(item, rng),
-        )
+        context = cell.context(item, CLEAN.type)
         prompt = self.render(candidate, item)
         reply = self._thread.call(self._client.ask(prompt, cell.decoding, seed, context=context))
         facts = {"role": "answer", "model": self.model_id, "seed": seed, "candidate": candidate.id}

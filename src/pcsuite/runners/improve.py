@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +11,6 @@ from typing import Any, Literal
 from pcsuite.config.load import Suite, digest
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter
-from pcsuite.engines.budget import Budget
 from pcsuite.engines.build import check_model
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.retry import RetryPolicy
@@ -20,7 +18,7 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError,
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import TaskPrompting
-from pcsuite.runners.client import ModelClient
+from pcsuite.runners.client import ModelClient, clients_of
 from pcsuite.runners.components import build_model
 from pcsuite.runners.constraint_proofs import constraint_of
 from pcsuite.runners.extraction import ExtractionSetup, ModelProposer, RecordExtractor
@@ -204,20 +202,11 @@ def _client(
     suite: Suite, settings: ImproveSettings, adapter: ModelAdapter, thread: LoopThread, policy: RetryPolicy
 ) -> Iterator[ModelClient]:
     """The model behind the limits, the budget and the response cache of the profile."""
-    limits, inflight = suite.profile.limits, suite.profile.repro.max_inflight
     cache_file = Path(suite.profile.run.cache_dir) / FILE_NAME
     cache = ResponseCache(cache_file) if settings.use_cache else None
     try:
-        yield ModelClient(
-            settings.model_id,
-            suite.models[settings.model_id],
-            adapter,
-            gate=asyncio.Semaphore(inflight),
-            max_inflight=inflight,
-            budget=Budget(limits.max_tokens_overall, limits.max_cost_usd),
-            cache=cache,
-            policy=policy,
-        )
+        clients = clients_of(suite, {settings.model_id: adapter}, cache=cache, policy=policy)
+        yield clients[settings.model_id]
     finally:
         if cache is not None:
             cache.close()

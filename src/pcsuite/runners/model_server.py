@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter
-from pcsuite.engines.budget import Budget
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import BudgetExceededError, EngineError, PcsuiteError, did_you_mean, require
 from pcsuite.programs.base import Reply
-from pcsuite.runners.client import ModelClient
+from pcsuite.runners.client import ModelClient, clients_of
 from pcsuite.runners.loop_thread import LoopThread
 
 if TYPE_CHECKING:
@@ -85,20 +84,8 @@ class ModelServer:
     async def _start(self) -> None:
         from aiohttp import web
 
-        inflight, limits = self._suite.profile.repro.max_inflight, self._suite.profile.limits
-        gate = asyncio.Semaphore(inflight)
-        budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-        for model_id, adapter in self._adapters.items():
-            self._clients[model_id] = ModelClient(
-                model_id,
-                self._suite.models[model_id],
-                adapter,
-                gate=gate,
-                max_inflight=inflight,
-                budget=budget,
-                cache=None,  # the asking tool keeps its answers itself
-                policy=self._policy,
-            )
+        # No cache: the asking tool keeps its answers itself.
+        self._clients = clients_of(self._suite, self._adapters, cache=None, policy=self._policy)
         application = web.Application(client_max_size=_LARGEST_REQUEST)
         application.router.add_get("/v1/models", self._list_models)
         application.router.add_post("/v1/chat/completions", self._complete)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 from pcsuite.analysis.objective import Objective
 from pcsuite.analysis.tables import named_rng
 from pcsuite.config.load import Suite
-from pcsuite.engines.budget import Budget
+from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import ConfigError, did_you_mean
@@ -28,9 +27,10 @@ from pcsuite.optimization.problem import CandidateScore
 from pcsuite.optimization.selection import Winner, judge_winner
 from pcsuite.prompts.compiled import compiled_path
 from pcsuite.runners.candidate_log import CandidateLog, candidate_paths
-from pcsuite.runners.client import ModelClient
+from pcsuite.runners.client import ModelClient, clients_of
 from pcsuite.runners.components import build_model
-from pcsuite.runners.dev_problem import DevProblem, DevTask, plan_dev_task
+from pcsuite.runners.dev_problem import DevProblem
+from pcsuite.runners.dev_task import DevTask, plan_dev_task
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.loop_thread import LoopThread
 from pcsuite.runners.run_suite import LOCAL
@@ -194,28 +194,17 @@ def _clients(
     suite: Suite, settings: OptimizeSettings, thread: LoopThread, policy: RetryPolicy
 ) -> Iterator[tuple[ModelClient, ModelClient]]:
     """The measured and the proposing model behind one budget, the profile's limits and the response cache."""
-    limits, inflight = suite.profile.limits, suite.profile.repro.max_inflight
     cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME) if settings.use_cache else None
-    budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-    gate = asyncio.Semaphore(inflight)
     wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
-    clients: dict[str, ModelClient] = {}
+    adapters: dict[str, ModelAdapter] = {}
     try:
         for model_id in dict.fromkeys(wanted):
-            clients[model_id] = ModelClient(
-                model_id,
-                suite.models[model_id],
-                build_model(suite, model_id),
-                gate=gate,
-                max_inflight=inflight,
-                budget=budget,
-                cache=cache,
-                policy=policy,
-            )
+            adapters[model_id] = build_model(suite, model_id)
+        clients = clients_of(suite, adapters, cache=cache, policy=policy)
         yield clients[wanted[0]], clients[wanted[1]]
     finally:
-        for client in clients.values():
-            thread.call(client.adapter.aclose())
+        for adapter in adapters.values():
+            thread.call(adapter.aclose())
         if cache is not None:
             cache.close()
 

@@ -17,7 +17,7 @@ from pcsuite.data.items import Item
 from pcsuite.data.loading import ItemSource, load_items
 from pcsuite.data.sampling import exemplars as choose_exemplars
 from pcsuite.data.sampling import sample_items
-from pcsuite.engines.adapters.base import Decoding, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
 from pcsuite.engines.build import check_model
 from pcsuite.errors import ConstraintUnavailableError, DataError, PromptError
 from pcsuite.evaluation.base import Evaluator
@@ -70,6 +70,19 @@ class Cell:
     def calls(self) -> int:
         """Rows this cell makes."""
         return len(self.task.items) * len(self.seeds) * len(self.perturbations)
+
+    def context(self, item: Item, perturbation: str) -> CallContext:
+        """What a call for an item of this cell is for."""
+        evaluator = self.task.evaluator
+        return CallContext(
+            task_id=self.task.id,
+            item_id=item.item_id,
+            condition_id=self.condition.id,
+            operators=self.operators,
+            perturbation=perturbation,
+            gold=lambda: evaluator.gold_answer(item),
+            wrong=lambda rng: evaluator.wrong_answer(item, rng),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pcsuite.engines.adapters.base import CallContext, Constraint
+from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.retry import RetryPolicy
 from pcsuite.errors import EngineError
 from pcsuite.logging.row import encode_row
@@ -144,15 +144,5 @@ class Workbench:
 
 def _caller(client: ModelClient, unit: Unit, prepared: PreparedPrompt) -> Call:
     """The function a program calls: the unit's decoding and seed, with the step mixed in."""
-    evaluator, item, cell = unit.cell.task.evaluator, unit.item, unit.cell
-    context = CallContext(
-        task_id=cell.task.id,
-        item_id=item.item_id,
-        condition_id=cell.condition.id,
-        operators=cell.operators,
-        perturbation=unit.perturbation.type,
-        gold=lambda: evaluator.gold_answer(item),
-        wrong=lambda rng: evaluator.wrong_answer(item, rng),
-    )
-
-    return client.caller(cell.decoding, unit.seed, context, prepared.measured)
+    context = unit.cell.context(unit.item, unit.perturbation.type)
+    return client.caller(unit.cell.decoding, unit.seed, context, prepared.measured)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
-from pcsuite.engines.budget import Budget
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.errors import BudgetExceededError
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
-from pcsuite.runners.client import ModelClient
+from pcsuite.runners.client import ModelClient, clients_of
 from pcsuite.runners.components import build_model
 from pcsuite.runners.executors.base import Executor, phases
 from pcsuite.runners.ledger import Ledger
@@ -59,8 +58,7 @@ class LocalExecutor(Executor):
 
     def _clients(self) -> dict[str, ModelClient]:
         plan = self.work.plan
-        profile = plan.suite.profile
-        cache_dir = Path(profile.run.cache_dir)
+        cache_dir = Path(plan.suite.profile.run.cache_dir)
         configure_metric_cache(cache_dir / METRIC_CACHE)
         self._held.callback(close_shared_caches)
         adapters = {}
@@ -70,22 +68,7 @@ class LocalExecutor(Executor):
         cache = ResponseCache(cache_dir / FILE_NAME) if self.work.use_cache else None
         if cache is not None:
             self._held.callback(cache.close)
-        budget = Budget(profile.limits.max_tokens_overall, profile.limits.max_cost_usd)
-        inflight = profile.repro.max_inflight
-        gate = asyncio.Semaphore(inflight)
-        return {
-            model_id: ModelClient(
-                model_id,
-                plan.suite.models[model_id],
-                adapter,
-                gate=gate,
-                max_inflight=inflight,
-                budget=budget,
-                cache=cache,
-                policy=self.work.policy,
-            )
-            for model_id, adapter in adapters.items()
-        }
+        return clients_of(plan.suite, adapters, cache=cache, policy=self.work.policy)
 
     async def why_unenforced(self, model_id: str, constraint: Constraint) -> str | None:
         """Why a constraint is not enforced on a model, or ``None`` if it is."""
