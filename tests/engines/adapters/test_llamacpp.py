@@ -124,6 +124,31 @@ def test_same_question_same_text_in_any_worker_and_any_process(embedded, embedde
 
 
 @pytest.mark.model
+def test_replicates_share_the_reading_of_their_prompt_and_keep_the_text_of_a_row_alone(embedded_weights):
+    prompts = [f"{'A river runs from the hills to the sea. ' * n}Go on with the story." for n in (1, 9, 80)]
+    rows = [
+        (prompt, decoding, seed)
+        for prompt in prompts
+        for decoding, seed in ((D0, 0), (D1, 1), (D1, 2), (D1, 3))
+    ]
+    adapter = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1))
+    unshared = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1, prefix_reuse=False))
+    try:
+        alone = {row: adapter.generate(*row)["text"] for row in sorted(rows, key=lambda row: row[2])}
+        waiting = {row: adapter._submit(*row, None) for row in rows}
+        replies = {row: future.result() for row, future in waiting.items()}
+        assert {row: adapter._generation(reply, None)["text"] for row, reply in replies.items()} == alone
+        assert {reply["result"]["timings"]["prompt_n"] for reply in replies.values()} == {1}
+        usage = [reply["result"]["usage"]["prompt_tokens"] for reply in replies.values()]
+        plain = [unshared._submit(*row, None).result()["result"] for row in rows[:2]]
+        assert [answer["timings"]["prompt_n"] for answer in plain] == usage[:2]
+        assert unshared.identity() != adapter.identity()
+    finally:
+        adapter.close()
+        unshared.close()
+
+
+@pytest.mark.model
 def test_seeds_matter_only_when_sampling(embedded):
     greedy = {embedded.generate(PROMPT, D0, seed)["text"] for seed in (0, 1, RANDOM_SEED)}
     assert len(greedy) == 1

@@ -13,10 +13,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class WorkerSettings:
     model: Path
     context_tokens: int
     threads: int
+    prefix_reuse: bool
 
 
 class Worker:
@@ -48,6 +49,8 @@ class Worker:
         self._fatal: str | None = None
         self._timed_out_s: float | None = None
         self.alive = True
+        self.prompt: Hashable = None
+        """The prompt that it read last."""
         self._log = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115  lives as long as the worker
         self._process = subprocess.Popen(
             [sys.executable, str(WORKER)],
@@ -56,13 +59,7 @@ class Worker:
             stderr=self._log,
             env={**os.environ, "GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": str(settings.threads)},
         )
-        self._write(
-            {
-                "model": str(settings.model),
-                "context_tokens": settings.context_tokens,
-                "threads": settings.threads,
-            }
-        )
+        self._write({**asdict(settings), "model": str(settings.model)})
         self._reader = threading.Thread(target=self._read_replies, name="llamacpp-worker", daemon=True)
         self._reader.start()
 
@@ -172,14 +169,18 @@ def _fail(future: Future[Any], error: EngineError) -> None:
         future.set_exception(error)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Job:
     request: dict[str, Any]
-    future: Future[Any]
+    prompt: Hashable
+    future: Future[Any] = field(default_factory=Future)
 
 
 class WorkerPool:
-    """Up to ``size`` workers, started when there is work for them."""
+    """Up to ``size`` workers, started when there is work for them.
+
+    Replicates of a prompt go to the worker that has read it, if they wait when it is free.
+    """
 
     def __init__(self, settings: WorkerSettings, size: int, timeout_s: float) -> None:
         self._settings = settings
@@ -192,9 +193,9 @@ class WorkerPool:
         self._deaths_in_a_row = 0
         self._closed = False
 
-    def generate(self, body: dict[str, Any], chat: bool) -> Future[Any]:
-        """Queue a generation; the future gets the worker's reply."""
-        job = _Job({"op": "generate", "chat": chat, "body": body}, Future())
+    def generate(self, body: dict[str, Any], chat: bool, prompt: Hashable) -> Future[Any]:
+        """Queue a generation; the future gets the worker's reply. Equal ``prompt`` means an equal prompt."""
+        job = _Job({"op": "generate", "chat": chat, "body": body}, prompt)
         with self._lock:
             self._pending.append(job)
             self._hand_out()
@@ -247,13 +248,24 @@ class WorkerPool:
                 self._pending.popleft()
                 continue
             if self._idle:
-                worker = self._idle.pop()
+                asked = self._pending[0].prompt
+                worker = next((idle for idle in self._idle if idle.prompt == asked), self._idle[-1])
+                self._idle.remove(worker)
             elif len(self._workers) < self._size:
                 worker = self._spawn()
             else:
                 return
-            job = self._pending.popleft()
+            job = self._job_for(worker)
+            self._pending.remove(job)
+            worker.prompt = job.prompt
             worker.send(job.request, job.future, self._timeout_s)
+
+    def _job_for(self, worker: Worker) -> _Job:
+        """The oldest job whose prompt this worker has read, else that no other has, else the oldest of all."""
+        waiting = [job for job in self._pending if not job.future.cancelled()]
+        elsewhere = {other.prompt for other in self._workers if other is not worker}
+        same = next((job for job in waiting if job.prompt == worker.prompt), None)
+        return same or next((job for job in waiting if job.prompt not in elsewhere), waiting[0])
 
     def _worker_free(self, worker: Worker) -> None:
         """A worker answered or died (called from its reader thread)."""

@@ -1,6 +1,6 @@
 """One llama.cpp engine in a process of its own, driven by JSON lines. Imports nothing of the suite.
 
-stdin, first line: ``{"model", "context_tokens", "threads"}``; then requests
+stdin, first line: ``{"model", "context_tokens", "threads", "prefix_reuse"}``; then requests
 ``{"id", "op": "generate", "chat": bool, "body": {…}}`` and ``{"id", "op": "tokenize", "text"}``.
 stdout: ``{"ready": version}`` or ``{"fatal": message}``, then ``{"id", "result"}`` or ``{"id", "error"}``.
 
@@ -69,6 +69,10 @@ class EngineLog:
             time.sleep(0.002)
 
 
+class PromptNotReusedError(Exception):
+    """The engine threw away a prompt that it was to keep."""
+
+
 class Tokenizer:
     """Token counts by the engine's own HTTP endpoint on loopback, behind a key only we know."""
 
@@ -92,9 +96,14 @@ class Tokenizer:
 
 
 class Engine:
-    """The in-process llama.cpp server with one slot: one request at a time is what makes it repeatable."""
+    """The in-process llama.cpp server with one slot: one request at a time is what makes it repeatable.
 
-    def __init__(self, model: str, context_tokens: int, threads: int) -> None:
+    A prompt is read once, from an empty slot, and then answered from its kept state as often as it is asked
+    for in a row. Every answer begins with the last prompt token read by itself, the first one too: the kernels
+    for one token and for many round differently, so an answer that began otherwise could have another text.
+    """
+
+    def __init__(self, model: str, context_tokens: int, threads: int, prefix_reuse: bool) -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
         import xllamacpp
 
@@ -109,11 +118,15 @@ class Engine:
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.cache_prompt = False
         params.cache_ram_mib = 0
+        params.swa_full = prefix_reuse  # a sliding window would have forgotten what an answer overran
         params.api_keys = [key]
         self._server = xllamacpp.Server(params)
         self.tokenizer = Tokenizer(self._server.listening_address, key)
         self._log = EngineLog()
         self._verdicts: dict[str, str | None] = {}
+        self._reuses = prefix_reuse
+        self._reused_before = False
+        self._prompt_in_slot: str | None = None
 
     def generate(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         """Answer one request; a grammar that is not in force is an error."""
@@ -121,15 +134,51 @@ class Engine:
         unknown = grammar is not None and grammar not in self._verdicts
         if grammar is not None and not unknown:
             self._enforce(grammar)
+        refusal = self._read_prompt(body, chat)
+        if refusal is not None:
+            return refusal
         if unknown:
             time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log
         self._log.mark()
-        handler = self._server.handle_chat_completions if chat else self._server.handle_completions
-        answer = handler(body)
-        result: dict[str, Any] = json.loads(answer) if isinstance(answer, (str, bytes)) else answer
+        result = self._answer(body, chat)
         if grammar is not None and unknown and "error" not in result:
             self._verdicts[grammar] = self._log.grammar_error()
             self._enforce(grammar)
+        return result
+
+    def _read_prompt(self, body: dict[str, Any], chat: bool) -> dict[str, Any] | None:
+        """Put the prompt into the slot unless it is there; the engine's refusal where it does not fit."""
+        prompt = json.dumps([chat, body["messages" if chat else "prompt"]])
+        if not self._reuses or prompt == self._prompt_in_slot:
+            return None
+        self._prompt_in_slot = None
+        reading = {name: value for name, value in body.items() if name != "grammar"}
+        result = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
+        if "error" in result:
+            return result
+        self._prompt_in_slot = prompt
+        return None
+
+    def _answer(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
+        if not self._reuses:
+            return self._call({**body, "cache_prompt": False}, chat)
+        result = self._call({**body, "cache_prompt": True}, chat)
+        if "error" in result:
+            self._prompt_in_slot = None
+            return result
+        if result["timings"]["prompt_n"] == 1:
+            self._reused_before = True
+            return result
+        if self._reused_before:
+            raise PromptNotReusedError("it read the prompt again; set prefix_reuse: false for this model")
+        # Recurrent models cannot take a token back: the first answer of all shows it, and none reuses then.
+        self._reuses = False
+        return self._answer(body, chat)
+
+    def _call(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
+        handler = self._server.handle_chat_completions if chat else self._server.handle_completions
+        answer = handler(body)
+        result: dict[str, Any] = json.loads(answer) if isinstance(answer, (str, bytes)) else answer
         return result
 
     def _enforce(self, grammar: str) -> None:
@@ -183,7 +232,7 @@ def serve() -> None:
     replies = Replies()
     settings = json.loads(sys.stdin.readline())
     try:
-        engine = Engine(settings["model"], settings["context_tokens"], settings["threads"])
+        engine = Engine(**settings)
     except BaseException as error:
         replies.send({"fatal": f"{type(error).__name__}: {error}"})
         os._exit(1)

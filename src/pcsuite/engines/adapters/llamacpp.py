@@ -1,7 +1,8 @@
 """``llamacpp``: a GGUF model on the CPU, embedded by worker processes, repeatable to the letter.
 
-Each worker answers one request at a time with one thread, without prompt cache and flash attention: parallel
-slots and cached prompts change llama.cpp's text even when greedy. ``workers`` scales instead.
+Each worker answers one request at a time with one thread, without flash attention: parallel slots change
+llama.cpp's text even when greedy. ``workers`` scales instead. Rows that ask the same prompt in a row (seeds,
+greedy and sampled) have it read once, in a way that leaves every text what it is for a row alone.
 
 Sampling is temperature, then top-p, and nothing else: the order other engines use (llama.cpp's own default
 applies top-p first and adds top-k and min-p).
@@ -40,6 +41,8 @@ CONSTRAINT_BACKEND = "native:llama.cpp"
 RANDOM_SEED = 0xFFFFFFFF
 """llama.cpp reads this seed as "choose one": it must never be sent."""
 TOKEN_COUNTS_KEPT = 20_000
+CALLS_PER_WORKER = 4
+"""Calls taken on for each worker, so that a free one finds the replicates of the prompt it has read."""
 
 
 def default_workers() -> int:
@@ -55,11 +58,13 @@ class LlamaCppOptions(Definition):
     path: Path | None = None
     """A GGUF file of your own."""
     workers: int = Field(default_factory=default_workers, ge=1)
-    """Worker processes, which is also how many calls are in flight at most."""
+    """Worker processes, which is also how many calls are answered at a time."""
     threads: int = Field(default=1, ge=1)
     """Threads of each worker."""
     context_tokens: int = Field(default=4096, ge=256)
     """Room for prompt and answer together."""
+    prefix_reuse: bool = True
+    """Read a prompt once for the rows that ask it one after the other; changes rounding, so text, if changed."""
     chat: bool | None = None
     """Use the file's chat template; by default what the catalogue says, else yes."""
     system_prompt: str | None = None
@@ -86,7 +91,7 @@ class LlamaCppAdapter(ModelAdapter):
         if options is None:
             raise ConfigError(f"model '{model_id}' needs 'weights' or 'path'")
         super().__init__(model_id, options)
-        self.max_concurrency = self.options.workers
+        self.max_concurrency = CALLS_PER_WORKER * self.options.workers
         self._chat = True if self.options.chat is None else self.options.chat
         if self.options.weights is not None:
             entry = catalogue_entry(self.options.weights)
@@ -101,7 +106,9 @@ class LlamaCppAdapter(ModelAdapter):
             if not self._path.is_file():
                 raise EngineError(f"model '{model_id}': there is no file {self._path}")
         self._version = str(require("xllamacpp._version", "local").get_versions()["version"])
-        settings = WorkerSettings(self._path.resolve(), self.options.context_tokens, self.options.threads)
+        settings = WorkerSettings(
+            self._path.resolve(), self.options.context_tokens, self.options.threads, self.options.prefix_reuse
+        )
         self._pool = WorkerPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
         self._count = lru_cache(TOKEN_COUNTS_KEPT)(_TokenCounter(self._pool))
@@ -148,6 +155,7 @@ class LlamaCppAdapter(ModelAdapter):
             "chat": str(self._chat),
             "system_prompt": self.options.system_prompt or "",
             "threads": str(self.options.threads),
+            "prefix_reuse": str(self.options.prefix_reuse),
         }
 
     def worker_process_ids(self) -> list[int]:
@@ -174,7 +182,6 @@ class LlamaCppAdapter(ModelAdapter):
             "repeat_penalty": 1.0,
             "samplers": ["top_k", "temperature", "top_p"],
             "seed": seed % RANDOM_SEED,
-            "cache_prompt": False,
         }
         if constraint is not None:
             body["grammar"] = llguidance_grammar(constraint)
@@ -188,7 +195,7 @@ class LlamaCppAdapter(ModelAdapter):
                 if self.options.system_prompt is None
                 else (f"{self.options.system_prompt}\n\n{prompt}")
             )
-        return self._pool.generate(body, self._chat)
+        return self._pool.generate(body, self._chat, prompt)
 
     def _generation(self, reply: Mapping[str, Any], constraint: Constraint | None) -> Generation:
         if "error" in reply:

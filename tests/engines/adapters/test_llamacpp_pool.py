@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pcsuite.engines.adapters import _llamacpp_pool
+from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
+
+
+class RecordingWorker:
+    """A worker that answers when the test says so."""
+
+    def __init__(self, settings, on_free):
+        self.on_free = on_free
+        self.alive = True
+        self.prompt = None
+        self.sent: list[str] = []
+        self._future = None
+
+    def send(self, request, future, timeout_s=None):
+        assert self._future is None, "a worker answers one request at a time"
+        self.sent.append(request["body"])
+        self._future = future
+
+    def answer(self):
+        future, self._future = self._future, None
+        future.set_result({})
+        self.on_free(self)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    monkeypatch.setattr(_llamacpp_pool, "Worker", RecordingWorker)
+    return WorkerPool(WorkerSettings(Path("model.gguf"), 512, 1, True), size=2, timeout_s=1.0)
+
+
+def ask(pool, *names):
+    return [pool.generate(name, True, name[0]) for name in names]
+
+
+def test_each_worker_keeps_to_the_prompt_it_has_read(pool):
+    answers = ask(pool, "a1", "b1", "a2", "a3", "b2", "b3", "c1", "c2")
+    first, second = pool._workers
+    for _ in range(4):
+        first.answer()
+        second.answer()
+    assert first.sent[:3] == ["a1", "a2", "a3"]
+    assert second.sent[:3] == ["b1", "b2", "b3"]
+    assert sorted(first.sent[3:] + second.sent[3:]) == ["c1", "c2"]
+    assert all(answer.done() for answer in answers)
+
+
+def test_no_worker_idles_because_the_prompt_is_another_workers(pool):
+    ask(pool, "a1", "a2", "a3")
+    first, second = pool._workers
+    assert (first.sent, second.sent) == (["a1"], ["a2"])
+
+
+def test_a_free_worker_takes_a_prompt_that_nobody_has_read(pool):
+    ask(pool, "a1", "b1", "b2", "c1")
+    first, _ = pool._workers
+    first.answer()
+    assert first.sent == ["a1", "c1"]
+
+
+def test_the_idle_worker_that_has_read_the_prompt_gets_it(pool):
+    ask(pool, "a1", "b1")
+    first, second = pool._workers
+    first.answer()
+    second.answer()
+    ask(pool, "a2")
+    assert (first.sent, second.sent) == (["a1", "a2"], ["b1"])
+
+
+def test_calls_that_were_given_up_are_passed_over(pool):
+    ask(pool, "a1", "b1")
+    given_up, kept = ask(pool, "a2", "a3")
+    given_up.cancel()
+    first, _ = pool._workers
+    first.answer()
+    assert first.sent == ["a1", "a3"]
+    assert not kept.done()
