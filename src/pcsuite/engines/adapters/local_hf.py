@@ -1,9 +1,9 @@
 """``hf``: a transformers model on the CPU or a GPU of this computer, in batches, repeatable by seed.
 
-Requests that arrive together run as one left-padded batch. Each row is sampled by its own random numbers, a
-function of prompt, seed and position, so that in float32 on the CPU a row's text does not depend on its
-neighbours. In other precisions, and on a GPU in any, the batch changes rounding enough to change text, even
-greedy: there ``seed_honoured`` is false unless ``batch_size`` is 1.
+Requests that arrive together run as one left-padded batch, in which a prompt is read once for all its rows.
+Each row is sampled by its own random numbers, a function of prompt, seed and position, so that in float32 on the
+CPU a row's text does not depend on its neighbours. In other precisions, and on a GPU in any, the batch changes
+rounding enough to change text, even greedy: there ``seed_honoured`` is false unless ``batch_size`` is 1.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field, model_validator
 from pcsuite.config.base import Definition
 from pcsuite.engines.adapters._hf_batching import BatchingThread
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
+from pcsuite.engines.adapters._hf_prefix import can_keep_prompts, generation_inputs
 from pcsuite.engines.adapters._hf_sampler import Row, RowMask, SeededRows, draw_key
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter, Replica
 from pcsuite.engines.weights import catalogue_entry
@@ -50,6 +51,8 @@ class HfOptions(Definition):
     """Rows that run together at most."""
     batch_wait_ms: float = Field(default=5.0, ge=0)
     """How long an incomplete batch waits for more requests."""
+    prefix_reuse: bool = True
+    """Read a prompt once for all its rows of a batch, where the model can keep what it has read."""
     chat: bool | None = None
     """Use the tokenizer's chat template; by default where it has one."""
     system_prompt: str | None = None
@@ -96,6 +99,7 @@ class LocalHfAdapter(ModelAdapter):
         if chat is None and self.options.weights is not None:
             chat = catalogue_entry(self.options.weights).chat
         self.chat = bool(self.loaded.tokenizer.chat_template) if chat is None else chat
+        self.prefix_reuse = self.options.prefix_reuse and can_keep_prompts(self.loaded.model)
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
         self._thread: BatchingThread[HfRequest, Generation] = BatchingThread(
@@ -201,6 +205,7 @@ class LocalHfAdapter(ModelAdapter):
             "chat": str(self.chat),
             "chat_template_kwargs": repr(sorted(self.options.chat_template_kwargs.items())),
             "system_prompt": self.options.system_prompt or "",
+            "prefix_reuse": str(self.prefix_reuse),
         }
         if not self.repeatable:
             facts["batch_size"] = str(self.options.batch_size)
@@ -245,16 +250,13 @@ class LocalHfAdapter(ModelAdapter):
         return [self._generation(request, row, elapsed) for request, row in zip(requests, rows, strict=True)]
 
     def _decode(self, torch: Any, requests: Sequence[HfRequest], rows: Sequence[Row]) -> None:
-        """Fill the rows; left padding keeps every row's next token in the same column."""
+        """Fill the rows."""
         model, filler = self.loaded.model, self.loaded.filler
-        width = max(len(request.token_ids) for request in requests)
-        padded = [[filler] * (width - len(r.token_ids)) + list(r.token_ids) for r in requests]
-        visible = [[0] * (width - len(r.token_ids)) + [1] * len(r.token_ids) for r in requests]
         sampler = SeededRows(rows, self.loaded.stop_tokens, filler)
+        prompts = [request.token_ids for request in requests]
         with torch.inference_mode():
             model.generate(
-                input_ids=torch.tensor(padded, device=model.device),
-                attention_mask=torch.tensor(visible, device=model.device),
+                **generation_inputs(model, prompts, filler, self.prefix_reuse),
                 max_new_tokens=max(request.decoding.max_tokens for request in requests),
                 logits_processor=[sampler],
                 stopping_criteria=[lambda ids, _scores, **_: _stops(torch, ids, sampler)],
