@@ -6,14 +6,14 @@ import builtins
 import pytest
 
 from pcsuite.config.models import ModelSpec
-from pcsuite.engines.adapters import _hf_prefix
-from pcsuite.engines.adapters._hf_loading import prepare_model
-from pcsuite.engines.adapters._hf_prefix import _read
+from pcsuite.engines.adapters import _hf_decoding
+from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, forward
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.build import check_model
 from pcsuite.errors import ConfigError, EngineError, MissingExtraError
 from support.hf_model import WEIGHTS, shared_hf_model
+from support.tiny_hf import tiny_adapter
 
 D0 = Decoding("d0", 0.0, 1.0, 4)
 D1 = Decoding("d1", 0.7, 0.95, 4)
@@ -66,53 +66,27 @@ def test_a_row_in_a_batch_is_the_row_alone_in_float32(model):
 def test_a_prompt_is_read_once_for_its_rows_of_a_batch(model, monkeypatch):
     read = []
 
-    def recorded(owner, token_ids, visible):
-        read.append((tuple(token_ids.shape), visible.sum(-1).tolist()))
-        return _read(owner, token_ids, visible)
+    def recorded(owner, token_ids, visible, kept):
+        if kept is None:
+            read.append((tuple(token_ids.shape), visible.sum(-1).tolist()))
+        return forward(owner, token_ids, visible, kept)
 
-    monkeypatch.setattr(_hf_prefix, "_read", recorded)
+    monkeypatch.setattr(_hf_decoding, "forward", recorded)
     prompts = ["Name one river.", "Name one river, and say in which country it meets the sea."]
     lengths = [len(model.prompt_tokens(prompt)) for prompt in prompts]
     calls = [(prompt, D1, seed) for seed in range(4) for prompt in prompts]
     answers = model.generate_many(calls)
     assert read == [((2, max(lengths) - 1), [length - 1 for length in lengths])]
+    monkeypatch.undo()
     assert [answer["usage"]["prompt_tokens"] for answer in answers] == lengths * 4
     assert [answer["text"] for answer in answers] == [model.generate(*call)["text"] for call in calls]
 
 
-def tiny_model(kind):
-    """A model of random weights and numbered words: full attention, a sliding window, or a recurrent state."""
-    transformers = pytest.importorskip("transformers")
-    import torch
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-
-    torch.manual_seed(0)
-    size = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "tie_word_embeddings": False}
-    heads = {"intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
-    if kind == "full":
-        net = transformers.LlamaForCausalLM(transformers.LlamaConfig(**size, **heads))
-    elif kind == "window":
-        kinds = ["sliding_attention", "full_attention", "sliding_attention"]
-        config = transformers.Gemma3TextConfig(**size, **heads, sliding_window=8, layer_types=kinds)
-        net = transformers.Gemma3ForCausalLM(config)
-    else:
-        net = transformers.MambaForCausalLM(transformers.MambaConfig(**size, state_size=4))
-    with torch.no_grad():
-        net.get_output_embeddings().weight.mul_(20)
-    words = Tokenizer(WordLevel({f"w{number}": number for number in range(64)}, unk_token="w1"))
-    words.pre_tokenizer = Whitespace()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="w0", unk_token="w1")
-    options = HfOptions(path=kind, batch_size=6)
-    return LocalHfAdapter(kind, options, loaded=prepare_model(net, tokenizer, kind))
-
-
 @pytest.mark.parametrize(("kind", "keeps"), [("full", True), ("window", True), ("recurrent", False)])
 def test_models_that_keep_their_prompts_and_one_that_cannot(kind, keeps):
-    adapter = tiny_model(kind)
+    adapter = tiny_adapter(kind)
     try:
-        assert adapter.prefix_reuse is keeps
+        assert can_keep_prompts(adapter.loaded.model) is keeps
         long = " ".join(f"w{2 + number % 60}" for number in range(30))
         decoding = Decoding("d1", 0.7, 0.95, 20)
         rows = [(prompt, decoding, seed) for prompt in (long, f"{long} w9", "w5") for seed in (1, 2)]

@@ -83,57 +83,48 @@ class Row:
     finish_reason: str | None = None
     error: Exception | None = None
 
+    def take(self, token: int, stop_tokens: frozenset[int]) -> None:
+        """Add a token; the row ends with a stop token or at its length."""
+        self.tokens.append(token)
+        if token in stop_tokens:
+            self.finish_reason = "stop"
+        elif len(self.tokens) >= self.decoding.max_tokens:
+            self.finish_reason = "length"
 
-class SeededRows:
-    """The last logits processor of a batch: masks and samples every row by itself.
 
-    It leaves one finite score per row, so that the greedy search around it has no choice.
-    """
+def draw_next(
+    scores: torch.Tensor,
+    rows: Sequence[Row],
+    prompts: Sequence[Sequence[int]],
+    stop_tokens: frozenset[int],
+) -> list[int]:
+    """Choose the next token of every row, each by its own mask and its own random numbers."""
+    logits = _masked(scores, rows, prompts)
+    sound = [index for index, row in enumerate(rows) if row.error is None]
+    drawn = _draw_on_cpu if scores.device.type == "cpu" else _draw_on_device
+    chosen = [0] * len(rows)
+    for index, token in zip(sound, drawn(logits, rows, sound), strict=True):
+        chosen[index] = token
+        rows[index].take(token, stop_tokens)
+    return chosen
 
-    def __init__(self, rows: Sequence[Row], stop_tokens: frozenset[int], filler: int) -> None:
-        self._rows = rows
-        self._stop_tokens = stop_tokens
-        self._filler = filler
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Choose the next token of every row."""
-        import torch
+def _masked(scores: torch.Tensor, rows: Sequence[Row], prompts: Sequence[Sequence[int]]) -> torch.Tensor:
+    """The scores with every row's own mask applied; a row whose mask fails ends with that error."""
+    import torch
 
-        logits = self._masked(input_ids, scores)
-        live = [index for index, row in enumerate(self._rows) if row.finish_reason is None]
-        drawn = _draw_on_cpu if scores.device.type == "cpu" else _draw_on_device
-        chosen = [self._filler] * len(self._rows)
-        for index, token in zip(live, drawn(logits, self._rows, live), strict=True):
-            chosen[index] = token
-            self._take(self._rows[index], token)
-        forced = torch.full_like(scores, float("-inf"))
-        forced[torch.arange(len(chosen)), torch.tensor(chosen, device=scores.device)] = 0.0
-        return forced
-
-    def finished(self) -> bool:
-        """Whether every row has ended."""
-        return all(row.finish_reason is not None for row in self._rows)
-
-    def _masked(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores with every row's own mask applied; a row whose mask fails ends with that error."""
-        logits = scores
-        for index, row in enumerate(self._rows):
-            if row.mask is None or row.finish_reason is not None:
-                continue
-            if logits is scores:
-                logits = scores.clone()
-            try:
-                logits[index] = row.mask(input_ids[index : index + 1], scores[index : index + 1].clone())[0]
-            except Exception as error:  # one row's grammar must not take the others down
-                row.error, row.finish_reason = error, "error"
-        return logits
-
-    def _take(self, row: Row, token: int) -> None:
-        row.tokens.append(token)
-        if token in self._stop_tokens:
-            row.finish_reason = "stop"
-        elif len(row.tokens) >= row.decoding.max_tokens:
-            row.finish_reason = "length"
+    logits = scores
+    for index, row in enumerate(rows):
+        if row.mask is None:
+            continue
+        if logits is scores:
+            logits = scores.clone()
+        seen = torch.tensor([[*prompts[index], *row.tokens]], device=scores.device)
+        try:
+            logits[index] = row.mask(seen, scores[index : index + 1].clone())[0]
+        except Exception as error:  # one row's grammar must not take the others down
+            row.error, row.finish_reason = error, "error"
+    return logits
 
 
 def _draw_on_cpu(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[int]) -> list[int]:

@@ -21,9 +21,18 @@ from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.base import Definition
 from pcsuite.engines.adapters._hf_batching import BatchingThread
+from pcsuite.engines.adapters._hf_decoding import (
+    EagerSteps,
+    ReadPrompts,
+    Steps,
+    can_keep_prompts,
+    decode,
+    generate_without_cache,
+    read_prompts,
+)
+from pcsuite.engines.adapters._hf_graph import Recorder, why_not_recordable
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
-from pcsuite.engines.adapters._hf_prefix import can_keep_prompts, generation_inputs
-from pcsuite.engines.adapters._hf_sampler import Row, RowMask, SeededRows, draw_key
+from pcsuite.engines.adapters._hf_sampler import Row, RowMask, draw_key
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter, Replica
 from pcsuite.engines.weights import catalogue_entry
 from pcsuite.errors import ConfigError, EngineError
@@ -53,6 +62,8 @@ class HfOptions(Definition):
     """How long an incomplete batch waits for more requests."""
     prefix_reuse: bool = True
     """Read a prompt once for all its rows of a batch, where the model can keep what it has read."""
+    cuda_graphs: bool | None = None
+    """Record decoding steps on a GPU; by default where the model's attention allows it."""
     chat: bool | None = None
     """Use the tokenizer's chat template; by default where it has one."""
     system_prompt: str | None = None
@@ -99,7 +110,7 @@ class LocalHfAdapter(ModelAdapter):
         if chat is None and self.options.weights is not None:
             chat = catalogue_entry(self.options.weights).chat
         self.chat = bool(self.loaded.tokenizer.chat_template) if chat is None else chat
-        self.prefix_reuse = self.options.prefix_reuse and can_keep_prompts(self.loaded.model)
+        self._recorder, self._cuda_graphs = self._make_recorder()
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
         self._thread: BatchingThread[HfRequest, Generation] = BatchingThread(
@@ -205,7 +216,8 @@ class LocalHfAdapter(ModelAdapter):
             "chat": str(self.chat),
             "chat_template_kwargs": repr(sorted(self.options.chat_template_kwargs.items())),
             "system_prompt": self.options.system_prompt or "",
-            "prefix_reuse": str(self.prefix_reuse),
+            "prefix_reuse": str(self.options.prefix_reuse),
+            "cuda_graphs": self._cuda_graphs,
         }
         if not self.repeatable:
             facts["batch_size"] = str(self.options.batch_size)
@@ -232,6 +244,20 @@ class LocalHfAdapter(ModelAdapter):
             source, dtype=options.dtype, device_map=options.device_map, revision=options.revision
         )
 
+    def _make_recorder(self) -> tuple[Recorder | None, str]:
+        """Recorded decoding steps where they are possible and wanted, and what the manifest says of them."""
+        if self.options.cuda_graphs is False:
+            return None, "off"
+        reason = why_not_recordable(self.loaded.model)
+        if reason is None:
+            return Recorder(self.loaded.model), "on"
+        if self.options.cuda_graphs:
+            raise ConfigError(
+                f"model '{self.model_id}': cuda_graphs is not possible: {reason}",
+                hint="leave cuda_graphs out",
+            )
+        return None, f"off: {reason}"
+
     def _answer_batch(self, requests: Sequence[HfRequest]) -> list[Generation | Exception]:
         torch, _ = require_stack()
         started = time.perf_counter()
@@ -251,16 +277,20 @@ class LocalHfAdapter(ModelAdapter):
 
     def _decode(self, torch: Any, requests: Sequence[HfRequest], rows: Sequence[Row]) -> None:
         """Fill the rows."""
-        model, filler = self.loaded.model, self.loaded.filler
-        sampler = SeededRows(rows, self.loaded.stop_tokens, filler)
+        loaded = self.loaded
         prompts = [request.token_ids for request in requests]
         with torch.inference_mode():
-            model.generate(
-                **generation_inputs(model, prompts, filler, self.prefix_reuse),
-                max_new_tokens=max(request.decoding.max_tokens for request in requests),
-                logits_processor=[sampler],
-                stopping_criteria=[lambda ids, _scores, **_: _stops(torch, ids, sampler)],
-            )
+            if not can_keep_prompts(loaded.model):
+                generate_without_cache(loaded.model, rows, prompts, loaded.filler, loaded.stop_tokens)
+                return
+            read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
+            longest = max(request.decoding.max_tokens for request in requests)
+            decode(rows, prompts, self._steps(read, longest), loaded.stop_tokens)
+
+    def _steps(self, read: ReadPrompts, new_tokens: int) -> Steps:
+        if self._recorder is None or read.kept is None:
+            return EagerSteps(self.loaded.model, read)
+        return self._recorder.start(read, new_tokens)
 
     def _generation(self, request: HfRequest, row: Row, elapsed_ms: float) -> Generation | Exception:
         if row.error is not None:
@@ -278,11 +308,6 @@ class LocalHfAdapter(ModelAdapter):
             },
             "seed_honoured": self.repeatable,
         }
-
-
-def _stops(torch: Any, input_ids: Any, sampler: SeededRows) -> Any:
-    """The stopping criterion transformers wants: one flag a row, all set once every row has ended."""
-    return torch.full((input_ids.shape[0],), sampler.finished(), dtype=torch.bool, device=input_ids.device)
 
 
 class _TokenCounter:

@@ -1,0 +1,178 @@
+"""The decoding loop of the hf provider: read the prompts once, then one token of every row at a time.
+
+Every batch goes the same way, with or without repeated prompts: all but the last token of each distinct prompt in
+one pass, then the last token of every row beside those of its neighbours. A row's text in float32 on the CPU is
+therefore the same whether its replicates stand beside it or not. Rows that have ended leave the batch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pcsuite.engines.adapters._hf_sampler import Row, draw_next
+
+if TYPE_CHECKING:
+    import torch
+
+Prompt = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class ReadPrompts:
+    """What a model keeps of the prompts of a batch, without the last token of each."""
+
+    kept: Any
+    """The cache of the distinct prompts; none where no prompt has more than one token."""
+    places: torch.Tensor
+    """For each row, its prompt's place in the cache."""
+    visible: torch.Tensor
+    """For each row, which columns of the cache are its own; the rest is padding on the left."""
+
+    @property
+    def width(self) -> int:
+        """Columns of the cache."""
+        return int(self.visible.shape[1])
+
+
+class Steps(Protocol):
+    """A batch on its way: scores of the next token of every row that goes on."""
+
+    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
+        """The scores (rows x vocabulary) after one more token of each row."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some of the rows."""
+
+
+def can_keep_prompts(model: Any) -> bool:
+    """Whether what the model keeps of a prompt can be handed to several rows; a recurrent state cannot."""
+    return not getattr(model, "_is_stateful", False)
+
+
+def decode(
+    rows: Sequence[Row],
+    prompts: Sequence[Prompt],
+    steps: Steps,
+    stop_tokens: frozenset[int],
+) -> None:
+    """Fill the rows to their ends."""
+    live = list(range(len(rows)))
+    tokens = [prompt[-1] for prompt in prompts]
+    while live:
+        scores = steps.scores(tokens)
+        going = [rows[index] for index in live]
+        tokens = draw_next(scores, going, [prompts[index] for index in live], stop_tokens)
+        still = [place for place, row in enumerate(going) if row.finish_reason is None]
+        if still and len(still) < len(live):
+            steps.keep(still)
+        live = [live[place] for place in still]
+        tokens = [tokens[place] for place in still]
+
+
+def read_prompts(model: Any, prompts: Sequence[Prompt], filler: int, share: bool) -> ReadPrompts:
+    """Read a batch of prompts, each distinct one once where they are shared."""
+    import torch
+
+    read = list(dict.fromkeys(prompts)) if share else list(prompts)
+    place = {prompt: number for number, prompt in enumerate(read)}
+    places = [place[prompt] for prompt in prompts] if share else list(range(len(prompts)))
+    width = max(map(len, read)) - 1
+    padding = [width + 1 - len(prompt) for prompt in read]
+    token_ids = [[filler] * pad + list(prompt[:-1]) for pad, prompt in zip(padding, read, strict=True)]
+    columns = torch.tensor(
+        [[0] * pad + [1] * (width - pad) for pad in padding], dtype=torch.long, device=model.device
+    )
+    kept = None
+    if width:
+        kept = forward(model, torch.tensor(token_ids, device=model.device), columns, None).past_key_values
+    rows = torch.tensor(places, device=model.device)
+    return ReadPrompts(kept, rows, columns[rows])
+
+
+def forward(model: Any, token_ids: Any, visible: Any, kept: Any) -> Any:
+    """The model on new tokens after what it has kept, with the positions that left padding asks for."""
+    positions = (visible.cumsum(-1) - 1).clamp(min=0)[:, -token_ids.shape[1] :]
+    wishes = {
+        "position_ids": positions,
+        "logits_to_keep": 1,  # the scores of the other places would fill the memory, unread
+    }
+    understood = understood_by(model, wishes)
+    return model(
+        input_ids=token_ids, attention_mask=visible, past_key_values=kept, use_cache=True, **understood
+    )
+
+
+def understood_by(model: Any, wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a model's forward pass knows."""
+    known = inspect.signature(model.forward).parameters
+    return {name: value for name, value in wishes.items() if name in known}
+
+
+class EagerSteps:
+    """Steps through transformers' growing cache: any device, any kind of attention."""
+
+    def __init__(self, model: Any, read: ReadPrompts) -> None:
+        self._model = model
+        self._kept = read.kept
+        self._visible = read.visible
+        if read.kept is not None and len(read.places) != len(set(read.places.tolist())):
+            read.kept.batch_select_indices(read.places)
+
+    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
+        """The scores after one more token of each row."""
+        import torch
+
+        new = torch.tensor(tokens, device=self._model.device)[:, None]
+        self._visible = torch.cat([self._visible, torch.ones_like(new)], dim=1)
+        out = forward(self._model, new, self._visible, self._kept)
+        self._kept = out.past_key_values
+        return out.logits[:, -1]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some of the rows."""
+        import torch
+
+        chosen = torch.tensor(rows, device=self._model.device)
+        self._kept.batch_select_indices(chosen)
+        self._visible = self._visible[chosen]
+
+
+def generate_without_cache(
+    model: Any,
+    rows: Sequence[Row],
+    prompts: Sequence[Prompt],
+    filler: int,
+    stop_tokens: frozenset[int],
+) -> None:
+    """Fill the rows by transformers' own loop, which knows how each recurrent model keeps its state."""
+    import torch
+
+    width = max(map(len, prompts))
+
+    def drawn(_ids: Any, scores: torch.Tensor) -> torch.Tensor:
+        live = [index for index, row in enumerate(rows) if row.finish_reason is None]
+        tokens = draw_next(
+            scores[live], [rows[index] for index in live], [prompts[index] for index in live], stop_tokens
+        )
+        forced = torch.full_like(scores, float("-inf"))
+        forced[:, filler] = 0.0
+        forced[live, filler] = float("-inf")
+        forced[live, tokens] = 0.0
+        return forced
+
+    def ended(ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
+        over = all(row.finish_reason is not None for row in rows)
+        return torch.full((ids.shape[0],), over, dtype=torch.bool, device=ids.device)
+
+    model.generate(
+        input_ids=torch.tensor([[filler] * (width - len(p)) + list(p) for p in prompts], device=model.device),
+        attention_mask=torch.tensor(
+            [[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device
+        ),
+        max_new_tokens=max(row.decoding.max_tokens for row in rows),
+        logits_processor=[drawn],
+        stopping_criteria=[ended],
+    )

@@ -1,0 +1,39 @@
+"""Tiny transformers models of random weights, one of each kind of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pcsuite.engines.adapters._hf_loading import prepare_model
+from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
+
+
+def tiny_adapter(kind: str, device: str = "cpu", **options: Any) -> LocalHfAdapter:
+    """A model of numbered words: full attention, a sliding window, or a recurrent state."""
+    transformers = pytest.importorskip("transformers")
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    torch.manual_seed(0)
+    size = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "tie_word_embeddings": False}
+    heads = {"intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+    if kind == "full":
+        net = transformers.LlamaForCausalLM(transformers.LlamaConfig(**size, **heads))
+    elif kind == "window":
+        kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+        config = transformers.Gemma3TextConfig(**size, **heads, sliding_window=8, layer_types=kinds)
+        net = transformers.Gemma3ForCausalLM(config)
+    else:
+        net = transformers.MambaForCausalLM(transformers.MambaConfig(**size, state_size=4))
+    with torch.no_grad():
+        net.get_output_embeddings().weight.mul_(20)
+    words = Tokenizer(WordLevel({f"w{number}": number for number in range(64)}, unk_token="w1"))
+    words.pre_tokenizer = Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="w0", unk_token="w1")
+    loaded = prepare_model(net.to(device), tokenizer, kind)
+    settings = {"batch_size": 6, "batch_wait_ms": 50} | options
+    return LocalHfAdapter(kind, HfOptions(path=kind, **settings), loaded=loaded)
