@@ -6,10 +6,11 @@
 
 The weights are random and the tokenizer is made on the spot, so nothing is fetched: speed does not depend on what
 a model has learnt. "plain" is `model.generate` on one prompt after the other with transformers' own sampling;
-"batch" is the provider; "continuous" is transformers' `generate_batch` over all prompts at once (its own sampling:
-it has no seed per row, so the provider does not use it). "same_as_alone" says for how many prompts the batch gave
-the text that the prompt gives alone. "bandwidth_share" is the share of the memory bandwidth, measured by a copy
-in the same run, that reading weights and cache once per step needs; prefill counts as lost time.
+"batch" is the provider, "launched" the same on a GPU with `cuda_graphs: false`; "continuous" is transformers'
+`generate_batch` over all prompts at once (its own sampling: it has no seed per row, so the provider does not use
+it). "same_as_alone" says for how many prompts the batch gave the text that the prompt gives alone.
+"bandwidth_share" is the share of the memory bandwidth, measured by a copy in the same run, that reading weights and
+cache once per step needs; prefill counts as lost time.
 """
 
 from __future__ import annotations
@@ -139,6 +140,20 @@ def run_continuous(loaded, prompts: list[str], tokens: int) -> int:
     return sum(len(result.generated_tokens) for result in results.values())
 
 
+def run_batches(loaded, calls, size: int, graphs: bool | None, device: str):
+    """All calls through the provider, after one batch that warms up; answers and seconds."""
+    options = HfOptions(path="random", batch_size=size, batch_wait_ms=20, cuda_graphs=graphs)
+    adapter = LocalHfAdapter("m", options, loaded=loaded)
+    try:
+        adapter.generate_many(calls[:size])
+        settle(device)
+        started = time.perf_counter()
+        answers = adapter.generate_many(calls)
+        return answers, time.perf_counter() - started
+    finally:
+        adapter.close()
+
+
 def timed(run, device: str) -> tuple[int, float]:
     """Tokens made and seconds taken, after one run that warms up."""
     run(True)
@@ -194,28 +209,19 @@ def main() -> None:
     for size in (int(text) for text in args.batches.split(",")):
         calls = [(prompt, decoding, number) for number, prompt in enumerate(prompts)]
         calls = calls[: args.alone] if size == 1 else calls
-        adapter = LocalHfAdapter(
-            "m", HfOptions(path="random", batch_size=size, batch_wait_ms=20), loaded=loaded
-        )
-        try:
-            adapter.generate_many(calls[:size])
-            settle(args.device)
-            started = time.perf_counter()
-            answers = adapter.generate_many(calls)
-            seconds = time.perf_counter() - started
-        finally:
-            adapter.close()
-        texts = [answer["text"] for answer in answers]
-        alone = alone or texts
-        same = sum(text == single for text, single in zip(texts, alone, strict=False))
-        show(
-            "batch",
-            size,
-            sum(answer["usage"]["completion_tokens"] for answer in answers),
-            seconds,
-            same_as_alone=f"{same}/{min(len(texts), len(alone))}",
-            seed_honoured=answers[0]["seed_honoured"],
-        )
+        for way, graphs in (("batch", None), ("launched", False))[: 2 if args.device != "cpu" else 1]:
+            answers, seconds = run_batches(loaded, calls, size, graphs, args.device)
+            texts = [answer["text"] for answer in answers]
+            alone = alone or texts
+            same = sum(text == single for text, single in zip(texts, alone, strict=False))
+            show(
+                way,
+                size,
+                sum(answer["usage"]["completion_tokens"] for answer in answers),
+                seconds,
+                same_as_alone=f"{same}/{min(len(texts), len(alone))}",
+                seed_honoured=answers[0]["seed_honoured"],
+            )
     if args.continuous:
         made, seconds = timed(
             lambda warm: run_continuous(loaded, prompts[:2] if warm else prompts, args.tokens), args.device

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcsuite.engines.adapters._hf_graph import STEPS_KEPT, Recorder, round_size, why_not_fixed
+from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_cpu, _draw_on_device, draw_key
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.errors import ConfigError
 from support.tiny_hf import tiny_adapter
@@ -69,6 +70,25 @@ def test_without_a_gpu_nothing_is_recorded_and_the_manifest_says_so():
     assert adapter.identity()["cuda_graphs"] == "off: the model is not on a GPU"
     with pytest.raises(ConfigError, match="cuda_graphs is not possible: the model is not on a GPU"):
         tiny_adapter("full", cuda_graphs=True)
+
+
+@pytest.mark.parametrize("spread", [0.5, 3.0, 12.0])
+@pytest.mark.parametrize("top_p", [0.3, 0.95, 1.0])
+def test_draws_on_the_device_are_the_draws_row_by_row(spread, top_p):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    logits = torch.randn(40, 3000) * spread
+    logits[:5, 100:400] = float("-inf")
+    logits[5:10] = logits[5:10].round()  # ties
+    regimes = [Decoding("d1", temperature, top_p, 9) for temperature in (0.0, 0.4, 0.7, 1.3)]
+    rows = [Row(regimes[number % 4], draw_key("prompt", number), tokens=[1, 2]) for number in range(40)]
+    live = list(range(0, 40, 3)) + list(range(1, 40, 3))
+    expected = _draw_on_cpu(logits, rows, live)
+    assert _draw_on_device(logits, rows, live) == expected
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    assert _draw_on_device(logits.to(device), rows, list(range(40))) == _draw_on_cpu(
+        logits, rows, list(range(40))
+    )
 
 
 @on_gpu()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GREEDY_BELOW = 1e-5
 """Temperatures below this are greedy: dividing by them overflows."""
 SHORTLIST = 256
-"""Tokens that are ranked first; the whole vocabulary only where their mass is below top_p."""
+"""Tokens that are ranked first; the whole vocabulary only where they may not hold the nucleus."""
 
 RowMask = Callable[[Any, Any], Any]
 """A Hugging Face logits processor for one row: (ids of shape 1 x n, logits of shape 1 x vocabulary) to logits."""
@@ -67,7 +67,9 @@ def sample_token(logits: np.ndarray, decoding: Decoding, key: bytes, position: i
     tokens = np.flatnonzero(probabilities)
     if decoding.top_p < 1.0 and len(tokens) > SHORTLIST:
         likely = np.argpartition(probabilities, -SHORTLIST)[-SHORTLIST:]
-        if probabilities[likely].sum() >= decoding.top_p:
+        ranked = probabilities[likely]
+        # Of tokens as likely as the last of the list, others may have been left out.
+        if ranked[ranked > ranked.min()].sum() >= decoding.top_p:
             tokens = likely
     return choose(probabilities[tokens], tokens, decoding.top_p, draw)
 
@@ -137,29 +139,37 @@ def _draw_row(logits: torch.Tensor, row: Row, index: int) -> int:
 
 
 def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[int]) -> list[int]:
-    """The next token of the live rows; only the most likely tokens of each leave the device.
+    """The next token of the live rows, worked out where the scores are; only the tokens leave the device.
 
-    The draw is the same as on the CPU: the shortlist holds the whole nucleus, or the row is worked out in full.
+    The draw is that of ``choose``: the shortlist holds the whole nucleus, or the row is worked out in full.
     """
     import torch
 
     if not live:
         return []
-    temperatures = [max(rows[index].decoding.temperature, GREEDY_BELOW) for index in live]
-    scaled = logits[list(live)].double()
-    greedy = scaled.argmax(dim=-1).tolist()
-    scaled /= torch.tensor(temperatures, dtype=torch.float64, device=logits.device)[:, None]
-    likely = torch.softmax(scaled, dim=-1).topk(min(SHORTLIST, logits.shape[-1]), dim=-1)
-    probabilities, tokens = likely.values.cpu().numpy(), likely.indices.cpu().numpy()
+    going = [rows[index] for index in live]
+    wide = {"dtype": torch.float64, "device": logits.device}
+    heat = torch.tensor([[max(row.decoding.temperature, GREEDY_BELOW)] for row in going], **wide)
+    top_p = torch.tensor([[row.decoding.top_p] for row in going], **wide)
+    draw = torch.tensor([[uniform(row.key, len(row.tokens))] for row in going], **wide)
+    chosen = logits if len(live) == len(rows) else logits[list(live)]
+    scaled = chosen.double() / heat
+    tokens = chosen.topk(min(SHORTLIST, chosen.shape[-1]), dim=-1).indices.sort(dim=-1).values
+    likely = (scaled.gather(-1, tokens) - scaled.logsumexp(dim=-1, keepdim=True)).exp()
+    ranked = likely.sort(dim=-1, descending=True, stable=True)
+    mass_before = ranked.values.cumsum(dim=-1) - ranked.values
+    nucleus = torch.zeros_like(likely).scatter(-1, ranked.indices, (mass_before < top_p).double())
+    mass = (likely * nucleus).cumsum(dim=-1)
+    last = (nucleus * torch.arange(nucleus.shape[-1], **wide)).argmax(dim=-1, keepdim=True)
+    place = torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)
+    sampled = tokens.gather(-1, place)[:, 0]
+    beyond_last = likely > likely.min(dim=-1, keepdim=True).values  # see sample_token
+    whole = ((likely * beyond_last).sum(dim=-1) < top_p[:, 0]) | (top_p[:, 0] >= 1.0)
+    found = torch.stack([chosen.argmax(dim=-1), sampled, whole.long()], dim=1).tolist()
     drawn = []
-    for place, index in enumerate(live):
-        row = rows[index]
-        decoding = row.decoding
-        if decoding.temperature < GREEDY_BELOW:
-            drawn.append(int(greedy[place]))
-        elif decoding.top_p < 1.0 and probabilities[place].sum() >= decoding.top_p:
-            draw = uniform(row.key, len(row.tokens))
-            drawn.append(choose(probabilities[place], tokens[place], decoding.top_p, draw))
+    for (greedy, token, in_full), index in zip(found, live, strict=True):
+        if rows[index].decoding.temperature < GREEDY_BELOW:
+            drawn.append(greedy)
         else:
-            drawn.append(_draw_row(logits, row, index))
+            drawn.append(_draw_row(logits, rows[index], index) if in_full else token)
     return drawn
