@@ -11,7 +11,7 @@ from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 
 
 def tiny_adapter(kind: str, device: str = "cpu", **options: Any) -> LocalHfAdapter:
-    """A model of numbered words: full attention, a sliding window, or a recurrent state."""
+    """A model of numbered words: full attention, a sliding window, a recurrent state, or convolutions between."""
     transformers = pytest.importorskip("transformers")
     import torch
     from tokenizers import Tokenizer
@@ -27,6 +27,9 @@ def tiny_adapter(kind: str, device: str = "cpu", **options: Any) -> LocalHfAdapt
         kinds = ["sliding_attention", "full_attention", "sliding_attention"]
         config = transformers.Gemma3TextConfig(**size, **heads, sliding_window=8, layer_types=kinds)
         net = transformers.Gemma3ForCausalLM(config)
+    elif kind == "hybrid":
+        kinds = ["conv", "full_attention", "conv"]
+        net = transformers.Lfm2ForCausalLM(transformers.Lfm2Config(**size, **heads, layer_types=kinds))
     else:
         net = transformers.MambaForCausalLM(transformers.MambaConfig(**size, state_size=4))
     with torch.no_grad():

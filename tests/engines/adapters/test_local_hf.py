@@ -82,8 +82,10 @@ def test_a_prompt_is_read_once_for_its_rows_of_a_batch(model, monkeypatch):
     assert [answer["text"] for answer in answers] == [model.generate(*call)["text"] for call in calls]
 
 
-@pytest.mark.parametrize(("kind", "keeps"), [("full", True), ("window", True), ("recurrent", False)])
-def test_models_that_keep_their_prompts_and_one_that_cannot(kind, keeps):
+@pytest.mark.parametrize(
+    ("kind", "keeps"), [("full", True), ("window", True), ("recurrent", False), ("hybrid", False)]
+)
+def test_models_that_keep_their_prompts_and_some_that_cannot(kind, keeps):
     adapter = tiny_adapter(kind)
     try:
         assert can_keep_prompts(adapter.loaded.model) is keeps

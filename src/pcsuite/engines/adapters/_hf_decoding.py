@@ -49,7 +49,13 @@ class Steps(Protocol):
 
 def can_keep_prompts(model: Any) -> bool:
     """Whether what the model keeps of a prompt can be handed to several rows; a recurrent state cannot."""
-    return not getattr(model, "_is_stateful", False)
+    attention_alone = layer_kinds(model) <= {"full_attention", "sliding_attention", "chunked_attention"}
+    return attention_alone and not getattr(model, "_is_stateful", False)
+
+
+def layer_kinds(model: Any) -> set[str]:
+    """The kinds of a model's layers; full attention where its configuration names none."""
+    return set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
 
 
 def decode(
@@ -140,7 +146,7 @@ class EagerSteps:
         self._visible = self._visible[chosen]
 
 
-def generate_without_cache(
+def generate_recurrent(
     model: Any,
     rows: Sequence[Row],
     prompts: Sequence[Prompt],

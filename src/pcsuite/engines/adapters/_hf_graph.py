@@ -11,7 +11,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pcsuite.engines.adapters._hf_decoding import ReadPrompts, read_prompts, understood_by
+from pcsuite.engines.adapters._hf_decoding import (
+    ReadPrompts,
+    can_keep_prompts,
+    layer_kinds,
+    read_prompts,
+    understood_by,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +37,8 @@ def why_not_recordable(model: Any) -> str | None:
         return "the model is not on a GPU"
     if len({parameter.device for parameter in model.parameters()}) > 1:
         return "the model is spread over several devices"
+    if not can_keep_prompts(model):
+        return "the model is recurrent"
     reason = why_not_fixed(model)
     if reason is None:
         try:
@@ -47,7 +55,7 @@ def why_not_recordable(model: Any) -> str | None:
 def why_not_fixed(model: Any) -> str | None:
     """Why a model cannot decode from a cache of fixed length; None where it can."""
     config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    kinds = layer_kinds(model)
     if kinds != {"full_attention"}:
         return f"its layers are of kinds {', '.join(sorted(kinds))}"
     if getattr(config, "_attn_implementation", "") not in ("sdpa", "eager"):

@@ -27,7 +27,7 @@ from pcsuite.engines.adapters._hf_decoding import (
     Steps,
     can_keep_prompts,
     decode,
-    generate_without_cache,
+    generate_recurrent,
     read_prompts,
 )
 from pcsuite.engines.adapters._hf_graph import Recorder, why_not_recordable
@@ -281,7 +281,7 @@ class LocalHfAdapter(ModelAdapter):
         prompts = [request.token_ids for request in requests]
         with torch.inference_mode():
             if not can_keep_prompts(loaded.model):
-                generate_without_cache(loaded.model, rows, prompts, loaded.filler, loaded.stop_tokens)
+                generate_recurrent(loaded.model, rows, prompts, loaded.filler, loaded.stop_tokens)
                 return
             read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
             longest = max(request.decoding.max_tokens for request in requests)
