@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from pcsuite.config.load import bundled_configs, load_suite
-from pcsuite.constraints import CONSTRAINTS
+from pcsuite.constraints import CONSTRAINTS, _steering
 from pcsuite.engines.adapters.base import Constraint, Decoding
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.runners.plan import plan_task
@@ -97,6 +97,32 @@ def test_json_tasks_validate_and_repeat(name):
         else:
             assert answer["finish_reason"] == "length"
     assert ended >= 3, "most answers end within the limit; without that the test would prove nothing"
+
+
+@pytest.mark.parametrize("name", ["guidance_cfg", "lmql_program"])
+def test_a_prompt_is_read_once_for_its_replicates_and_texts_stay(name, monkeypatch):
+    backend, model = backend_and_model(name)
+    read = []
+    reading = _steering.read_prompts
+    monkeypatch.setattr(
+        _steering,
+        "read_prompts",
+        lambda owner, prompts, *a, **k: read.append(1) or reading(owner, prompts, *a, **k),
+    )
+    constraint = Constraint("regex", "[a-z]{3,9} (river|sea|lake)[a-z ]{0,8}", name)
+    prompts = ("Name a water.", "Name a water, and say in a few words where it is.")
+    rows = [(prompt, decoding, seed) for prompt in prompts for decoding, seed in (*REGIMES, (D1, 2))]
+
+    def ask(prompt, decoding, seed):
+        return backend.generate_constrained(model, prompt, decoding, constraint, seed)["text"]
+
+    model.backend_state.pop("prompt", None)
+    together = {row: ask(*row) for row in rows}
+    assert len(read) == len(prompts)
+    apart = {row: ask(*row) for row in sorted(rows, key=lambda row: row[2])}
+    assert apart == together
+    assert len(read) == len(prompts) + len(rows)
+    assert len(set(together.values())) > 2
 
 
 @pytest.mark.parametrize("name", [*STEERING, "native"])

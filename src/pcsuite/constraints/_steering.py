@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Sequence
 from typing import Any, cast
 
 from pydantic import BaseModel
 
+from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, read_prompts
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import ConstraintUnavailableError
@@ -87,15 +90,19 @@ def completion(
 class PrefixForward:
     """The model's logits after a growing sequence, with the work on its prefix kept.
 
-    A sequence that shares a prefix with the last one pays for the rest only. Each answer starts with a fresh
-    one: what an earlier answer left behind would change rounding, and with it, rarely, the text.
+    A sequence that shares a prefix with the last one pays for the rest only. Each answer starts from its prompt, read
+    all but the last token in one pass: what another answer left behind would change rounding, and with it, rarely,
+    the text. The prompt read last is kept for the replicates that follow.
     """
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, adapter: LocalHfAdapter, prompt_ids: Sequence[int]) -> None:
+        self._model = adapter.loaded.model
         self._cache: Any = None
         self._seen: list[int] = []
         self._logits: Any = None
+        if adapter.options.prefix_reuse and can_keep_prompts(self._model) and len(prompt_ids) > 1:
+            self._seen = list(prompt_ids[:-1])
+            self._cache = copy.deepcopy(_kept_prompt(adapter, tuple(prompt_ids)))
 
     def logits(self, token_ids: list[int]) -> Any:
         """Logits (float32, one row) of the token after ``token_ids``."""
@@ -122,3 +129,17 @@ class PrefixForward:
         self._seen = list(token_ids)
         self._logits = out.logits[0, -1].float().cpu().numpy()
         return self._logits
+
+
+def _kept_prompt(adapter: LocalHfAdapter, prompt: tuple[int, ...]) -> Any:
+    """What the model keeps of a prompt but its last token; read anew unless it was the last one asked."""
+    import torch
+
+    kept: dict[tuple[int, ...], Any] = adapter.backend_state.setdefault("prompt", {})
+    if prompt not in kept:
+        kept.clear()
+        with torch.inference_mode():
+            kept[prompt] = read_prompts(
+                adapter.loaded.model, [prompt], adapter.loaded.filler, share=True
+            ).kept
+    return kept[prompt]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class LmqlBackend(ConstraintBackend):
         started = time.perf_counter()
         prompt_ids = adapter.prompt_tokens(prompt)
         adapter.check_context(len(prompt_ids), decoding)
-        client = TokenClient(adapter, decoding, draw_key(prompt, seed), len(prompt_ids))
+        client = TokenClient(adapter, decoding, draw_key(prompt, seed), prompt_ids)
         rendered = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
         text = ""
         try:
@@ -147,12 +147,14 @@ def _compiled(code: str) -> Any:
 class TokenClient:
     """LMQL's view of the model: token streams from the loaded model, in this process."""
 
-    def __init__(self, adapter: LocalHfAdapter, decoding: Decoding, key: bytes, prompt_tokens: int) -> None:
+    def __init__(
+        self, adapter: LocalHfAdapter, decoding: Decoding, key: bytes, prompt_ids: Sequence[int]
+    ) -> None:
         self._adapter = adapter
         self._decoding = decoding
         self._key = key
-        self._prompt_tokens = prompt_tokens
-        self._forward = PrefixForward(adapter.loaded.model)
+        self._prompt_tokens = len(prompt_ids)
+        self._forward = PrefixForward(adapter, prompt_ids)
         self.cut: list[int] | None = None
         """The completion's tokens up to its limit, once it has gone beyond it."""
 
