@@ -10,7 +10,7 @@ from pcsuite.engines.adapters._hf_loading import prepare_model
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 
 
-def tiny_adapter(kind: str, device: str = "cpu", **options: Any) -> LocalHfAdapter:
+def tiny_adapter(kind: str, device: str = "cpu", dtype: str = "float32", **options: Any) -> LocalHfAdapter:
     """A model of numbered words: full attention, a sliding window, a recurrent state, or convolutions between."""
     transformers = pytest.importorskip("transformers")
     import torch
@@ -37,6 +37,6 @@ def tiny_adapter(kind: str, device: str = "cpu", **options: Any) -> LocalHfAdapt
     words = Tokenizer(WordLevel({f"w{number}": number for number in range(64)}, unk_token="w1"))
     words.pre_tokenizer = Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="w0", unk_token="w1")
-    loaded = prepare_model(net.to(device), tokenizer, kind)
+    loaded = prepare_model(net.to(device, getattr(torch, dtype)), tokenizer, kind)
     settings = {"batch_size": 6, "batch_wait_ms": 50} | options
     return LocalHfAdapter(kind, HfOptions(path=kind, **settings), loaded=loaded)

@@ -105,3 +105,29 @@ def test_a_window_is_launched_step_by_step_on_a_gpu():
     adapter = tiny_adapter("window", "cuda")
     assert adapter.identity()["cuda_graphs"].startswith("off: its layers are of kinds")
     assert texts(adapter) == texts(tiny_adapter("window", "cuda", cuda_graphs=False))
+
+
+@on_gpu()
+def test_alone_on_a_gpu_a_row_repeats_whatever_came_before_it():
+    one, other = (tiny_adapter("full", "cuda", "bfloat16", batch_size=1) for _ in range(2))
+    assert one.repeatable
+    assert texts(one) == texts(other, ROWS[::-1])[::-1]
+
+
+@on_gpu()
+def test_masks_bite_in_recorded_steps():
+    adapter = tiny_adapter("full", "cuda", cuda_graphs=True)
+
+    def only_low(ids, logits):
+        logits[:, 10 + ids.shape[1] % 3 :] = float("-inf")
+        return logits
+
+    try:
+        waiting = [adapter.submit(*row, mask=only_low if row[2] == 1 else None) for row in ROWS]
+        answers = [future.result()["text"].split() for future in waiting]
+    finally:
+        adapter.close()
+    numbers = [[int(word[1:]) for word in answer] for answer in answers]
+    masked = [max(found) for row, found in zip(ROWS, numbers, strict=True) if row[2] == 1]
+    assert max(masked) < 13
+    assert max(max(found) for row, found in zip(ROWS, numbers, strict=True) if row[2] != 1) > 20
