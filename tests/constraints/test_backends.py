@@ -8,6 +8,7 @@ import re
 from functools import lru_cache
 
 import jsonschema
+import numpy as np
 import pytest
 
 from pcsuite.config.load import bundled_configs, load_suite
@@ -123,6 +124,17 @@ def test_a_prompt_is_read_once_for_its_replicates_and_texts_stay(name, monkeypat
     assert apart == together
     assert len(read) == len(prompts) + len(rows)
     assert len(set(together.values())) > 2
+
+
+def test_logits_after_a_prompt_and_after_parts_of_it():
+    model = shared_hf_model()
+    prompt = model.prompt_tokens("Name a water.")
+    whole = _steering.PrefixForward(model, prompt)
+    # guidance asks for less than the prompt first where the last token may yet grow.
+    for length in (len(prompt) - 1, len(prompt), len(prompt) - 3, len(prompt)):
+        fresh = _steering.PrefixForward(model, [])
+        expected = fresh.logits(prompt[:length])
+        np.testing.assert_allclose(whole.logits(prompt[:length]), expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", [*STEERING, "native"])

@@ -113,7 +113,7 @@ class PrefixForward:
             if old != new:
                 break
             shared += 1
-        if shared == len(token_ids) == len(self._seen):
+        if self._logits is not None and shared == len(token_ids) == len(self._seen):
             return self._logits
         shared = min(shared, len(token_ids) - 1)
         if self._cache is not None and shared < len(self._seen):
