@@ -146,6 +146,9 @@ def test_bounds_and_nesting_are_obeyed(name):
         answer = backend.generate_constrained(model, "Give an example record.", hot, constraint, seed)
         assert answer["finish_reason"] == "stop"
         jsonschema.validate(json.loads(answer["text"]), NESTED)
+        # One layout whoever enforces it: single spaces after colons and commas, nothing else between values.
+        outside = re.sub(r'"(\\.|[^"\\])*"', '""', answer["text"])
+        assert re.fullmatch(r"(?:: |, |[^:,\s])*", outside), answer["text"]
 
 
 @pytest.mark.parametrize("name", [*STEERING, "native"])
@@ -209,7 +212,7 @@ def test_a_cut_answer_says_length_and_has_as_many_tokens_as_it_may(name):
     )
     assert answer["finish_reason"] == "length"
     assert answer["usage"]["completion_tokens"] == 5
-    assert answer["text"].startswith('{"label":"')
+    assert answer["text"].startswith('{"label": "')
 
 
 def test_a_query_of_the_users_own():

@@ -24,14 +24,14 @@ def test_keys_are_text_and_values_are_holes():
         "if given == '':",
         r'    "{{\"label\":"',
         "given = ''",
-        """"[V0]" where V0 in ['"a"', '"b"']""",
+        """"[V0]" where V0 in [' "a"', ' "b"']""",
         "given = ''",
         "if given == '':",
-        r'    ",\"score\":"',
+        r'    ", \"score\":"',
         "given = ''",
         # A number ends where the object ends, so the hole takes in the closing brace.
-        r""""[V1]" where MATCHES(V1, '([1-3])(\\})')""",
-        "given = V1.lstrip('-.0123456789')",
+        r""""[V1]" where MATCHES(V1, ' ([1-3])(\\})')""",
+        "given = V1.lstrip(' -.0123456789')",
         "if given == '':",
         '    "}}"',
         "given = ''",
@@ -74,4 +74,4 @@ def test_what_would_not_be_enforced_is_refused_by_name_and_place(schema, keyword
 
 def test_an_enumeration_keeps_what_the_other_keywords_allow():
     program = compile_schema(an_object(size={"type": "string", "enum": ["s", "large", 3], "maxLength": 2}))
-    assert """where V0 in ['"s"']""" in program
+    assert """where V0 in [' "s"']""" in program

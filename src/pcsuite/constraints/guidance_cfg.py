@@ -23,7 +23,15 @@ from pcsuite.constraints._steering import (
 )
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import (
+    JSON_ITEM_SEPARATOR,
+    JSON_KEY_SEPARATOR,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import ConstraintUnavailableError, EngineError, require
 
@@ -111,8 +119,9 @@ def guidance_grammar(constraint: Constraint) -> str:
     import guidance
 
     if constraint.kind == "json_schema":
+        separators = (JSON_ITEM_SEPARATOR, JSON_KEY_SEPARATOR)
         # The object form: guidance's own keyword checks and defaults for white space apply.
-        node = guidance.json(schema=json_schema_of(constraint), separators=(",", ":"))
+        node = guidance.json(schema=json_schema_of(constraint), separators=separators)
     elif constraint.kind == "regex":
         node = guidance.gen(regex=constraint.value)
     else:

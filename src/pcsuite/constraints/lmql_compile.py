@@ -1,7 +1,7 @@
 """From a JSON schema to an LMQL program.
 
-Keys and punctuation are the program's own text; every value is a hole with a ``where`` clause. Keywords that
-the program would not enforce are refused by name.
+Keys and punctuation are the program's own text, laid out as all enforced JSON is; every value is a hole with a
+``where`` clause. Keywords that the program would not enforce are refused by name.
 """
 
 from __future__ import annotations
@@ -72,32 +72,36 @@ class _Program:
     def matches(self, pattern: str) -> str:
         return self.hole("MATCHES({}, " + _braced(repr(pattern)) + ")")
 
-    def value(self, schema: Any, where: str, followers: Sequence[str]) -> None:
-        """A value, after which one of ``followers`` comes; sets ``given`` to the one already written."""
+    def value(self, schema: Any, where: str, followers: Sequence[str], lead: str = "") -> None:
+        """A value, after which one of ``followers`` comes; sets ``given`` to the one already written.
+
+        ``lead`` is the space between a key and its value. It belongs to the value: tokens carry the space before
+        a word, not after it.
+        """
         check_keywords(schema, where)
         kind = schema.get("type")
         if kind == "object":
-            self.object(schema, where)
+            self.object(schema, where, lead)
         elif kind == "array" and schema.get("items", {}).get("type") == "object":
-            self.objects(schema, where)
+            self.objects(schema, where, lead)
         else:
-            self.scalar(schema, where, followers)
+            self.scalar(schema, where, followers, lead)
 
-    def scalar(self, schema: Any, where: str, followers: Sequence[str]) -> None:
+    def scalar(self, schema: Any, where: str, followers: Sequence[str], lead: str) -> None:
         pattern, ends_itself = scalar_pattern(schema, where)
         words = _plain_words(schema, where)
         if words is not None:
-            self.hole("{} in " + _listed(words))
+            self.hole("{} in " + _listed([lead + word for word in words]))
             self.emit("given = ''")
         elif ends_itself or tuple(followers) == ("",):
-            self.matches(pattern)
+            self.matches(lead + pattern)
             self.emit("given = ''")
         else:
             # A number ends where something else begins, so the hole takes in what follows it.
-            name = self.matches(f"({pattern})({'|'.join(re.escape(text) for text in followers)})")
-            self.emit(f"given = {name}.lstrip('-.0123456789')")
+            name = self.matches(f"{lead}({pattern})({'|'.join(re.escape(text) for text in followers)})")
+            self.emit(f"given = {name}.lstrip('{lead}-.0123456789')")
 
-    def object(self, schema: Any, where: str) -> None:
+    def object(self, schema: Any, where: str, lead: str) -> None:
         properties = schema.get("properties", {})
         required = set(schema.get("required", ()))
         missing = sorted(required - set(properties))
@@ -106,7 +110,9 @@ class _Program:
         names = list(properties)
         if not names or names[0] not in required:
             raise refused("an optional first property" if names else "an object without properties", where)
-        keys = [("{" if index == 0 else ",") + json.dumps(name) + ":" for index, name in enumerate(names)]
+        keys = [
+            (lead + "{" if index == 0 else ", ") + json.dumps(name) + ":" for index, name in enumerate(names)
+        ]
         for index, name in enumerate(names):
             if name in required:
                 self.emit("if given == '':")
@@ -114,7 +120,8 @@ class _Program:
                 self.text(keys[index])
                 self.depth -= 1
                 self.emit("given = ''")
-                self.value(properties[name], f"{where}/{name}", _followers(keys, names, required, index + 1))
+                follow = _followers(keys, names, required, index + 1)
+                self.value(properties[name], f"{where}/{name}", follow, " ")
                 continue
             self.emit("if given == '':")
             self.depth += 1
@@ -124,7 +131,8 @@ class _Program:
             self.emit(f"if given == {keys[index]!r}:")
             self.depth += 1
             self.emit("given = ''")
-            self.value(properties[name], f"{where}/{name}", _followers(keys, names, required, index + 1))
+            follow = _followers(keys, names, required, index + 1)
+            self.value(properties[name], f"{where}/{name}", follow, " ")
             self.depth -= 1
         self.emit("if given == '':")
         self.depth += 1
@@ -132,14 +140,14 @@ class _Program:
         self.depth -= 1
         self.emit("given = ''")
 
-    def objects(self, schema: Any, where: str) -> None:
+    def objects(self, schema: Any, where: str, lead: str) -> None:
         """An array of objects: a loop that asks, after each, whether another one follows."""
         if "maxItems" not in schema:
             raise refused("an array without maxItems", where)
         least, most = int(schema.get("minItems", 0)), int(schema["maxItems"])
         first_key = "{" + json.dumps(next(iter(schema["items"].get("properties", {"": None})))) + ":"
         count, more = f"count{self.holes}", f"more{self.holes}"
-        self.text("[")
+        self.text(f"{lead}[")
         self.emit(f"{count} = 0")
         self.opening(least, most, first_key, more)
         self.emit(f"while {more}:")
@@ -155,11 +163,11 @@ class _Program:
         if least > 1:
             self.emit(f"elif {count} < {least}:")
             self.depth += 1
-            self.text("," + first_key)
+            self.text(f", {first_key}")
             self.depth -= 1
         self.emit("else:")
         self.depth += 1
-        self.emit(f"{more} = " + self.hole("{} in " + _listed(["]", "," + first_key])) + " != ']'")
+        self.emit(f"{more} = " + self.hole("{} in " + _listed(["]", f", {first_key}"])) + " != ']'")
         self.depth -= 2
         self.emit("given = ''")
 
@@ -248,7 +256,7 @@ def _array_pattern(schema: Any, where: str) -> str:
     item, _ = scalar_pattern(schema.get("items", {}), f"{where}/items")
     if most == 0:
         return r"\[\]"
-    several = f"({item})(,({item})){{{max(0, least - 1)},{most - 1}}}"
+    several = f"({item})(, ({item})){{{max(0, least - 1)},{most - 1}}}"
     return rf"\[{several}\]" if least > 0 else rf"\[({several})?\]"
 
 

@@ -17,6 +17,7 @@ from pcsuite.constraints._steering import as_local_hf, is_local_hf, json_schema_
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters.base import (
+    LLGUIDANCE_JSON_LAYOUT,
     CallContext,
     Constraint,
     ConstraintKind,
@@ -74,8 +75,7 @@ class OutlinesBackend(ConstraintBackend):
         """A fresh Outlines logits processor: it follows one row."""
         engine = _engine(adapter)
         if constraint.kind == "json_schema":
-            # Compact output: free white space lets a small model spend its whole budget on blank lines.
-            schema = json_schema_of(constraint) | {"x-guidance": {"whitespace_flexible": False}}
+            schema = json_schema_of(constraint) | {"x-guidance": LLGUIDANCE_JSON_LAYOUT}
             processor = engine.get_json_schema_logits_processor(json.dumps(schema))
         elif constraint.kind == "regex":
             processor = engine.get_regex_logits_processor(constraint.value)

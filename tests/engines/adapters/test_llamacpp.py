@@ -44,11 +44,12 @@ def test_regular_expressions_between_larks_slashes():
     assert body("\\\\/") == r"start: /\\\//"
 
 
-def test_json_schemas_ask_for_compact_output():
+def test_json_schemas_ask_for_one_line_with_single_spaces():
     grammar = llguidance_grammar(Constraint("json_schema", '{"type": "object"}'))
     head, _, schema = grammar.partition("%json ")
     assert head == "%llguidance {}\nstart: "
-    assert json.loads(schema) == {"type": "object", "x-guidance": {"whitespace_flexible": False}}
+    layout = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+    assert json.loads(schema) == {"type": "object", "x-guidance": layout}
 
 
 def test_a_grammar_that_names_its_engine_is_left_alone():
@@ -183,7 +184,7 @@ SCHEMA = {
 
 
 @pytest.mark.model
-def test_schemas_are_obeyed_and_written_compactly(embedded):
+def test_schemas_are_obeyed_and_written_on_one_line(embedded):
     constraint = Constraint("json_schema", json.dumps(SCHEMA))
     for decoding, seed in ((D0, 0), (D1, 1), (D1, 2)):
         roomy = Decoding(decoding.id, decoding.temperature, decoding.top_p, 100)

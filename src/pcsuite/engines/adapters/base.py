@@ -19,6 +19,17 @@ from typing_extensions import NotRequired
 from pcsuite.errors import ConstraintUnavailableError
 
 ConstraintKind = Literal["json_schema", "regex", "cfg"]
+JSON_ITEM_SEPARATOR, JSON_KEY_SEPARATOR = ", ", ": "
+"""How enforced JSON is laid out: on one line with single spaces, as models have mostly read it.
+
+Without any space a mask takes a model off its usual path: it ends lists empty and abstains, where it answers well
+with them. With free white space a small model spends its whole budget on blank lines.
+"""
+LLGUIDANCE_JSON_LAYOUT: Mapping[str, Any] = {
+    "whitespace_flexible": False,
+    "item_separator": JSON_ITEM_SEPARATOR,
+    "key_separator": JSON_KEY_SEPARATOR,
+}
 PROPOSER_CONDITION = "proposer"
 """Condition id of a call that asks for a prompt's text instead of an answer to an item."""
 

@@ -25,6 +25,7 @@ from pydantic import BaseModel, Field, model_validator
 from pcsuite.config.base import Definition
 from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
 from pcsuite.engines.adapters.base import (
+    LLGUIDANCE_JSON_LAYOUT,
     CallContext,
     Constraint,
     ConstraintKind,
@@ -260,9 +261,8 @@ def llguidance_grammar(constraint: Constraint) -> str:
         schema = json.loads(constraint.value)
         if isinstance(schema, bool):
             schema = {} if schema else {"not": {}}
-        # Compact output: free white space lets a small model spend its whole budget on blank lines.
-        compact = {**schema, "x-guidance": {"whitespace_flexible": False}}
-        return "%llguidance {}\nstart: %json " + json.dumps(compact)
+        laid_out = {**schema, "x-guidance": LLGUIDANCE_JSON_LAYOUT}
+        return "%llguidance {}\nstart: %json " + json.dumps(laid_out)
     if constraint.kind == "regex":
         return "%llguidance {}\nstart: /" + _lark_pattern(constraint.value) + "/"
     if constraint.value.lstrip().startswith("%llguidance"):
