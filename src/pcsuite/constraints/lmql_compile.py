@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pcsuite.constraints.number_patterns import integer_pattern, number_pattern
+from pcsuite.engines.adapters.base import JSON_ITEM_SEPARATOR, JSON_KEY_SEPARATOR
 from pcsuite.errors import ConstraintUnavailableError
 
 PLAIN_CHARACTER = r"[ !#-\[\]-~]"
@@ -28,6 +29,8 @@ SHAPES: Mapping[str, frozenset[str]] = {
     "null": frozenset(),
 }
 INDENT = "    "
+COLON, LEAD = JSON_KEY_SEPARATOR[:1], JSON_KEY_SEPARATOR[1:]
+"""What ends a key, and what begins its value: tokens carry the space before a word, not after it."""
 
 
 def refused(keyword: str, where: str) -> ConstraintUnavailableError:
@@ -75,8 +78,7 @@ class _Program:
     def value(self, schema: Any, where: str, followers: Sequence[str], lead: str = "") -> None:
         """A value, after which one of ``followers`` comes; sets ``given`` to the one already written.
 
-        ``lead`` is the space between a key and its value. It belongs to the value: tokens carry the space before
-        a word, not after it.
+        ``lead`` is what stands between a key and its value; it belongs to the value.
         """
         check_keywords(schema, where)
         kind = schema.get("type")
@@ -111,7 +113,8 @@ class _Program:
         if not names or names[0] not in required:
             raise refused("an optional first property" if names else "an object without properties", where)
         keys = [
-            (lead + "{" if index == 0 else ", ") + json.dumps(name) + ":" for index, name in enumerate(names)
+            (lead + "{" if index == 0 else JSON_ITEM_SEPARATOR) + json.dumps(name) + COLON
+            for index, name in enumerate(names)
         ]
         for index, name in enumerate(names):
             if name in required:
@@ -121,7 +124,7 @@ class _Program:
                 self.depth -= 1
                 self.emit("given = ''")
                 follow = _followers(keys, names, required, index + 1)
-                self.value(properties[name], f"{where}/{name}", follow, " ")
+                self.value(properties[name], f"{where}/{name}", follow, LEAD)
                 continue
             self.emit("if given == '':")
             self.depth += 1
@@ -132,7 +135,7 @@ class _Program:
             self.depth += 1
             self.emit("given = ''")
             follow = _followers(keys, names, required, index + 1)
-            self.value(properties[name], f"{where}/{name}", follow, " ")
+            self.value(properties[name], f"{where}/{name}", follow, LEAD)
             self.depth -= 1
         self.emit("if given == '':")
         self.depth += 1
@@ -145,7 +148,7 @@ class _Program:
         if "maxItems" not in schema:
             raise refused("an array without maxItems", where)
         least, most = int(schema.get("minItems", 0)), int(schema["maxItems"])
-        first_key = "{" + json.dumps(next(iter(schema["items"].get("properties", {"": None})))) + ":"
+        first_key = "{" + json.dumps(next(iter(schema["items"].get("properties", {"": None})))) + COLON
         count, more = f"count{self.holes}", f"more{self.holes}"
         self.text(f"{lead}[")
         self.emit(f"{count} = 0")
@@ -163,11 +166,13 @@ class _Program:
         if least > 1:
             self.emit(f"elif {count} < {least}:")
             self.depth += 1
-            self.text(f", {first_key}")
+            self.text(JSON_ITEM_SEPARATOR + first_key)
             self.depth -= 1
         self.emit("else:")
         self.depth += 1
-        self.emit(f"{more} = " + self.hole("{} in " + _listed(["]", f", {first_key}"])) + " != ']'")
+        self.emit(
+            f"{more} = " + self.hole("{} in " + _listed(["]", JSON_ITEM_SEPARATOR + first_key])) + " != ']'"
+        )
         self.depth -= 2
         self.emit("given = ''")
 
@@ -256,7 +261,7 @@ def _array_pattern(schema: Any, where: str) -> str:
     item, _ = scalar_pattern(schema.get("items", {}), f"{where}/items")
     if most == 0:
         return r"\[\]"
-    several = f"({item})(, ({item})){{{max(0, least - 1)},{most - 1}}}"
+    several = f"({item})({JSON_ITEM_SEPARATOR}({item})){{{max(0, least - 1)},{most - 1}}}"
     return rf"\[{several}\]" if least > 0 else rf"\[({several})?\]"
 
 

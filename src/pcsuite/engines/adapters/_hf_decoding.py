@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pcsuite.engines.adapters._hf_sampler import Row, draw_next
@@ -113,8 +114,14 @@ def forward(model: Any, token_ids: Any, visible: Any, kept: Any) -> Any:
 
 def understood_by(model: Any, wishes: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a model's forward pass knows."""
-    known = inspect.signature(model.forward).parameters
+    known = _arguments(model.__class__)
     return {name: value for name, value in wishes.items() if name in known}
+
+
+@lru_cache(maxsize=8)
+def _arguments(kind: Any) -> frozenset[str]:
+    """The arguments of a kind of model; looked up once, not at every step."""
+    return frozenset(inspect.signature(kind.forward).parameters)
 
 
 class EagerSteps:
