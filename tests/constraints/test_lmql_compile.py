@@ -23,11 +23,13 @@ def test_keys_are_text_and_values_are_holes():
         "given = ''",
         "if given == '':",
         r'    "{{\"label\":"',
+        """    given = '{"label":'""",
         "given = ''",
         """"[V0]" where V0 in [' "a"', ' "b"']""",
         "given = ''",
         "if given == '':",
         r'    ", \"score\":"',
+        """    given = ', "score":'""",
         "given = ''",
         # A number ends where the object ends, so the hole takes in the closing brace.
         r""""[V1]" where MATCHES(V1, ' ([1-3])(\\})')""",
@@ -36,6 +38,32 @@ def test_keys_are_text_and_values_are_holes():
         '    "}}"',
         "given = ''",
     ]
+
+
+def test_an_object_may_begin_with_any_key_up_to_the_first_required_one():
+    text = {"type": "string", "maxLength": 3}
+    optional = {"type": "object", "properties": {"a": text, "b": text, "c": text}, "required": ["b"]}
+    assert """where V0 in ['{"a":', '{"b":']""" in compile_schema(optional)
+    assert """where V0 in ['{"a":', '{"b":', '{"c":', '{}']""" in compile_schema(optional | {"required": []})
+
+
+def test_a_loop_within_a_loop_counts_for_itself():
+    inner = {"type": "array", "items": an_object(x={"type": "null"}), "minItems": 1, "maxItems": 2}
+    outer = {"type": "array", "items": an_object(rows=inner), "minItems": 1, "maxItems": 2}
+    program = compile_schema(an_object(tables=outer)).splitlines()
+    assert [line.strip() for line in program if line.endswith("= 0")] == ["count0 = 0", "count1 = 0"]
+
+
+def test_references_are_what_they_name():
+    small = {"type": "integer", "minimum": 1, "maximum": 3}
+    named = an_object(first={"$ref": "#/$defs/small~1one", "title": "t"}, second={"$ref": "#/$defs/again"})
+    definitions = {"small/one": small, "again": {"$ref": "#/$defs/small~1one"}}
+    assert compile_schema(named | {"$defs": definitions}) == compile_schema(
+        an_object(first=small, second=small)
+    )
+    # Among values and names "$ref" and "$defs" are words like any others.
+    plain = an_object(**{"$ref": {"enum": ["$defs"]}})
+    assert """where V0 in [' "$defs"']""" in compile_schema(plain)
 
 
 def test_a_regular_expression_is_one_hole():
@@ -56,11 +84,15 @@ def test_a_regular_expression_is_one_hole():
             {"type": "array", "items": {"type": "integer"}, "maxItems": 2, "contains": {"const": 1}},
             "contains",
         ),
-        ({"$ref": "#/$defs/x"}, "$ref"),
+        ({"$ref": "#/$defs/x"}, "$ref: #/$defs/x, which is not in this schema,"),
+        ({"$ref": "other.json#/a"}, "$ref: other.json#/a, which is not in this schema,"),
+        ({"$ref": "#"}, "$ref: #, which contains itself,"),
+        ({"$ref": "#/properties/field", "minimum": 1}, "$ref beside minimum"),
         ({"oneOf": [{"type": "string"}, {"type": "null"}]}, "oneOf"),
         ({"not": {"type": "string"}}, "not"),
         ({"type": "integer", "anyOf": [{"minimum": 3}]}, "anyOf beside type"),
-        ({"type": "object", "properties": {"a": {"type": "string"}}}, "an optional first property"),
+        ({"type": "object"}, "an object without properties"),
+        ({"type": "object", "properties": {"a": {"type": "null"}}, "required": ["b"]}, "required: b"),
         ({"type": "object", "properties": {}, "minProperties": 1}, "minProperties"),
         ({}, "a value without type"),
         (True, "the schema True"),

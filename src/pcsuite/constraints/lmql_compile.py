@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pcsuite.constraints.number_patterns import integer_pattern, number_pattern
+from pcsuite.constraints.schema_refs import without_references
 from pcsuite.engines.adapters.base import JSON_ITEM_SEPARATOR, JSON_KEY_SEPARATOR
 from pcsuite.errors import ConstraintUnavailableError
 
@@ -43,7 +44,7 @@ def refused(keyword: str, where: str) -> ConstraintUnavailableError:
 def compile_schema(schema: Mapping[str, Any]) -> str:
     """The body of an LMQL query whose text after the prompt conforms to the schema."""
     program = _Program()
-    program.value(schema, "", ("",))
+    program.value(without_references(schema, refused), "", ("",))
     return "\n".join(["given = ''", *program.lines])
 
 
@@ -57,6 +58,7 @@ class _Program:
     lines: list[str] = field(default_factory=list)
     depth: int = 0
     holes: int = 0
+    loops: int = 0
 
     def emit(self, line: str) -> None:
         self.lines.append(INDENT * self.depth + line)
@@ -103,40 +105,35 @@ class _Program:
             name = self.matches(f"{lead}({pattern})({'|'.join(re.escape(text) for text in followers)})")
             self.emit(f"given = {name}.lstrip('{lead}-.0123456789')")
 
+    def one_of(self, words: Sequence[str]) -> str:
+        """Write one of the words, as text where there is no choice; the expression that names it."""
+        if len(words) > 1:
+            return self.hole("{} in " + _listed(words))
+        self.text(words[0])
+        return repr(words[0])
+
     def object(self, schema: Any, where: str, lead: str) -> None:
-        properties = schema.get("properties", {})
-        required = set(schema.get("required", ()))
-        missing = sorted(required - set(properties))
-        if missing:
-            raise refused(f"required: {missing[0]}", where)
+        """Properties in the schema's order; whether an optional one comes is asked where it may."""
+        openings = [lead + opening for opening in _openings(schema, where)]
+        properties, required = schema["properties"], set(schema.get("required", ()))
         names = list(properties)
-        if not names or names[0] not in required:
-            raise refused("an optional first property" if names else "an object without properties", where)
-        keys = [
-            (lead + "{" if index == 0 else JSON_ITEM_SEPARATOR) + json.dumps(name) + COLON
-            for index, name in enumerate(names)
-        ]
+        keys = [JSON_ITEM_SEPARATOR + json.dumps(name) + COLON for name in names]
         for index, name in enumerate(names):
-            if name in required:
-                self.emit("if given == '':")
-                self.depth += 1
-                self.text(keys[index])
-                self.depth -= 1
-                self.emit("given = ''")
-                follow = _followers(keys, names, required, index + 1)
-                self.value(properties[name], f"{where}/{name}", follow, LEAD)
-                continue
             self.emit("if given == '':")
             self.depth += 1
-            chosen = self.hole("{} in " + _listed(_followers(keys, names, required, index)))
-            self.emit(f"given = {chosen}")
+            follow = _followers(keys, names, required, index) if index else openings
+            self.emit(f"given = {self.one_of(follow)}")
             self.depth -= 1
-            self.emit(f"if given == {keys[index]!r}:")
-            self.depth += 1
+            # Optional properties may all be passed over, so that a later one opens the object.
+            written = [*([keys[index]] if index else []), *openings[index : index + 1]]
+            if name not in required:
+                self.emit(f"if given in {written!r}:")
+                self.depth += 1
             self.emit("given = ''")
             follow = _followers(keys, names, required, index + 1)
             self.value(properties[name], f"{where}/{name}", follow, LEAD)
-            self.depth -= 1
+            if name not in required:
+                self.depth -= 1
         self.emit("if given == '':")
         self.depth += 1
         self.text("}")
@@ -148,44 +145,31 @@ class _Program:
         if "maxItems" not in schema:
             raise refused("an array without maxItems", where)
         least, most = int(schema.get("minItems", 0)), int(schema["maxItems"])
-        first_key = "{" + json.dumps(next(iter(schema["items"].get("properties", {"": None})))) + COLON
-        count, more = f"count{self.holes}", f"more{self.holes}"
+        if most == 0:
+            self.text(f"{lead}[]")
+            return
+        openings = _openings(schema["items"], f"{where}/items")
+        further = [JSON_ITEM_SEPARATOR + opening for opening in openings]
+        count, coming = f"count{self.loops}", f"coming{self.loops}"
+        self.loops += 1
         self.text(f"{lead}[")
         self.emit(f"{count} = 0")
-        self.opening(least, most, first_key, more)
-        self.emit(f"while {more}:")
+        self.emit(f"{coming} = {self.one_of(openings if least else [']', *openings])}")
+        self.emit(f"while {coming} != ']':")
         self.depth += 1
-        self.emit(f"given = {first_key!r}")
+        self.emit(f"given = {coming}.removeprefix({JSON_ITEM_SEPARATOR!r})")
         self.value(schema["items"], f"{where}/items", (",", "]"))
         self.emit(f"{count} = {count} + 1")
-        self.emit(f"if {count} == {most}:")
-        self.depth += 1
-        self.text("]")
-        self.emit(f"{more} = False")
-        self.depth -= 1
+        branches = [(f"if {count} == {most}:", ["]"]), ("else:", ["]", *further])]
         if least > 1:
-            self.emit(f"elif {count} < {least}:")
+            branches.insert(1, (f"elif {count} < {least}:", further))
+        for condition, words in branches:
+            self.emit(condition)
             self.depth += 1
-            self.text(JSON_ITEM_SEPARATOR + first_key)
+            self.emit(f"{coming} = {self.one_of(words)}")
             self.depth -= 1
-        self.emit("else:")
-        self.depth += 1
-        self.emit(
-            f"{more} = " + self.hole("{} in " + _listed(["]", JSON_ITEM_SEPARATOR + first_key])) + " != ']'"
-        )
-        self.depth -= 2
+        self.depth -= 1
         self.emit("given = ''")
-
-    def opening(self, least: int, most: int, first_key: str, more: str) -> None:
-        """The end of an empty array or the beginning of its first object."""
-        if most == 0:
-            self.text("]")
-            self.emit(f"{more} = False")
-        elif least > 0:
-            self.text(first_key)
-            self.emit(f"{more} = True")
-        else:
-            self.emit(f"{more} = " + self.hole("{} in " + _listed(["]", first_key])) + " != ']'")
 
 
 def check_keywords(schema: Any, where: str) -> None:
@@ -288,6 +272,22 @@ def _plain_words(schema: Any, where: str) -> list[str] | None:
     words = [json.dumps(value) for value in values]
     plain = all(isinstance(value, str) for value in values) and "\\" not in "".join(words)
     return words if plain else None
+
+
+def _openings(schema: Any, where: str) -> list[str]:
+    """How an object may begin: with a key up to the first required one, or as an empty object."""
+    properties, required = schema.get("properties", {}), set(schema.get("required", ()))
+    if not properties:
+        raise refused("an object without properties", where)
+    missing = sorted(required - set(properties))
+    if missing:
+        raise refused(f"required: {missing[0]}", where)
+    found: list[str] = []
+    for name in properties:
+        found.append("{" + json.dumps(name) + COLON)
+        if name in required:
+            return found
+    return [*found, "{}"]
 
 
 def _followers(keys: Sequence[str], names: Sequence[str], required: set[str], start: int) -> list[str]:
