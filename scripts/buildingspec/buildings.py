@@ -1,4 +1,4 @@
-"""Twelve invented buildings. No address, town or owner here exists."""
+"""Sixteen invented buildings. No address, town or owner here exists."""
 
 # ruff: noqa: E501
 from __future__ import annotations
@@ -210,6 +210,103 @@ SALT_TERRACE = Building(
     remarks=("Lot 8, next door, uses the mirrored plan and has its own report.",),
 )  # fmt: skip
 
+QUINCE_LOFT = Building(
+    "quince-loft", "test", "raw", "schedules", "Quince Loft", "18 Quince Mews", "Dunmarrow", 4, ELECTRIC, SINGLE, 1, 1, 2,
+    False, 120.0,
+    zones=(("Loft", 742.0, 10.5, 1),),
+    wall_types=(R15_WALL,),
+    walls=(
+        ("Mews Side", "Loft", "R-15 Stucco Wall", 0, 273.0, 21.0), ("Court Side", "Loft", "R-15 Stucco Wall", 180, 273.0, 0.0),
+        ("Stair End", "Loft", "R-15 Stucco Wall", 270, 252.0, 0.0),
+    ),
+    windows=(
+        ("M-101", "Mews Side", 1, 31.5, 0.29, 0.24), ("M-102", "Mews Side", 1, 31.5, 0.29, 0.24),
+        ("C-7", "Court Side", 3, 45.0, 0.27, 0.2), ("0", "Stair End", 1, 7.5, 0.33, 0.31),
+    ),
+    roof_types=(R38_ROOF,),
+    roofs=(("Saw Tooth Roof", "Loft", "R-38 Roof", 180, 815.0, 5.0),),
+    skylights=(("North Light 1", "Saw Tooth Roof", 0, 14.0, 0.42, 0.27), ("North Light 2", "Saw Tooth Roof", 0, 14.0, 0.42, 0.27)),
+    slabs=(("Ground Slab", "Loft", 742.0, 81.0, 0.0, 0.15, False),),
+    hot_water=(hot_water("Loft DHW", tank("Under Stair Tank", 50.0, "stair closet")),),
+    hvac=(heat_pump("Loft Split", "DuctlessMiniSplit", 10.8, 18000.0, 13400.0, 19.2, 12.2, None),),
+    remarks=("The freight hoist on the court side is kept as an ornament and is sealed behind the new wall.",),
+)  # fmt: skip
+
+BRAMBLE_RIDGE = Building(
+    "bramble-ridge", "test", "resaved", "narrative", "Bramble Ridge Plan 5", "1605 Bramble Ridge Way", "Castle Noon", 15,
+    ELECTRIC, SINGLE, 1, 1, 4, True, 335.0,
+    zones=(("Conditioned Space", 1876.0, 9.0, 1),),
+    wall_types=(R21_WALL,),
+    walls=(
+        ("Wall A", "Conditioned Space", "R-21 Wall", 0, 405.0, 24.0), ("Wall B", "Conditioned Space", "R-21 Wall", 90, 432.0, 0.0),
+        ("Wall C", "Conditioned Space", "R-21 Wall", 180, 405.0, 0.0), ("Wall D", "Conditioned Space", "R-21 Wall", 270, 432.0, 17.8),
+    ),
+    windows=(
+        ("A/1", "Wall A", 1, 27.5, 0.3, 0.23), ("B/1", "Wall B", 1, 18.0, 0.3, 0.23), ("B/2", "Wall B", 1, 18.0, 0.3, 0.23),
+        ("C/1", "Wall C", 1, 66.7, 0.28, 0.2), ("D/1", "Wall D", 1, 9.0, 0.31, 0.26),
+    ),
+    attic=("Truss Attic", "Vented Attic Roof", 1876.0, 5.0), attic_types=(ATTIC_ROOF,),
+    lids=(("Drywall Lid", "Conditioned Space", "R-49 Attic Floor", 1876.0),), lid_types=(R49_LID,),
+    slabs=(("Mono Slab", "Conditioned Space", 1876.0, 186.0, 0.0, 0.7, False),),
+    hot_water=(hot_water("DHW Loop", tank("HPWH 80", 80.0, "garage")),),
+    hvac=(
+        heat_pump(
+            "HP 4 ton", "SplitHeatPump", 8.4, 45000.0, 27800.0, 15.4, 11.9,
+            ducts("Attic Flex", "DuctsAttic", 5.0, 8.0, (506.5, 8.0, 93.8, 18.0)),
+        ),
+    ),
+    remarks=("Plan 4 on the facing lot has a casita; this plan has none.",),
+)  # fmt: skip
+
+MILL_RACE = Building(
+    "mill-race-house", "test", "raw", "form", "Mill Race House", "2 Weir Walk", "Soke Ferry", 2, GAS, SINGLE, 1, 1, 2,
+    False, 15.0,
+    zones=(("Upper Wing", 638.0, 8.5, 1), ("River Wing", 506.0, 9.5, 1)),
+    wall_types=(R23_WALL,),
+    walls=(
+        ("Weir Wall", "River Wing", "R-23 + R-4 Wall", 0, 266.0, 0.0), ("Lane Wall", "Upper Wing", "R-23 + R-4 Wall", 180, 246.5, 20.0),
+        ("Mill Wall", "Upper Wing", "R-23 + R-4 Wall", 90, 187.0, 0.0),
+    ),
+    windows=(
+        ("Weir Bay", "Weir Wall", 1, 58.0, 0.25, 0.33), ("Lane 1", "Lane Wall", 1, 14.5, 0.27, 0.3),
+        ("Mill 1", "Mill Wall", 1, 14.5, 0.27, 0.3),
+    ),
+    roof_types=(R30_ROOF,),
+    roofs=(
+        ("Upper Roof", "Upper Wing", "R-30 Metal Roof", 90, 702.0, 6.0), ("River Roof", "River Wing", "R-30 Metal Roof", 0, 540.0, 4.0),
+    ),
+    floors=(
+        ("Upper Deck Floor", "Upper Wing", "R-30 Raised Floor", 638.0), ("River Floor", "River Wing", "R-30 Raised Floor", 506.0),
+    ),
+    floor_types=(R30_FLOOR,),
+    crawl=("Tail Race Crawl", 1144.0, 148.0, 2860.0),
+    hot_water=(hot_water("Mill DHW", gas_tank("Cellar Tank", 40.0, 0.66, 36000.0, "cellar")),),
+    hvac=(
+        heat_pump(
+            "Mill HP", "SplitHeatPump", 9.1, 30000.0, 20100.0, 15.8, 11.4, ducts("Underfloor Runs", "DuctsCrawl", 6.0, 8.0),
+        ),
+    ),
+    remarks=("The old water wheel turns freely and drives nothing.",),
+)  # fmt: skip
+
+SPARROW_POINT = Building(
+    "sparrow-point", "test", "resaved", "form", "Sparrow Point Studio", "640 Sparrow Point Drive", "Bahía Ceniza", 8, ELECTRIC,
+    SINGLE, 1, 1, 1, True, 290.0,
+    zones=(("Studio Suite", 505.0, 9.0, 1),),
+    wall_types=(R21_WALL,),
+    walls=(
+        ("Point Wall", "Studio Suite", "R-21 Wall", 0, 198.0, 20.0), ("Bay Wall", "Studio Suite", "R-21 Wall", 90, 216.0, 0.0),
+        ("Dune Wall", "Studio Suite", "R-21 Wall", 180, 198.0, 0.0),
+    ),
+    windows=(("P-1", "Point Wall", 1, 16.0, 0.3, 0.22), ("Yes", "Bay Wall", 1, 40.0, 0.28, 0.21), ("D-1", "Dune Wall", 1, 12.0, 0.3, 0.22)),
+    attic=("Low Attic", "Vented Attic Roof", 505.0, 3.0), attic_types=(ATTIC_ROOF,),
+    lids=(("Suite Ceiling", "Studio Suite", "R-49 Attic Floor", 505.0),), lid_types=(R49_LID,),
+    slabs=(("Suite Slab", "Studio Suite", 505.0, 68.0, 0.0, 0.3, False),),
+    hot_water=(hot_water("Suite DHW", tank("Closet HPWH", 40.0, "hall closet")),),
+    hvac=(heat_pump("Suite Split", "DuctlessMiniSplit", 9.9, 12000.0, 8900.0, 20.2, 12.6, None),),
+    remarks=("A kitchenette is drawn in dashed lines for a later permit.",),
+)  # fmt: skip
+
 FIG_LANE = Building(
     "fig-lane-flat", "dev", "raw", "schedules", "Fig Lane Garden Flat", "7B Fig Lane", "Orrin Vale", 9, ELECTRIC,
     SINGLE, 1, 1, 1, False, 270.0,
@@ -344,6 +441,6 @@ WREN_CABIN = Building(
 )  # fmt: skip
 
 BUILDINGS: tuple[Building, ...] = (
-    HERON_COTTAGE, BRASS_KETTLE, TWO_GABLES, LANTERN_ROW, OTTER_BARN, SALT_TERRACE, FIG_LANE, COPPER_HILL,
-    THISTLE_ADU, PEBBLE_HOUSE, MARIGOLD_COURT, WREN_CABIN,
+    HERON_COTTAGE, BRASS_KETTLE, TWO_GABLES, LANTERN_ROW, OTTER_BARN, SALT_TERRACE, QUINCE_LOFT,
+    BRAMBLE_RIDGE, MILL_RACE, SPARROW_POINT, FIG_LANE, COPPER_HILL, THISTLE_ADU, PEBBLE_HOUSE, MARIGOLD_COURT, WREN_CABIN,
 )  # fmt: skip

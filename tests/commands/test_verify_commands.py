@@ -157,7 +157,7 @@ def test_verify_all(evals, capsys):
 
 def test_the_samples_can_be_copied_to_a_new_folder(tmp_path, evals, capsys):
     assert run("verify-all", tmp_path / "new", "--copy-samples", "--fail-under", "0.9") == 0
-    assert "over 12 evals" in capsys.readouterr().out
+    assert "over 16 evals" in capsys.readouterr().out
     _refused(evals, capsys, "verify-all", evals, "--copy-samples")
 
 
