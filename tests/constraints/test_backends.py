@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 import jsonschema
@@ -184,6 +185,20 @@ def test_bounds_and_nesting_are_obeyed(name, schema):
         # One layout whoever enforces it: single spaces after colons and commas, nothing else between values.
         outside = re.sub(r'"(\\.|[^"\\])*"', '""', answer["text"])
         assert re.fullmatch(r"(?:: |, |[^:,\s])*", outside), answer["text"]
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_an_answer_ends_where_the_context_is_full(name, monkeypatch):
+    backend, model = backend_and_model(name)
+    prompt = "Write letters."
+    constraint = Constraint("regex", "[a-z ]{60,90}", name)
+    room = replace(model.loaded, context_tokens=len(model.prompt_tokens(prompt)) + 7)
+    whole = backend.generate_constrained(model, prompt, D0, constraint, 0)
+    monkeypatch.setattr(model, "loaded", room)
+    cut = backend.generate_constrained(model, prompt, D0, constraint, 0)
+    assert whole["usage"]["completion_tokens"] > 7
+    assert (cut["finish_reason"], cut["usage"]["completion_tokens"]) == ("length", 7)
+    assert whole["text"].startswith(cut["text"])
 
 
 @pytest.mark.parametrize("name", [*STEERING, "native"])

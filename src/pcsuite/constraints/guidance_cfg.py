@@ -74,7 +74,7 @@ class GuidanceBackend(ConstraintBackend):
         started = time.perf_counter()
         engine = _engine(adapter)
         prompt_ids = adapter.prompt_tokens(prompt)
-        adapter.check_context(len(prompt_ids), decoding)
+        decoding = adapter.fitted(decoding, len(prompt_ids))
         engine.start(PrefixForward(adapter, prompt_ids), decoding, draw_key(prompt, seed), len(prompt_ids))
         state = EngineState()
         state.prompt = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)

@@ -69,7 +69,7 @@ class LmqlBackend(ConstraintBackend):
     ) -> Generation:
         started = time.perf_counter()
         prompt_ids = adapter.prompt_tokens(prompt)
-        adapter.check_context(len(prompt_ids), decoding)
+        decoding = adapter.fitted(decoding, len(prompt_ids))
         client = TokenClient(adapter, decoding, draw_key(prompt, seed), prompt_ids)
         rendered = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
         text = ""

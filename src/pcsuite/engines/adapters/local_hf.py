@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -160,18 +160,21 @@ class LocalHfAdapter(ModelAdapter):
     ) -> Future[Generation]:
         """Queue a prompt, with a mask over its tokens where a constraint backend gives one."""
         token_ids = tuple(self.prompt_tokens(prompt))
-        self.check_context(len(token_ids), decoding)
-        return self._thread.submit(HfRequest(prompt, token_ids, decoding, seed, mask))
+        fitted = self.fitted(decoding, len(token_ids))
+        return self._thread.submit(HfRequest(prompt, token_ids, fitted, seed, mask))
 
-    def check_context(self, prompt_tokens: int, decoding: Decoding) -> None:
-        """Refuse a call that cannot fit into the model's context."""
+    def fitted(self, decoding: Decoding, prompt_tokens: int) -> Decoding:
+        """The decoding with no more tokens to answer than the prompt leaves of the model's context."""
         limit = self.loaded.context_tokens
-        if limit is not None and prompt_tokens + decoding.max_tokens > limit:
+        if limit is None or prompt_tokens + decoding.max_tokens <= limit:
+            return decoding
+        if prompt_tokens >= limit:
             raise EngineError(
-                f"model '{self.model_id}': {prompt_tokens} prompt tokens and {decoding.max_tokens} to answer "
-                f"are more than its context of {limit}",
-                hint="shorten the prompt or lower max_tokens",
+                f"model '{self.model_id}': a prompt of {prompt_tokens} tokens leaves no room to answer "
+                f"in its context of {limit}",
+                hint="shorten the prompt or take a model with a longer context",
             )
+        return replace(decoding, max_tokens=limit - prompt_tokens)
 
     def run_alone(self, job: Callable[[], Result]) -> Future[Result]:
         """Run a job that uses the model by itself, between batches."""
