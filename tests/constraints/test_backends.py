@@ -226,6 +226,13 @@ def test_what_cannot_be_enforced_is_refused_by_name(name, keyword, schema):
         )
 
 
+@pytest.mark.parametrize("name", STEERING)
+def test_a_pattern_that_cannot_be_followed_is_refused(name):
+    backend, model = backend_and_model(name)
+    with pytest.raises(ConstraintUnavailableError, match="look-around"):
+        backend.generate_constrained(model, "Go.", D0, Constraint("regex", "(?=a)[a-z]{3}", name), 0)
+
+
 @pytest.mark.parametrize("name", [*STEERING, "native"])
 def test_the_answer_line_of_gsm8k_is_enforced(name):
     backend, model = backend_and_model(name)

@@ -76,6 +76,8 @@ class LmqlBackend(ConstraintBackend):
         try:
             with _active(adapter):
                 text = asyncio.run(_execute(adapter, client, code, rendered, decoding))
+        except ConstraintUnavailableError:
+            raise
         except Exception as error:
             if client.cut is None:
                 raise EngineError(f"LMQL failed: {type(error).__name__}: {error}") from error
@@ -282,16 +284,28 @@ def allowed_tokens(pattern: str, value: str) -> Any:
 
     matching = _ACTIVE.get()
     matcher = LLMatcher(matching.tokenizer, LLMatcher.grammar_from_regex(pattern))
+    _raise_problem(matcher, pattern)
     tokens = matching.tokenizer.tokenize_str(value) if value else []
-    if matcher.get_error() or (tokens and not matcher.consume_tokens(tokens)):
+    if tokens and not matcher.consume_tokens(tokens):
         return None
     mask = llguidance.numpy.allocate_token_bitmask(1, matching.tokenizer.vocab_size)
     llguidance.numpy.fill_next_token_bitmask(matcher, mask, 0)
+    _raise_problem(matcher, pattern)
     bits = np.unpackbits(mask.view(np.uint8), bitorder="little").astype(bool)
     allowed = np.zeros(matching.vocabulary, dtype=bool)
     size = min(len(bits), matching.vocabulary, matching.tokenizer.vocab_size)
     allowed[:size] = bits[:size]
     return allowed
+
+
+def _raise_problem(matcher: Any, pattern: str) -> None:
+    """A pattern that cannot be followed must not pass for one that nothing matches: the hole would stay empty."""
+    problem = matcher.get_error()
+    if problem:
+        reason = " ".join(str(problem).split())[:300]
+        raise ConstraintUnavailableError(
+            f"constraint backend 'lmql_program' cannot enforce the pattern {pattern!r}: {reason}"
+        )
 
 
 @lru_cache(maxsize=1)

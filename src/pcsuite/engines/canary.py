@@ -22,6 +22,7 @@ from pcsuite.errors import ConstraintUnavailableError
 CANARY_TASK = "canary"
 """Task id of the canary's call: simulated models neither abstain nor fail on it."""
 ABSURD = "zqx7 violet marmot"
+ABSURD_NUMBER = 733
 QUESTION = "What is two plus two? Reply with the number only."
 _DECODING = Decoding("canary", temperature=0.0, top_p=1.0, max_tokens=48)
 
@@ -49,13 +50,18 @@ class Canary:
 def canary_for(kind: ConstraintKind) -> Canary:
     """The canary of a kind of constraint."""
     if kind == "json_schema":
+        # A word and a number: backends enforce the two in different ways.
+        forced = {"reply": ABSURD, "size": ABSURD_NUMBER}
         schema = {
             "type": "object",
-            "properties": {"reply": {"type": "string", "enum": [ABSURD]}},
-            "required": ["reply"],
+            "properties": {
+                "reply": {"type": "string", "enum": [ABSURD]},
+                "size": {"type": "integer", "enum": [ABSURD_NUMBER]},
+            },
+            "required": list(forced),
             "additionalProperties": False,
         }
-        return Canary(Constraint(kind, json.dumps(schema)), json.dumps({"reply": ABSURD}))
+        return Canary(Constraint(kind, json.dumps(schema)), json.dumps(forced))
     if kind == "regex":
         return Canary(Constraint(kind, "zqx7 violet marmot"), ABSURD)
     grammar = 'start: first " " second\nfirst: "zqx7 violet"\nsecond: "marmot"\n'

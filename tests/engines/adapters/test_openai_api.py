@@ -228,7 +228,8 @@ def test_the_canary_tells_obedient_servers_from_deaf_ones():
     def obey(body):
         forced = body.get("structured_outputs", {})
         if "json" in forced:
-            return json.dumps({"reply": forced["json"]["properties"]["reply"]["enum"][0]})
+            properties = forced["json"]["properties"]
+            return json.dumps({name: part["enum"][0] for name, part in properties.items()})
         return ABSURD if forced else "4"
 
     async def check(server, kind):
