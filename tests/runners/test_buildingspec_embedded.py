@@ -67,9 +67,9 @@ def test_c6_enforces_the_schema_of_the_record(tmp_path):
     assert constrained.constraint_backend == "native:llama.cpp"
     assert constrained.finish_reason == "length"
     assert rows["C6"].metrics["truncated"] is True
-    # Cut at the limit, but so far every key is one of the schema, in its order and without white space.
+    # Cut at the limit, but so far every key is one of the schema, and laid out as enforced JSON is.
     sections = ("project", "envelope", "zones", "walls", "windows")
-    assert constrained.text.startswith(tuple(f'{{"{name}":' for name in sections))
+    assert constrained.text.startswith(tuple(f'{{"{name}": ' for name in sections))
     assert rows["C0"].generation.constraint_backend is None
 
 

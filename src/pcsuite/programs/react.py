@@ -9,8 +9,9 @@ ends in one of these ways, and the row's ``finish_reason`` says which:
 ``loop``        the model repeated an earlier turn for the second time
 ``length``      a turn was cut off at the token limit before it held a call or a whole answer
 
-In the last three cases there is no answer: the text is empty and scores 0. What the model last said is in the
-transcript, and is not made into an answer that the model did not give. Any other reason is the backend's own.
+Without an answer the text is empty and scores 0; of one that was cut off, what came after ``Final:`` is kept. What
+the model last said is in the transcript, and is not made into an answer that it did not give. Any other reason is
+the backend's own.
 """
 
 from __future__ import annotations
