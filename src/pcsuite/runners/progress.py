@@ -41,6 +41,9 @@ class Progress:
             self._bar = _rich_bar(self._stream)
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
+        elif not self._quiet and self.tally.total:
+            # The first row of a local model may take minutes; silence would look like a standstill.
+            print(f"0/{self.tally.total} rows, running", file=self._stream, flush=True)
         return self
 
     def __exit__(
@@ -73,7 +76,7 @@ class Progress:
         """Rate, tokens, cost and failures in words."""
         tally = self.tally
         seconds = max(time.monotonic() - self._started, 1e-9)
-        parts = [f"{tally.done / seconds:.1f} rows/s", f"{_short(tally.tokens)} tokens"]
+        parts = [_pace(tally.done / seconds), f"{_short(tally.tokens)} tokens"]
         if tally.cost_usd:
             parts.append(f"${tally.cost_usd:.4f}")
         if tally.cache_hits:
@@ -117,6 +120,14 @@ def _rich_bar(stream: TextIO) -> Any:
         TextColumn("{task.fields[facts]}"),
         console=Console(file=stream),
     )
+
+
+def _pace(rows_per_second: float) -> str:
+    """A rate in the unit that makes it readable."""
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if rows_per_second * seconds >= 1:
+            return f"{rows_per_second * seconds:.1f} rows/{unit}"
+    return f"{rows_per_second * 3600:.1f} rows/h"
 
 
 def _short(number: int) -> str:
