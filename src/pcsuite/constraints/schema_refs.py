@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 DEFINITIONS = ("$defs", "definitions")
 NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -59,17 +58,14 @@ def _target(schema: Mapping[str, Any], where: str, root: Any, path: tuple[str, .
     return _replaced(named, where, root, (*path, reference), refuse)
 
 
-def _pointed_at(root: Any, reference: Any) -> Any:
-    """What a JSON pointer within the schema names; ``None`` if there is no such place."""
-    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+def _pointed_at(root: Any, reference: str) -> Any:
+    """What a reference within the schema names; ``None`` if there is no such place. Nothing is fetched."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    registry: Registry[Any] = Registry().with_resource("", DRAFT202012.create_resource(root))
+    try:
+        return registry.resolver().lookup(reference).contents
+    except Unresolvable:
         return None
-    place = root
-    for step in reference.split("/")[1:]:
-        key = unquote(step).replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list) and key.isdecimal() and int(key) < len(place):
-            place = place[int(key)]
-        elif isinstance(place, Mapping) and key in place:
-            place = place[key]
-        else:
-            return None
-    return place
