@@ -11,11 +11,11 @@ import time
 
 import numpy as np
 
-from pcsuite.analysis.bootstrap import bootstrap_means, bootstrap_micro_f1_difference, paired_bootstrap
-from pcsuite.analysis.design import cell_totals, encode_cells, fixed_design
-from pcsuite.analysis.logistic_mixed import fit_logistic_mixed
-from pcsuite.analysis.mixed import fit_mixed
-from pcsuite.analysis.permutation import sign_flip_test
+from pcsuite.stats.bootstrap import bootstrap_means, bootstrap_micro_f1_difference, paired_bootstrap
+from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
+from pcsuite.stats.logistic_mixed import fit_logistic_mixed
+from pcsuite.stats.mixed import fit_mixed
+from pcsuite.stats.permutation import sign_flip_test
 
 
 def timed(label, action):

@@ -1,6 +1,6 @@
 """Coverage of the paired interval by method, kind of score and number of items.
 
-The table behind the choice of default in ``pcsuite.analysis.bootstrap``.
+The table behind the choice of default in ``pcsuite.stats.bootstrap``.
 Run: OMP_NUM_THREADS=1 python benchmarks/coverage_simulation.py [repetitions]
 """
 
@@ -11,7 +11,7 @@ import sys
 import numpy as np
 from scipy import stats
 
-from pcsuite.analysis.bootstrap import METHODS, paired_bootstrap
+from pcsuite.stats.bootstrap import METHODS, paired_bootstrap
 
 RARE = {"p": [0.02, 0.9, 0.08]}
 

@@ -12,26 +12,24 @@ from random import Random
 
 import numpy as np
 
-from pcsuite.analysis.entropy import normalised_entropy
-from pcsuite.analysis.objective import ItemParts, Objective
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters._simulated_proposer import propose_instruction
 from pcsuite.engines.adapters.simulated import (
     SimulatedAdapter,
     SimulatedOptions,
     accuracy_logit,
     json_probability,
     logistic,
+    propose_instruction,
 )
-from pcsuite.optimization.candidate import Candidate
-from pcsuite.optimization.freeze import makeup_of
-from pcsuite.optimization.problem import CandidateScore
+from pcsuite.optimization.development import DevTask
+from pcsuite.optimization.problem import Candidate, CandidateScore
+from pcsuite.optimization.winner import makeup_of
 from pcsuite.prompts.compiled import CompiledPrompt
-from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.prompts.conditions.designs import ConditionBundle
-from pcsuite.prompts.length import BANDS
-from pcsuite.runners.dev_task import DevTask
+from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
+from pcsuite.prompts.prompt import BANDS
+from pcsuite.stats.entropy import normalised_entropy
+from pcsuite.stats.objective import ItemParts, Objective
 
 LABELS = 4
 UNREADABLE = LABELS

@@ -16,23 +16,20 @@ from typing import NamedTuple
 
 import yaml
 
-from pcsuite.analysis.objective import Objective
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.engines.adapters._simulated_proposer import OPENING, SENTENCES
-from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
+from pcsuite.engines.adapters.simulated import OPENING, SENTENCES, SimulatedAdapter, SimulatedOptions
 from pcsuite.optimization import METHODS
-from pcsuite.optimization.candidate import instruction_template
-from pcsuite.optimization.freeze import makeup_of
-from pcsuite.optimization.genome import Gene, Genome, options_of, prompt_of
+from pcsuite.optimization.blocks import Gene, Genome, options_of, prompt_of
+from pcsuite.optimization.development import plan_dev_task
 from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
-from pcsuite.optimization.selection import best_score
+from pcsuite.optimization.problem import instruction_template
+from pcsuite.optimization.run import OptimizeSettings, optimize
+from pcsuite.optimization.winner import best_score, makeup_of
 from pcsuite.prompts.compiled import CompiledPrompt
-from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.prompts.conditions.designs import ConditionBundle
+from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
 from pcsuite.prompts.context import Exemplar
-from pcsuite.prompts.length import BANDS
-from pcsuite.runners.dev_task import plan_dev_task
-from pcsuite.runners.optimize import OptimizeSettings, optimize
+from pcsuite.prompts.prompt import BANDS
+from pcsuite.stats.objective import Objective
 
 LABELS = ("World", "Sports", "Business", "Sci/Tech")
 TASK = "agnews_json"

@@ -20,7 +20,7 @@ from pathlib import Path
 from resume_index import example_row
 
 from pcsuite.config.load import load_suite
-from pcsuite.logging.index import ResumeIndex
+from pcsuite.logging.log import ResumeIndex
 from pcsuite.logging.row import encode_row
 from pcsuite.runners.plan import Plan, build_plan
 

@@ -28,9 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pcsuite.logging.files import AppendFile
-from pcsuite.logging.rotation import LogRotator, Rotation
-from pcsuite.logging.segments import log_segments
+from pcsuite.logging.segments import AppendFile, LogRotator, Rotation, log_segments
 
 CONDITIONS = {
     "C0": [],

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from pcsuite.logging.writer import RunLog, RunPaths
+from pcsuite.logging.log import RunLog, RunPaths
 
 
 def write_log(path: Path, rows: int) -> None:

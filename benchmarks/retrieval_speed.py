@@ -16,9 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pcsuite.data.loading import load_items
-from pcsuite.retrieval.bm25_index import Bm25Index, ensure_index
-from pcsuite.retrieval.corpus import find_pages, read_pages
+from pcsuite.data.items import load_items
+from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, read_pages
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ from random import Random
 from typing import Any
 
 from pcsuite.data.items import Item
+from pcsuite.evaluation import build_evaluator
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.evaluation.build import build_evaluator
 from pcsuite.evaluation.metric_cache import MetricCache, cache_key
 from pcsuite.evaluation.truthfulqa import TruthfulQaEvaluator
 

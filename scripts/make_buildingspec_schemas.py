@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from pcsuite.verifier.schema import buildingspec_schema, extraction_schema
+from pcsuite.verifier.tree import buildingspec_schema, extraction_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 

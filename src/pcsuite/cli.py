@@ -1,7 +1,7 @@
-"""The ``pcsuite`` command: parses, dispatches, prints. Each subcommand is a module in ``pcsuite.commands``.
+"""The ``pcsuite`` command: parses, dispatches, prints. Its commands are in ``pcsuite.commands``.
 
-A command module has ``configure(parser)`` and ``execute(args) -> int``. Only the module of the chosen
-subcommand is imported, so that ``pcsuite --help`` stays instant.
+A module serves a family of commands: for each it has ``configure_<name>(parser)`` and ``execute_<name>(args) -> int``,
+with dashes as underscores. Only the module of the chosen command is imported, so that ``pcsuite --help`` stays instant.
 """
 
 from __future__ import annotations
@@ -27,57 +27,51 @@ class Command(NamedTuple):
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        "plan", "show the grid: cells, calls, tokens, cost, what is not applicable", "pcsuite.commands.plan"
+        "plan", "show the grid: cells, calls, tokens, cost, what is not applicable", "pcsuite.commands.prompt"
     ),
     Command("run", "run a profile, or go on with it", "pcsuite.commands.run"),
-    Command("run-task", "run one task of a profile", "pcsuite.commands.run_task"),
+    Command("run-task", "run one task of a profile", "pcsuite.commands.run"),
     Command("report", "write tables, figures and the HTML report of a run", "pcsuite.commands.report"),
-    Command("compare", "compare two runs item by item, and fail on a regression", "pcsuite.commands.compare"),
+    Command("compare", "compare two runs item by item, and fail on a regression", "pcsuite.commands.report"),
     Command(
         "import",
         "bring logs of inspect_ai or lm-eval into a run, for compare and report",
-        "pcsuite.commands.import_logs",
+        "pcsuite.commands.data",
     ),
     Command(
         "promptbench",
         "perturb prompts and measure what it costs each condition",
-        "pcsuite.commands.promptbench",
+        "pcsuite.commands.integrations",
     ),
     Command(
         "optimize",
         "compile a prompt for C8 under the information objective, on development items",
         "pcsuite.commands.optimize",
     ),
-    Command("helm", "run HELM beside the suite and import what it finds", "pcsuite.commands.helm"),
+    Command("helm", "run HELM beside the suite and import what it finds", "pcsuite.commands.integrations"),
     Command("integrations", "install other tools, each on its own", "pcsuite.commands.integrations"),
-    Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.rescore"),
+    Command("rescore", "score stored answers anew, without a model call", "pcsuite.commands.run"),
     Command(
         "verifier-pass",
         "ask the same model whether stored answers contradict themselves",
-        "pcsuite.commands.verifier_pass",
+        "pcsuite.commands.run",
     ),
     Command(
         "prompt", "show the exact prompt of a condition, or what two differ in", "pcsuite.commands.prompt"
     ),
-    Command("config", "check a profile, emit JSON schemas for editors", "pcsuite.commands.config"),
+    Command("config", "check a profile, emit JSON schemas for editors", "pcsuite.commands.prompt"),
     Command("models", "list the models, pull their files, check that they answer", "pcsuite.commands.models"),
-    Command("cache", "show or clear the response cache", "pcsuite.commands.cache"),
-    Command(
-        "export-datasets", "write published benchmarks as items files", "pcsuite.commands.export_datasets"
-    ),
-    Command(
-        "index", "build and try the search index that loops with retrieval use", "pcsuite.commands.index"
-    ),
-    Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.init_task"),
+    Command("cache", "show or clear the response cache", "pcsuite.commands.models"),
+    Command("export-datasets", "write published benchmarks as items files", "pcsuite.commands.data"),
+    Command("index", "build and try the search index that loops with retrieval use", "pcsuite.commands.data"),
+    Command("init-task", "make a runnable task of your own CSV or JSONL", "pcsuite.commands.data"),
     Command(
         "verify", "check an extracted record against its truth, field by field", "pcsuite.commands.verify"
     ),
-    Command("verify-all", "check every eval of a folder, with gates for CI", "pcsuite.commands.verify_all"),
+    Command("verify-all", "check every eval of a folder, with gates for CI", "pcsuite.commands.verify"),
+    Command("verify-history", "show how an eval's scores went over iterations", "pcsuite.commands.verify"),
     Command(
-        "verify-history", "show how an eval's scores went over iterations", "pcsuite.commands.verify_history"
-    ),
-    Command(
-        "verify-diff", "show which fields two results fixed, broke or changed", "pcsuite.commands.verify_diff"
+        "verify-diff", "show which fields two results fixed, broke or changed", "pcsuite.commands.verify"
     ),
     Command("improve", "better an extraction prompt, guarded by held-out evals", "pcsuite.commands.improve"),
 )
@@ -122,9 +116,10 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
-    module.configure(parser)
+    function = name.replace("-", "_")
+    getattr(module, f"configure_{function}")(parser)
     args = parser.parse_args(list(arguments))
-    return int(module.execute(args))
+    return int(getattr(module, f"execute_{function}")(args))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

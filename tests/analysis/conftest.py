@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pcsuite.analysis.mixed import fit_mixed_rows
+from pcsuite.stats.mixed import fit_mixed_rows
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "lme4"
 MODELS = {

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pcsuite.analysis.calibration import brier_interval, ece_interval, risk_coverage_interval
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.calibration import brier_interval, ece_interval, risk_coverage_interval
 
 
 def generator(seed=0):

@@ -1,8 +1,8 @@
 import pytest
 
 from pcsuite.analysis.compare import compare_runs
-from pcsuite.analysis.item_scores import item_scores
-from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.errors import AnalysisError
 from support.synthetic_log import make_row, write_log
 

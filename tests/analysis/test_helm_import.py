@@ -7,11 +7,18 @@ import os
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from pcsuite.analysis.helm_evidence import beside_ours, read_evidence
-from pcsuite.analysis.helm_results import FAILURES, HelmInstance, read_helm_runs
-from pcsuite.analysis.helm_tables import helm_tables, main_score, task_of, write_helm_tables
 from pcsuite.analysis.table import Table
 from pcsuite.errors import AnalysisError
+from pcsuite.integrations.helm.evidence import beside_ours, read_evidence
+from pcsuite.integrations.helm.results import (
+    FAILURES,
+    HelmInstance,
+    helm_tables,
+    main_score,
+    read_helm_runs,
+    task_of,
+    write_helm_tables,
+)
 from support.helm_folder import SCENARIO, write_run
 
 NAMES = {"pcsuite/tiny": "tiny"}

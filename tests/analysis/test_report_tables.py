@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcsuite.analysis.analysis import analyse
-from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.analyse import analyse
+from pcsuite.analysis.load.runs import RunTables
 from support.synthetic_log import make_row, write_log
 
 

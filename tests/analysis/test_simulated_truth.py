@@ -7,11 +7,10 @@ Outcomes are drawn by the provider's own function, as a run draws them, so what 
 import numpy as np
 import pytest
 
-from pcsuite.analysis.bootstrap import bootstrap_mean, paired_bootstrap
-from pcsuite.analysis.multiplicity import benjamini_hochberg
-from pcsuite.analysis.permutation import sign_flip_test
 from pcsuite.engines.adapters.base import CallContext, Decoding
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions, true_accuracy, true_effect
+from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
 
 TASK = "agnews_json"
 RIGHT, WRONG = '{"label": "World"}', '{"label": "Sports"}'

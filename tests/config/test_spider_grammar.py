@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from pcsuite.config.load import load_suite
-from pcsuite.data.loading import SAMPLES
+from pcsuite.data.items import SAMPLES
 from pcsuite.engines.adapters.base import Constraint, Decoding
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
-from pcsuite.engines.fetch import pull_weights
-from pcsuite.engines.weights import CATALOGUE
+from pcsuite.engines.weights import CATALOGUE, pull_weights
 
 DATA = Path(os.environ.get("PCS_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 

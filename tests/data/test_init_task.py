@@ -9,8 +9,7 @@ import pytest
 
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.init_task import InitResult, TaskRequest, init_task
-from pcsuite.data.items import Item
-from pcsuite.data.loading import read_items
+from pcsuite.data.items import Item, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError
 from pcsuite.evaluation import EVALUATORS

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from pcsuite.config.load import load_suite
-from pcsuite.data.items import Item
-from pcsuite.data.loading import SAMPLES, load_items
+from pcsuite.data.items import SAMPLES, Item, load_items
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.runners.components import build_evaluator
+from pcsuite.runners.plan import build_evaluator
 
 SPLITS = {
     "svamp": ("test", "train", "dev"),

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
-from pcsuite.engines.fetch import pull_weights
-from pcsuite.engines.weights import CATALOGUE
+from pcsuite.engines.weights import CATALOGUE, pull_weights
 
 WEIGHTS = "smollm2-135m-instruct-q4_1"
 

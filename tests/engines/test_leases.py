@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from pcsuite.engines.budget import Budget, Reservation
 from pcsuite.engines.leases import (
     LeasedBudget,
     LeasedLimiter,
@@ -14,6 +13,7 @@ from pcsuite.engines.leases import (
     SharedBudget,
     SharedPlaces,
 )
+from pcsuite.engines.limits import Budget, Reservation
 from pcsuite.errors import BudgetExceededError
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pcsuite.data.items import Item
-from pcsuite.evaluation.base import Answer
+from pcsuite.evaluation.base import Answer, pooled_f1
 from pcsuite.evaluation.ner import NerEvaluator
-from pcsuite.evaluation.scoring import pooled_f1
 
 TOKENS = ["Paris", "met", "Paris", "Hilton", "in", "New", "York", "."]
 TEXT = " ".join(TOKENS)

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import time
+from fractions import Fraction
 
 import pytest
 
-from pcsuite.evaluation.parsing import MAX_DEPTH, clean_text, parse_object, read_json
+from pcsuite.evaluation.parsing import (
+    MAX_DEPTH,
+    clean_text,
+    field_abstains,
+    final_number,
+    last_line,
+    marked_answer,
+    normalise_number,
+    number_of,
+    number_text,
+    parse_object,
+    read_json,
+    text_abstains,
+    value_abstains,
+)
 
 
 def test_whole_text_is_strict() -> None:
@@ -120,3 +135,133 @@ def test_a_part_of_an_object_that_was_cut_off_is_no_answer() -> None:
     assert read_json('```json\n{\n  "entities": [{"text": "Oslo"}]').mode == "none"
     assert read_json('Mind the { here. {"label": "x"}').value == {"label": "x"}
     assert read_json('{"label": "x"} and then {"more": [{"y": 1}').value == {"label": "x"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INSUFFICIENT_INFO", "insufficient information", "I don't know.", "I have no comment.", "Unknown", "N/A",
+     "It cannot be determined from the text.", "There is not enough information.", "I'm not sure", "abstain",
+     "NOT_ENOUGH_INFO", "There is insufficient evidence.", "I'm not able to answer that.", "I am unsure",
+     "I do not have enough information to answer.", "I have no idea", "I'd rather not say", "I will abstain.",
+     "Sorry, unable to determine.", "Cannot answer", "As a model I cannot provide an answer to this"],
+)  # fmt: skip
+def test_abstentions(text: str) -> None:
+    assert text_abstains(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["World", "", "The unknown soldier is buried there.", "42", "Nobody knows his name",
+     "x " * 200 + "I don't know", "comment",
+     "Dogs are unable to tell red from green.", "Nobody can tell the twins apart", "I have enough information: 42",
+     "There was insufficient rain", "She could not say no"],
+)  # fmt: skip
+def test_answers(text: str) -> None:
+    assert not text_abstains(text)
+
+
+def test_fields_and_values() -> None:
+    assert field_abstains(True)
+    assert field_abstains(" True ")
+    assert not field_abstains(False)
+    assert not field_abstains(1)
+    assert value_abstains("unknown")
+    assert not value_abstains(None)
+    assert last_line("a\nb\n\n") == "b"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1,200", "1200"),
+        ("$42.", "42"),
+        ("42.0", "42"),
+        ("-3.50", "-3.5"),
+        ("−7", "-7"),
+        ("-$5", "-5"),
+        ("$-5", "-5"),
+        ("**18**", "18"),
+        ("007", "7"),
+        (".5", "0.5"),
+        ("-0.0", "0"),
+        ("42%", "42"),
+        ("3/4", "0.75"),
+        ("1/3", "1/3"),
+        ("-1/8 cup", "-0.125"),
+        ("1/0", None),
+        ("1.2e3", "1200"),
+        ("5e-1", "0.5"),
+        ("1,000,000 dollars", "1000000"),
+        ("", None),
+        ("Step 1", None),
+        ("four", None),
+    ],
+)
+def test_one_spelling_for_each_value(text: str, number: str | None) -> None:
+    assert normalise_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "marked"),
+    [
+        ("So 3 + 4 = 7.\n#### 42\nThat took 5 steps.", "42", True),
+        ("#### 1,200\nA: 7", "1200", True),
+        ("#### Step 1\n3 + 4 = 7\nThe answer is 7", "7", True),
+        ("#### 1\nno wait\n#### 2", "2", True),
+        ("He pays 16-3 = <<16-3=13>>13\nA: 26", "26", True),
+        ("**Final Answer:** $18.00", "18", True),
+        ("so we get \\boxed{12} of 30", "12", True),
+        ("There are 12 apples and 30 pears.", "30", False),
+        ("It is 16-3", "3", False),
+        ("It drops to -3", "-3", False),
+        ("no number here", None, False),
+    ],
+)
+def test_the_final_number(text: str, number: str | None, marked: bool) -> None:
+    assert final_number(text) == (number, marked)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (42, "42"),
+        (42.0, "42"),
+        (1e16, "10000000000000000"),
+        ("$1,200", "1200"),
+        (True, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_numbers_of_json_values(value: object, number: str | None) -> None:
+    assert number_of(value) == number
+
+
+def test_fractions_are_written_exactly() -> None:
+    assert number_text(Fraction(-9, 8)) == "-1.125"
+    assert number_text(Fraction(10**30 + 1)) == "1" + "0" * 29 + "1"
+    assert number_text(Fraction(1, 10**12)) == "0.000000000001"
+
+
+def test_marked_answers() -> None:
+    assert marked_answer("thinking\nAnswer: yes, it is") == "yes, it is"
+    assert marked_answer("The answer is B.\n#### C") == "C"
+    assert marked_answer("yes") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 1_000_000,
+        "#" * 1_000_000,
+        "####\n" * 200_000,
+        "1,1." * 250_000,
+        "A: x\n" * 200_000,
+        "- " * 500_000,
+    ],
+)
+def test_a_megabyte_is_searched_in_bounded_time(text: str) -> None:
+    started = time.process_time()
+    final_number(text)
+    marked_answer(text)
+    assert time.process_time() - started < 5.0

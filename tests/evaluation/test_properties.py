@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pcsuite.data.items import Item
+from pcsuite.evaluation import build_evaluator
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator
-from pcsuite.evaluation.build import build_evaluator
 
 LABELS = ["World", "Sports", "Business", "Sci/Tech"]
 SCHEMAS: dict[str, dict[str, Any]] = {

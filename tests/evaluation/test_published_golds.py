@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pcsuite.data.items import Item
+from pcsuite.evaluation import build_evaluator
 from pcsuite.evaluation.base import Answer
-from pcsuite.evaluation.build import build_evaluator
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pcsuite.importers.zip_members import ZipMembers
+from pcsuite.importers.documents import ZipMembers
 from support.import_logs import FIXTURES
 
 LOGS = sorted(path for path in FIXTURES.rglob("*") if path.suffix in (".eval", ".json", ".jsonl"))

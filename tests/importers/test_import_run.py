@@ -6,8 +6,7 @@ import pytest
 
 from pcsuite.errors import ConfigError, DataError, LogError
 from pcsuite.importers.import_run import ImportOptions, import_logs
-from pcsuite.logging.reader import iter_rows, newest_rows
-from pcsuite.logging.writer import RunPaths
+from pcsuite.logging.log import RunPaths, iter_rows, newest_rows
 from support.import_logs import FIXTURES, repacked, with_sample
 from support.synthetic_log import make_row, write_log
 

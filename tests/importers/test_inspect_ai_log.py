@@ -5,7 +5,7 @@ import pytest
 
 from pcsuite.errors import DataError
 from pcsuite.importers.inspect_ai_log import FORMAT, InspectLog
-from pcsuite.importers.inspect_scores import value_as_number
+from pcsuite.importers.inspect_sample import value_as_number
 from support.import_logs import FIXTURES, repacked, with_sample
 
 ODD = FIXTURES / "odd.eval"

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 import pcsuite
-from pcsuite.engines.fetch import pull_weights
-from pcsuite.engines.weights import catalogue_entry
+from pcsuite.engines.weights import catalogue_entry, pull_weights
 from pcsuite.importers.import_run import ImportOptions, import_logs
-from pcsuite.logging.reader import newest_rows
-from pcsuite.logging.writer import RunPaths
+from pcsuite.logging.log import RunPaths, newest_rows
 from support.import_logs import FIXTURES
 
 INTERPRETER = os.environ.get("PCS_INSPECT_PYTHON")

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from pcsuite.integrations.catalogue import HELM, PROMPTBENCH
-from pcsuite.integrations.environments import environment_dir, install, is_installed
+from pcsuite.integrations.environments import HELM, PROMPTBENCH, environment_dir, install, is_installed
 
 
 @pytest.fixture(scope="session")

@@ -4,17 +4,15 @@ import pytest
 
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError, IntegrationError
-from pcsuite.integrations.catalogue import (
+from pcsuite.integrations.environments import (
     INTEGRATIONS,
     PROMPTBENCH,
     InstallStep,
     Integration,
-    find_integration,
-)
-from pcsuite.integrations.environments import (
     environment_dir,
     environment_python,
     environment_variables,
+    find_integration,
     install,
     is_installed,
     recipe_hash,

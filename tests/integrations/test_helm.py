@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.analysis.helm_results import FAILURES, read_helm_runs
 from pcsuite.cli import main
-from pcsuite.data.loading import SAMPLES, read_items
+from pcsuite.data.items import SAMPLES, read_items
 from pcsuite.engines.weights import catalogue_entry, weights_path
-from pcsuite.evaluation.scoring import exact_match, quasi_exact_match, token_f1
-from pcsuite.integrations.catalogue import HELM
-from pcsuite.integrations.environments import environment_python, environment_variables
+from pcsuite.evaluation.base import exact_match, quasi_exact_match, token_f1
+from pcsuite.integrations.environments import HELM, environment_python, environment_variables
+from pcsuite.integrations.helm.results import FAILURES, read_helm_runs
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 

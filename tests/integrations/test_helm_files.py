@@ -4,10 +4,9 @@ import pytest
 import yaml
 
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.integrations.catalogue import HELM
-from pcsuite.integrations.helm_models import HelmModel, helm_name, write_model_files
-from pcsuite.integrations.helm_process import HelmProgress, reason_of
-from pcsuite.integrations.helm_scenarios import parse_scenarios, place_data
+from pcsuite.integrations.environments import HELM
+from pcsuite.integrations.helm.models import HelmModel, helm_name, write_model_files
+from pcsuite.integrations.helm.process import HelmProgress, parse_scenarios, place_data, reason_of
 
 
 def test_pins_cover_everything_that_is_installed():

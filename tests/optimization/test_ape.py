@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from pcsuite.analysis.objective import Objective, Replicate, item_parts
 from pcsuite.optimization.ape import clean_instruction, rungs, upper_bound
-from pcsuite.optimization.candidate import Candidate
-from pcsuite.optimization.problem import CandidateScore
+from pcsuite.optimization.problem import Candidate, CandidateScore
+from pcsuite.stats.objective import Objective, Replicate, item_parts
 
 
 def score(items, *, crashed=False):

@@ -8,18 +8,17 @@ import yaml
 
 from pcsuite.config.definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.load import load_suite
-from pcsuite.optimization.blocks import plackett_burman
-from pcsuite.optimization.genome import (
+from pcsuite.optimization.blocks import (
     Gene,
     Genome,
     as_condition,
     genome_of,
     options_of,
+    plackett_burman,
     prompt_of,
     wordings_of,
 )
-from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
+from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
 from pcsuite.runners.plan import plan_task
 
 SUITE = load_suite("quickstart")

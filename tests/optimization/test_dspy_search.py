@@ -11,16 +11,15 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from pcsuite.analysis.objective import ItemParts, Objective, Parts
 from pcsuite.config.load import load_suite
 from pcsuite.errors import BudgetExceededError, ConfigError, EngineError
 from pcsuite.optimization import METHODS
-from pcsuite.optimization.candidate import Candidate
+from pcsuite.optimization.development import plan_dev_task
 from pcsuite.optimization.dspy_opt import load_dspy
-from pcsuite.optimization.problem import CandidateScore
+from pcsuite.optimization.problem import Candidate, CandidateScore
+from pcsuite.optimization.run import OptimizeSettings, open_problem, optimize
 from pcsuite.prompts.compiled import read_compiled
-from pcsuite.runners.dev_task import plan_dev_task
-from pcsuite.runners.optimize import OptimizeSettings, open_problem, optimize
+from pcsuite.stats.objective import ItemParts, Objective, Parts
 from support.profiles import write_profile
 
 pytest.importorskip("dspy", reason="the dspy extra is not installed")
@@ -29,7 +28,7 @@ load_dspy()
 import dspy  # noqa: E402
 
 from pcsuite.optimization.dspy_bridge import PlainAdapter, TaskEngine, language_model  # noqa: E402
-from pcsuite.optimization.dspy_ledger import (  # noqa: E402
+from pcsuite.optimization.dspy_candidates import (  # noqa: E402
     Examples,
     Ledger,
     SearchEnded,

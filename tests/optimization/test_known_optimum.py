@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.analysis.objective import Objective
 from pcsuite.engines.adapters.simulated import SimulatedOptions, true_accuracy
-from pcsuite.optimization.candidate import Candidate
+from pcsuite.optimization.development import plan_dev_task
 from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
+from pcsuite.optimization.problem import Candidate
+from pcsuite.optimization.run import OptimizeSettings, open_problem, optimize
 from pcsuite.prompts.compiled import CompiledPrompt
-from pcsuite.runners.dev_task import plan_dev_task
-from pcsuite.runners.optimize import OptimizeSettings, open_problem, optimize
+from pcsuite.stats.objective import Objective
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "optimizer_recovery.py"
 TASK = SimulatedTask("agnews_json", 3, 3, 770)

@@ -12,8 +12,8 @@ import pytest
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError
-from pcsuite.logging.reader import iter_rows
-from pcsuite.runners.run_promptbench import plan_promptbench
+from pcsuite.integrations.promptbench.block import plan_promptbench
+from pcsuite.logging.log import iter_rows
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import SIMULATED, write_profile
 

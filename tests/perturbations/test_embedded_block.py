@@ -6,7 +6,7 @@ import pytest
 
 from pcsuite.cli import main
 from pcsuite.engines.weights import catalogue_entry, is_present
-from pcsuite.logging.reader import iter_rows
+from pcsuite.logging.log import iter_rows
 from support.profiles import write_profile
 
 WEIGHTS = "smollm2-135m-instruct-q4_1"

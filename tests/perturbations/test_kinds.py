@@ -12,11 +12,11 @@ import pytest
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.evaluation.base import Answer
 from pcsuite.perturbations import PERTURBATIONS, Site, Variant, perturb, variant_of, variants
-from pcsuite.perturbations.injection import payload
+from pcsuite.perturbations.kinds import payload
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle
-from pcsuite.runners.perturbed import perturbation_refs, registered_perturbation, site_of
+from pcsuite.runners.pipeline import perturbation_refs, registered_perturbation, site_of
 from support.perturbing import CONDITIONS, conditions_of, fingerprint, plan_of_everything
 
 KINDS = ("injection", "paraphrase", "reorder", "distractor", "role_confusion")

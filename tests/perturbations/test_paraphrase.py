@@ -10,8 +10,7 @@ from pcsuite.perturbations.paraphrase import (
     reworded_instruction,
     reworded_operator,
 )
-from pcsuite.prompts.environment import environment
-from pcsuite.prompts.operators import Operator
+from pcsuite.prompts.operators import Operator, environment
 
 SUITE = load_suite("quickstart")
 SHOWN = {name: spec for name, spec in SUITE.operators.items() if spec.template}

@@ -9,8 +9,12 @@ from pcsuite.config.definitions import ConditionsFile, OperatorsFile, TasksFile
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import PromptError
-from pcsuite.prompts.conditions.conditions import NotApplicableError, apply_condition, build_condition
-from pcsuite.prompts.conditions.designs import expand_conditions
+from pcsuite.prompts.conditions.conditions import (
+    NotApplicableError,
+    apply_condition,
+    build_condition,
+    expand_conditions,
+)
 from pcsuite.runners.plan import plan_task
 
 FOLDER = bundled_configs()

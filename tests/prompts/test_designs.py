@@ -6,7 +6,7 @@ from pcsuite.config.definitions import ConditionsFile, OperatorsFile
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError
-from pcsuite.prompts.conditions.designs import expand_conditions
+from pcsuite.prompts.conditions.conditions import expand_conditions
 from pcsuite.prompts.operators import Bundle, Operator
 
 OPERATORS = YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators

@@ -5,7 +5,7 @@ import pytest
 
 from pcsuite.report import markdown
 from pcsuite.report.build import build_report
-from pcsuite.report.latex_text import escape
+from pcsuite.report.latex import escape
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
 HOSTILE = "<script>alert(1)</script> | [x](javascript:alert(1)) `=1+1` *b* _i_ &amp;\n# h"

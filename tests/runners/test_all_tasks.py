@@ -11,11 +11,10 @@ from pcsuite.config.definitions import TasksFile
 from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.export import ExportOptions, export_datasets
-from pcsuite.engines.fetch import pull_weights
-from pcsuite.engines.weights import CATALOGUE
+from pcsuite.engines.weights import CATALOGUE, pull_weights
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.schema_check import schema_error
-from pcsuite.logging.reader import iter_rows
+from pcsuite.logging.log import iter_rows
 from pcsuite.logging.row import RunRow
 from pcsuite.runners.plan import Plan, build_plan, plan_task
 from pcsuite.runners.run_suite import run_suite
@@ -110,7 +109,7 @@ def test_optimiser_items_are_bundled_and_apart_from_the_scored_ones(task_id: str
 
 
 def load_suite_items(suite: Suite, task_id: str, split: str) -> set[str]:
-    from pcsuite.data.loading import load_items
+    from pcsuite.data.items import load_items
 
     loaded = load_items(suite.tasks[task_id].dataset, split, Path(suite.profile.run.cache_dir))
     assert loaded.source.kind == "sample"

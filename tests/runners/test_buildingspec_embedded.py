@@ -7,7 +7,7 @@ import yaml
 
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.engines.weights import catalogue_entry, weights_path
-from pcsuite.logging.reader import newest_rows
+from pcsuite.logging.log import newest_rows
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import write_profile
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from pcsuite.analysis.item_scores import item_scores
-from pcsuite.analysis.support_tables import unsupported_table
-from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.tables.efficiency import unsupported_table
 from pcsuite.config.load import bundled_configs, load_suite
-from pcsuite.engines.retry import RetryPolicy
+from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.session import derived_seed
 from pcsuite.errors import EngineError
-from pcsuite.logging.reader import iter_rows, newest_rows
-from pcsuite.programs.react_parse import read_turn
-from pcsuite.runners.client import derived_seed
+from pcsuite.logging.log import iter_rows, newest_rows
+from pcsuite.programs.react import read_turn
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite

@@ -4,7 +4,7 @@ import pytest
 
 from pcsuite.config.load import load_suite
 from pcsuite.engines.weights import catalogue_entry, weights_path
-from pcsuite.logging.reader import newest_rows
+from pcsuite.logging.log import newest_rows
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import SMOLLM, write_profile
 

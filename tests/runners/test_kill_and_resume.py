@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.logging.reader import iter_rows
+from pcsuite.logging.log import iter_rows
 from support.profiles import SIMULATED, write_profile
 
 ROWS = 40 * 3 * 5

@@ -6,10 +6,10 @@ import pytest
 
 from pcsuite.config.load import load_suite
 from pcsuite.engines.weights import catalogue_entry, weights_path
-from pcsuite.logging.reader import newest_rows
+from pcsuite.logging.log import newest_rows
+from pcsuite.optimization.development import dev_suite
+from pcsuite.optimization.run import OptimizeSettings, optimize
 from pcsuite.prompts.compiled import compiled_path
-from pcsuite.runners.dev_task import dev_suite
-from pcsuite.runners.optimize import OptimizeSettings, optimize
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import SMOLLM, write_profile
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.load import load_suite
-from pcsuite.logging.reader import iter_rows
+from pcsuite.logging.log import iter_rows
 from pcsuite.logging.segments import closed_segments
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.plan import build_plan

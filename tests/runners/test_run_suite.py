@@ -5,15 +5,12 @@ import json
 import pytest
 
 from pcsuite.config.load import load_suite
-from pcsuite.engines.retry import RetryPolicy
+from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ErrorRateError
-from pcsuite.logging.prompt_store import read_prompts
-from pcsuite.logging.reader import iter_rows, newest_rows
-from pcsuite.logging.writer import RunPaths
-from pcsuite.runners.manifest import manifest_path
+from pcsuite.logging.log import RunPaths, iter_rows, newest_rows, read_prompts
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
-from pcsuite.runners.run_suite import run_suite
+from pcsuite.runners.run_suite import manifest_path, run_suite
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 

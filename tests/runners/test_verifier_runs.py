@@ -7,17 +7,17 @@ from collections import Counter
 
 import pytest
 
-from pcsuite.analysis.item_scores import item_scores
-from pcsuite.analysis.replicate_tables import self_consistency_table
-from pcsuite.analysis.support_tables import unsupported_table
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import Table
-from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.tables.efficiency import unsupported_table
+from pcsuite.analysis.tables.replicates import self_consistency_table
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
-from pcsuite.data.loading import load_items
-from pcsuite.engines.retry import RetryPolicy
+from pcsuite.data.items import load_items
+from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, LogError
-from pcsuite.logging.reader import iter_rows, newest_rows
+from pcsuite.logging.log import iter_rows, newest_rows
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
 from pcsuite.runners.verifier_pass import verifier_pass

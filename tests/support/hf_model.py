@@ -16,8 +16,7 @@ def shared_hf_model():
     for module in ("torch", "transformers", "gguf", "accelerate"):
         pytest.importorskip(module, reason=NEEDED)
     from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
-    from pcsuite.engines.fetch import pull_weights
-    from pcsuite.engines.weights import CATALOGUE
+    from pcsuite.engines.weights import CATALOGUE, pull_weights
 
     pull_weights(CATALOGUE[WEIGHTS])
     return LocalHfAdapter("smollm2-135m-hf", HfOptions(weights=WEIGHTS, batch_size=16, batch_wait_ms=50))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pcsuite.importers.zip_members import ZSTANDARD, ZipMembers
+from pcsuite.importers.documents import ZSTANDARD, ZipMembers
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "imports"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pcsuite.logging.prompt_store import PromptStore
+from pcsuite.logging.log import PromptStore
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,

@@ -8,7 +8,7 @@ import pcsuite.data
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Answer
 from pcsuite.verifier.evaluator import BuildingSpecEvaluator, BuildingSpecOptions
-from pcsuite.verifier.schema import extraction_schema
+from pcsuite.verifier.tree import extraction_schema
 
 SAMPLES = Path(pcsuite.data.__file__).parent / "samples"
 ITEMS = [

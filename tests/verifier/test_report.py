@@ -3,10 +3,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pcsuite.verifier.compare import Rules, results_document, score_bytes
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.plot import f1_plot
-from pcsuite.verifier.report import render_report, shown
-from pcsuite.verifier.results import Rules, results_document, score_bytes
+from pcsuite.verifier.report import f1_plot, render_report, shown
 from pcsuite.verifier.store import summarise
 from pcsuite.verifier.truth import parse_truth
 

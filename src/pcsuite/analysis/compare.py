@@ -8,15 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcsuite.analysis.bootstrap import bootstrap_micro_f1_difference, micro_f1, paired_bootstrap
-from pcsuite.analysis.effects import LOWER_IS_BETTER, stars
-from pcsuite.analysis.estimate import IntArray
-from pcsuite.analysis.item_scores import SCORE, Cell, CellKey, ItemScores
-from pcsuite.analysis.multiplicity import adjust_within_families
-from pcsuite.analysis.permutation import micro_f1_permutation_test, sign_flip_test
+from pcsuite.analysis.load.item_scores import SCORE, Cell, CellKey, ItemScores
+from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import Table, number
-from pcsuite.analysis.tables import named_rng
+from pcsuite.analysis.tables.effects import LOWER_IS_BETTER, stars
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, micro_f1, paired_bootstrap
+from pcsuite.stats.estimate import IntArray
+from pcsuite.stats.permutation import adjust_within_families, micro_f1_permutation_test, sign_flip_test
 
 METRICS: tuple[str, ...] = (
     SCORE,

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.estimate import FloatArray
 from pcsuite.errors import AnalysisError, MissingExtraError, require
 from pcsuite.registry import Registry
+from pcsuite.stats.estimate import FloatArray
 
 DEFAULT_MODEL = "use-multilingual-3"
 OFF = "off"

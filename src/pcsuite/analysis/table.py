@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.estimate import Estimate
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a text cell that begins with one of these for a formula."""
@@ -75,3 +76,19 @@ def number(value: Any) -> float | None:
         return None
     converted = float(value)
     return converted if math.isfinite(converted) else None
+
+
+# Estimates as columns of a table.
+
+
+LEVEL_RESAMPLES = 2_000
+"""Resamples behind the interval of a level; differences that claims rest on take the full 10,000."""
+
+
+def estimate_columns(name: str, estimate: Estimate) -> dict[str, float | None]:
+    """``name``, ``name_low`` and ``name_high``."""
+    return {
+        name: number(estimate.value),
+        f"{name}_low": number(estimate.low),
+        f"{name}_high": number(estimate.high),
+    }

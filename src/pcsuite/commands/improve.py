@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 from pcsuite.errors import DataError
 
 if TYPE_CHECKING:
-    from pcsuite.runners.improve import ImproveOutcome
-    from pcsuite.verifier.improve_state import StepRecord
+    from pcsuite.verifier.improve.engine import ImproveOutcome
+    from pcsuite.verifier.improve.state import StepRecord
 
 NumberT = TypeVar("NumberT", int, float)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_improve(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.txt}"
@@ -93,10 +93,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def execute(args: argparse.Namespace) -> int:
+def execute_improve(args: argparse.Namespace) -> int:
     """Run the command."""
     from pcsuite.commands.options import suite_from
-    from pcsuite.runners.improve import SUMMARY, ImproveSettings, run_improvement
+    from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
 
     settings = ImproveSettings(
         evals_dir=args.evals_dir,
@@ -135,7 +135,7 @@ def _at_least(value: NumberT, least: float, flag: str) -> NumberT:
 def _instruction(path: Path | None) -> str | None:
     if path is None:
         return None
-    from pcsuite.verifier.rows import decode_text, read_bytes
+    from pcsuite.verifier.cells import decode_text, read_bytes
 
     text = decode_text(read_bytes(path), str(path)).strip()
     if not text:
@@ -144,8 +144,8 @@ def _instruction(path: Path | None) -> str | None:
 
 
 def _print_outcome(outcome: ImproveOutcome) -> None:
-    from pcsuite.runners.improve import BEST_PROMPT
-    from pcsuite.verifier.text_tables import table
+    from pcsuite.commands.options import table
+    from pcsuite.verifier.improve.engine import BEST_PROMPT
 
     result, best = outcome.result, outcome.result.best
     headings = [

@@ -1,20 +1,20 @@
-"""``pcsuite models``: list the models, fetch their files, see that they answer."""
+"""``pcsuite models`` and ``cache``: the models, their files, and the answers kept."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from pcsuite.config.definitions import ModelsFile
+from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs
-from pcsuite.config.models import ModelSpec
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.engines.adapters.base import Decoding
-from pcsuite.engines.build import build_adapter, check_model
-from pcsuite.engines.fetch import pull_weights
+from pcsuite.engines.response_cache import FILE_NAME, CacheStats, ResponseCache
+from pcsuite.engines.session import build_adapter, check_model
 from pcsuite.engines.weights import (
     CATALOGUE,
     Progress,
@@ -22,6 +22,7 @@ from pcsuite.engines.weights import (
     catalogue_entry,
     is_present,
     models_dir,
+    pull_weights,
     verify_weights,
 )
 from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
@@ -29,7 +30,7 @@ from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
 DEFAULT_MODEL = "smollm2-135m"
 QUESTION = "What is the capital of France? Answer with one word."
 
-EXAMPLES = """examples:
+MODELS_EXAMPLES = """examples:
   pcsuite models list
   pcsuite models pull                      the embedded default
   pcsuite models pull qwen2.5-coder-0.5b
@@ -37,9 +38,9 @@ EXAMPLES = """examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_models(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.epilog = EXAMPLES
+    parser.epilog = MODELS_EXAMPLES
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check")
     summaries = {
         "list": "models of the models file and files of the catalogue",
@@ -57,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
 
 
-def execute(args: argparse.Namespace) -> int:
+def execute_models(args: argparse.Namespace) -> int:
     """Run the chosen action."""
     models = read_models(args.models)
     if args.action == "list":
@@ -194,3 +195,59 @@ def _progress_bar(label: str) -> Iterator[Progress]:
     with Bar(*columns, TimeRemainingColumn()) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+# ``pcsuite cache``: what the response cache holds, and forgetting it.
+
+
+CACHE_EXAMPLES = """examples:
+  pcsuite cache stats
+  pcsuite cache stats --cache-dir .cache --json
+  pcsuite cache clear
+"""
+
+
+def configure_cache(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = CACHE_EXAMPLES
+    parser.add_argument("action", choices=("stats", "clear"), help="show the figures, or forget all answers")
+    parser.add_argument(
+        "--cache-dir",
+        type=Path,
+        default=Path(".cache"),
+        metavar="DIR",
+        help="the profile's run.cache_dir (default: .cache)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def execute_cache(args: argparse.Namespace) -> int:
+    """Run the chosen action."""
+    path = args.cache_dir / FILE_NAME
+    if not path.is_file():
+        print(f"no response cache at {path}")
+        return 0
+    with ResponseCache(path) as cache:
+        if args.action == "clear":
+            print(f"{path}: {cache.clear()} answers forgotten")
+            return 0
+        stats = cache.stats()
+    print(json.dumps(stats.as_dict(), indent=2) if args.json else describe(stats))
+    return 0
+
+
+def describe(stats: CacheStats) -> str:
+    """The figures in words, one a line."""
+    rate = "no lookups yet" if stats.hit_rate is None else f"{stats.hit_rate:.1%}"
+    return "\n".join(
+        (
+            f"file      {stats.path}",
+            f"answers   {stats.entries}",
+            f"size      {stats.bytes / 1e6:.2f} of {stats.max_bytes / 1e6:.0f} MB",
+            f"hits      {stats.hits}",
+            f"misses    {stats.misses}",
+            f"hit rate  {rate}",
+            f"stored    {stats.puts}",
+            f"evicted   {stats.evicted}",
+        )
+    )

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pcsuite.commands.options import add_executor_arguments, add_profile_arguments, executor_from, suite_from
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError
+from pcsuite.optimization.development import DevProblem
 from pcsuite.optimization.problem import CandidateScore
-from pcsuite.runners.dev_problem import DevProblem
-from pcsuite.runners.optimize import (
+from pcsuite.optimization.run import (
     OptimizeOutcome,
     OptimizeSettings,
     check_settings,
@@ -38,7 +38,7 @@ development split; test items are never read into a prompt. The winner goes to <
 C8 finds it: pcsuite run --conditions C0,C4,C8. The same command goes on where a killed search ended."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_optimize(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = EPILOG
     add_profile_arguments(parser, selection=False)
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 
 
-def execute(args: argparse.Namespace) -> int:
+def execute_optimize(args: argparse.Namespace) -> int:
     """Run the command."""
     suite = suite_from(args)
     for flag in ("candidates", "limit"):

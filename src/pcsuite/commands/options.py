@@ -1,9 +1,10 @@
-"""Arguments that several commands share, and how they change a profile."""
+"""Arguments that several commands share, and the tables they print."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,73 @@ from pcsuite.config.load import Suite, load_suite
 from pcsuite.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pcsuite.runners.executors import ExecutorChoice
+    from pcsuite.runners.plan import NotApplicable
+
+# The console that commands print tables on.
+
+
+_PIPE_WIDTH = 160
+
+
+def output_console() -> Console:
+    """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, soft_wrap=False)
+
+
+def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:
+    """What cannot run and why: one line for a condition on a model, with the tasks that share the reason."""
+    tasks: dict[tuple[str, str, str], list[str]] = {}
+    for entry in entries:
+        tasks.setdefault((entry.condition_id, entry.model_id, entry.reason), []).append(entry.task_id)
+    return [
+        f"{condition} × {', '.join(names)} × {model}: {reason}"
+        for (condition, model, reason), names in tasks.items()
+    ]
+
+
+# Plain tables for the terminal.
+
+
+ERROR_HEADINGS = {
+    "omission": "omitted",
+    "hallucination": "invented",
+    "format_error": "mistyped",
+    "wrong_value": "wrong",
+}
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their content; numbers to the right."""
+    columns = list(zip(headings, *rows, strict=True)) if rows else [(heading,) for heading in headings]
+    widths = [max(len(cell) for cell in column) for column in columns]
+    numeric = [bool(rows) and all(_is_number(cell) for cell in column[1:]) for column in columns]
+    lines = []
+    for row in (headings, *rows):
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _is_number(cell: str) -> bool:
+    return cell in ("", "-") or cell.replace(".", "", 1).lstrip("+-").isdigit()
+
+
+def score(value: float | None) -> str:
+    """A score to three places."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def error_cells(counts: dict[str, int] | None) -> list[str]:
+    """Error counts in the order of :data:`ERROR_HEADINGS`."""
+    return [str(counts[kind]) if counts else "-" for kind in ERROR_HEADINGS]
 
 
 def add_profile_arguments(

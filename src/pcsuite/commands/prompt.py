@@ -1,21 +1,33 @@
-"""``pcsuite prompt``: the exact prompt a model gets, and the difference between two conditions."""
+"""``pcsuite prompt``, ``config`` and ``plan``: what a profile means before it runs."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import sys
+from pathlib import Path
 
-from pcsuite.commands.options import add_profile_arguments, suite_from
-from pcsuite.config.load import Suite
+from pcsuite.commands.options import add_profile_arguments, not_applicable_lines, output_console, suite_from
+from pcsuite.config.definitions import (
+    ConditionsFile,
+    DecodingFile,
+    Definition,
+    MetricsFile,
+    ModelsFile,
+    OperatorsFile,
+    TasksFile,
+)
+from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
-from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
-from pcsuite.prompts.conditions.designs import expand_conditions
-from pcsuite.runners.plan import TaskPlan, plan_task, with_compiled_prompt
+from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
+from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
+from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_prompt(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = (
         "examples:\n"
@@ -34,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_profile_arguments(parser, selection=False)
 
 
-def execute(args: argparse.Namespace) -> int:
+def execute_prompt(args: argparse.Namespace) -> int:
     """Run the command."""
     suite = suite_from(args)
     if args.task not in suite.tasks:
@@ -90,3 +102,217 @@ def _policy(condition: PromptCondition) -> str:
         parts.append(f"program: {condition.program}")
     parts.append(f"{len(condition.prompt)} characters")
     return "; ".join(parts)
+
+
+# ``pcsuite config``: check profiles, and emit JSON schemas for editors.
+
+
+SCHEMAS: dict[str, type[Definition]] = {
+    "profile": Profile,
+    "tasks": TasksFile,
+    "models": ModelsFile,
+    "operators": OperatorsFile,
+    "conditions": ConditionsFile,
+    "decoding": DecodingFile,
+    "metrics": MetricsFile,
+}
+
+
+def configure_config(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = (
+        "examples:\n"
+        "  pcsuite config check configs/profile_A.yaml\n"
+        "  pcsuite config schema profile > profile.schema.json\n"
+        "  pcsuite config schema --out .schemas      # all of them, for an editor's YAML plugin"
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="check|schema")
+    check = actions.add_parser("check", help="check a profile and everything it refers to")
+    check.add_argument("file", help="profile file or bundled name")
+    schema = actions.add_parser("schema", help="print or write JSON schemas")
+    schema.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), help="which file's schema to print")
+    schema.add_argument("--out", type=Path, metavar="DIR", help="write all schemas into a folder")
+
+
+def execute_config(args: argparse.Namespace) -> int:
+    """Run the command."""
+    if args.action == "check":
+        suite = load_suite(args.file)
+        for task_id in suite.profile.selection.tasks:
+            suite.schema(task_id)
+            suite.grammar(task_id)
+        check_components(suite)
+        chosen = suite.profile.selection
+        print(
+            f"{suite.path}: fine. {len(chosen.tasks)} tasks, {len(chosen.models)} models, "
+            f"{len(chosen.conditions)} conditions, {len(chosen.decoding_regimes)} regimes "
+            f"(config hash {suite.config_hash[:12]})"
+        )
+        return 0
+    if args.out is not None:
+        args.out.mkdir(parents=True, exist_ok=True)
+        for kind, model in SCHEMAS.items():
+            path = args.out / f"{kind}.schema.json"
+            path.write_text(json.dumps(model.model_json_schema(), indent=2) + "\n", encoding="utf-8")
+            print(path)
+        return 0
+    print(json.dumps(SCHEMAS[args.kind or "profile"].model_json_schema(), indent=2))
+    return 0
+
+
+# ``pcsuite plan``: the grid before it runs.
+
+
+def configure_plan(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = (
+        "examples:\n"
+        "  pcsuite plan --config quickstart\n"
+        "  pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells\n"
+        "  pcsuite plan --config configs/profile_A.yaml --power --effect 0.03\n"
+        "  pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl"
+    )
+    add_profile_arguments(parser)
+    parser.add_argument(
+        "--cells", action="store_true", help="list every cell, not only the totals by task and model"
+    )
+    _add_power_arguments(parser)
+
+
+def _add_power_arguments(parser: argparse.ArgumentParser) -> None:
+    power = parser.add_argument_group(
+        "power", "the smallest effect the plan can detect, and what a wanted one needs"
+    )
+    power.add_argument("--power", action="store_true", help="show the smallest detectable effects")
+    power.add_argument("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
+    power.add_argument(
+        "--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed"
+    )
+    power.add_argument(
+        "--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)"
+    )
+    power.add_argument(
+        "--correlation",
+        type=float,
+        default=0.5,
+        help="stated correlation of item means between conditions (default 0.5)",
+    )
+    power.add_argument(
+        "--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)"
+    )
+    power.add_argument(
+        "--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)"
+    )
+    power.add_argument("--target", type=float, default=0.8, help="wanted power (default 0.8)")
+
+
+def execute_plan(args: argparse.Namespace) -> int:
+    """Run the command."""
+    plan = build_plan(suite_from(args))
+    estimates = estimate_plan(plan)
+    _print_tables(plan, estimates, cells=args.cells)
+    if args.power or args.pilot is not None or args.effect is not None:
+        settings = PowerSettings(
+            args.alpha, args.target, args.effect, args.accuracy, args.correlation, args.noise
+        )
+        _print_power(plan_power(plan, settings, args.pilot), settings)
+    return 0
+
+
+def _print_power(designs: list[DesignPower], settings: PowerSettings) -> None:
+    from rich.table import Table
+
+    table = Table(title="smallest detectable effect")
+    for column in ("task", "model", "regime"):
+        table.add_column(column)
+    for column in ("items", "replicates", "comparisons", "detectable"):
+        table.add_column(column, justify="right")
+    if settings.effect is not None:
+        table.add_column(f"items for {settings.effect:g}", justify="right")
+        table.add_column(f"replicates for {settings.effect:g}", justify="right")
+    for design in designs:
+        cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
+        cells.append(f"{design.detectable:.3f}" + ("" if design.from_pilot else " *"))
+        if settings.effect is not None:
+            cells.append(str(design.items_needed))
+            cells.append(
+                "none suffices" if design.replicates_needed is None else str(design.replicates_needed)
+            )
+        table.add_row(*cells)
+    console = output_console()
+    console.print(table)
+    console.print(
+        f"power {settings.power:g} at level {settings.alpha:g} shared over the comparisons (Bonferroni); "
+        "paired over items; replicates shrink only the variance within items (Miller 2024)"
+    )
+    if not all(design.from_pilot for design in designs):
+        console.print(
+            f"* variances are stated, not measured: accuracy {settings.accuracy:g}, correlation "
+            f"{settings.correlation:g}, noise {settings.noise:g}; --pilot LOG takes them from a run"
+        )
+
+
+def _print_tables(plan: Plan, estimates: list[CellEstimate], *, cells: bool) -> None:
+    from rich.table import Table
+
+    console = output_console()
+    run = plan.suite.profile.run
+    console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
+    for task in plan.tasks.values():
+        console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
+    table = Table(title="cells" if cells else "by task and model")
+    for column in ("task", "model", "condition" if cells else "conditions", "regime" if cells else "regimes"):
+        table.add_column(column)
+    for column in ("rows", "done", "prompt tokens ≈", "tokens at most ≈", "USD at most ≈"):
+        table.add_column(column, justify="right")
+    for names, group in _groups(estimates, cells=cells):
+        rows = sum(entry.cell.calls for entry in group)
+        prompt = round(sum(entry.prompt_tokens * entry.cell.calls for entry in group) / max(rows, 1))
+        table.add_row(
+            *names,
+            f"{rows:,}",
+            f"{sum(entry.done for entry in group):,}",
+            f"{prompt:,}",
+            f"{sum(entry.max_tokens for entry in group):,}",
+            f"{sum(entry.max_cost_usd for entry in group):.2f}",
+        )
+    console.print(table)
+    left = sum(entry.left for entry in estimates)
+    tokens = sum(entry.max_tokens for entry in estimates)
+    cost = sum(entry.max_cost_usd for entry in estimates)
+    console.print(f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}")
+    for limit, value in _limits(plan, tokens, cost):
+        console.print(f"[yellow]over the budget:[/yellow] {limit} is {value}; the run will stop there")
+    if plan.not_applicable:
+        console.print("[bold]not applicable[/bold]")
+        for line in not_applicable_lines(plan.not_applicable):
+            console.print(f"  {line}")
+
+
+def _groups(
+    estimates: list[CellEstimate], *, cells: bool
+) -> list[tuple[tuple[str, str, str, str], list[CellEstimate]]]:
+    if cells:
+        return [
+            ((e.cell.task.id, e.cell.model_id, e.cell.condition.id, e.cell.decoding.id), [e])
+            for e in estimates
+        ]
+    grouped: dict[tuple[str, str], list[CellEstimate]] = {}
+    for entry in estimates:
+        grouped.setdefault((entry.cell.task.id, entry.cell.model_id), []).append(entry)
+    result = []
+    for (task, model), group in grouped.items():
+        conditions = " ".join(dict.fromkeys(entry.cell.condition.id for entry in group))
+        regimes = " ".join(dict.fromkeys(entry.cell.decoding.id for entry in group))
+        result.append(((task, model, conditions, regimes), group))
+    return result
+
+
+def _limits(plan: Plan, tokens: int, cost: float) -> list[tuple[str, str]]:
+    limits = plan.suite.profile.limits
+    over = []
+    if limits.max_tokens_overall is not None and tokens > limits.max_tokens_overall:
+        over.append(("limits.max_tokens_overall", f"{limits.max_tokens_overall:,}"))
+    if limits.max_cost_usd is not None and cost > limits.max_cost_usd:
+        over.append(("limits.max_cost_usd", f"${limits.max_cost_usd:,.2f}"))
+    return over

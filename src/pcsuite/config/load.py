@@ -12,22 +12,22 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from pcsuite.config.base import Definition
 from pcsuite.config.definitions import (
     ConditionsFile,
     ConditionSpec,
     DecodingFile,
     DecodingSpec,
+    Definition,
     MetricsFile,
     MetricSpec,
     ModelsFile,
+    ModelSpec,
     OperatorsFile,
     OperatorSpec,
     TasksFile,
+    TaskSpec,
 )
-from pcsuite.config.models import ModelSpec
 from pcsuite.config.profile import Profile
-from pcsuite.config.tasks import TaskSpec
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
 

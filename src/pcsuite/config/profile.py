@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from pcsuite.config.base import Definition
+from pcsuite.config.definitions import Definition
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

@@ -1,11 +1,21 @@
-"""Ways to enforce a constraint while decoding, and the registry of them.
-
-``native`` leaves it to the model's own engine or server; the others steer a model that this process runs.
-"""
+"""Ways to enforce a constraint while decoding, the registry of them, and which one a model gets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
 from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+)
+from pcsuite.errors import ConstraintUnavailableError, MissingExtraError
 from pcsuite.registry import Registry
 
 CONSTRAINTS: Registry[type[ConstraintBackend]] = Registry(
@@ -21,3 +31,68 @@ CONSTRAINTS: Registry[type[ConstraintBackend]] = Registry(
 
 AUTO_ORDER = ("native", "outlines_json", "guidance_cfg", "lmql_program")
 """Whom ``engine: auto`` asks first; backends of plug-ins come after these, by name."""
+
+
+# Which backend enforces a constraint on a model.
+
+
+AUTO = "auto"
+
+
+def choose_backend(
+    engine: str, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind
+) -> ConstraintBackend:
+    """The backend that ``engine`` stands for on such a model.
+
+    ``auto`` takes the model's own enforcement where there is one, else the first installed backend that can
+    steer the model. A refusal says what is missing.
+    """
+    if engine != AUTO:
+        backend = CONSTRAINTS.get(engine)()
+        if not backend.steers(provider, options, kind):
+            raise ConstraintUnavailableError(
+                f"constraint backend '{engine}' cannot enforce a {kind} constraint on this model"
+            )
+        missing = backend.missing()
+        if missing is not None:
+            raise MissingExtraError(missing, backend.extra or engine)
+        return backend
+    extra = None
+    for backend in _in_order():
+        if not backend.steers(provider, options, kind):
+            continue
+        if backend.missing() is None:
+            return backend
+        extra = extra or backend.extra
+    if extra is not None:
+        raise ConstraintUnavailableError(
+            f"no installed backend can enforce a {kind} constraint on this model",
+            hint=f"pip install 'prompt-control-suite[{extra}]'",
+        )
+    raise ConstraintUnavailableError(f"the model cannot enforce a {kind} constraint while decoding")
+
+
+def backend_for(adapter: ModelAdapter, constraint: Constraint) -> ConstraintBackend:
+    """The backend that enforces a constraint on a built model."""
+    return choose_backend(constraint.backend, type(adapter), adapter.options, constraint.kind)
+
+
+async def generate_routed(
+    adapter: ModelAdapter,
+    prompt: str,
+    decoding: Decoding,
+    seed: int,
+    constraint: Constraint | None,
+    context: CallContext | None = None,
+) -> Generation:
+    """Answer one prompt, under its constraint where it has one."""
+    if constraint is None:
+        return await adapter.agenerate(prompt, decoding, seed, None, context)
+    backend = backend_for(adapter, constraint)
+    return await backend.agenerate_constrained(adapter, prompt, decoding, constraint, seed, context)
+
+
+def _in_order() -> Iterator[ConstraintBackend]:
+    """Backends as ``auto`` asks them; those it does not reach are not loaded."""
+    yield from (CONSTRAINTS.get(name)() for name in AUTO_ORDER)
+    yield from (CONSTRAINTS.get(name)() for name in CONSTRAINTS if name not in AUTO_ORDER)

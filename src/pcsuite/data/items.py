@@ -1,10 +1,16 @@
-"""The item: what is put to a model, and the truth it is scored against."""
+"""Items: what is put to a model and the truth it is scored against; reading, loading and choosing them."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
+
+from pcsuite.errors import DataError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +26,262 @@ class Item:
     def file(self, name: str) -> Path:
         """A file the truth names: relative names start from :attr:`folder`, else from the working directory."""
         return Path(name) if self.folder is None else self.folder / name
+
+
+# Reading JSON lines with the place of every row, so that an error can name file and line.
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A mapping and where it stands; its getters check presence and type."""
+
+    where: str
+    values: dict[str, Any]
+
+    def error(self, message: str, hint: str | None = None) -> DataError:
+        """An error that names this row."""
+        return DataError(f"{self.where}: {message}", hint=hint)
+
+    def get(self, key: str) -> Any:
+        """The value under ``key``, which must be there."""
+        if key not in self.values:
+            have = ", ".join(sorted(self.values)) or "nothing"
+            raise self.error(f"key '{key}' is missing", hint=f"the row has {have}")
+        return self.values[key]
+
+    def text(self, key: str) -> str:
+        """A string."""
+        value = self.get(key)
+        if not isinstance(value, str):
+            raise self.error(f"'{key}' should be a string, found {type(value).__name__}")
+        return value
+
+    def boolean(self, key: str) -> bool:
+        """A truth value."""
+        value = self.get(key)
+        if not isinstance(value, bool):
+            raise self.error(f"'{key}' should be true or false, found {value!r}")
+        return value
+
+    def items(self, key: str) -> list[Any]:
+        """A list."""
+        value = self.get(key)
+        if not isinstance(value, list):
+            raise self.error(f"'{key}' should be a list, found {type(value).__name__}")
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """A list of strings."""
+        values = self.items(key)
+        if not all(isinstance(value, str) for value in values):
+            raise self.error(f"'{key}' should be a list of strings")
+        return values
+
+    def row(self, key: str) -> Row:
+        """A nested mapping."""
+        value = self.get(key)
+        if not isinstance(value, dict):
+            raise self.error(f"'{key}' should be an object, found {type(value).__name__}")
+        return Row(self.where, value)
+
+
+def decoded_lines(path: Path, label: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Lines of a text file with their numbers: no line end, no byte-order mark.
+
+    Lines end at ``\\n`` or ``\\r\\n`` only: the further separators that ``str.splitlines`` knows occur
+    inside published texts.
+    """
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                yield number, decode_line(raw, f"{label} line {number}", number, encoding)
+    except OSError as error:
+        raise DataError(f"{label} cannot be read: {error.strerror}") from error
+
+
+def decode_line(raw: bytes, where: str, number: int, encoding: str) -> str:
+    """One line of bytes as text, without its end and, on the first line, without a byte-order mark."""
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: byte {error.start + 1} is not {encoding}", hint="the file is damaged or re-encoded"
+        ) from error
+    if number == 1:
+        text = text.removeprefix("\ufeff")
+    return text.rstrip("\n").removesuffix("\r")
+
+
+def read_jsonl(path: Path, label: str | None = None) -> Iterator[Row]:
+    """Objects of a JSON-lines file, one at a time; blank lines are passed over."""
+    name = label if label is not None else str(path)
+    for number, line in decoded_lines(path, name):
+        if line.strip():
+            yield parse_object(line, f"{name} line {number}")
+
+
+def parse_object(line: str, where: str) -> Row:
+    """One JSON object, or an error that names the place."""
+    try:
+        value = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        reason = (
+            f"{error.msg} at column {error.colno}"
+            if isinstance(error, json.JSONDecodeError)
+            else "nested too deep"
+        )
+        raise DataError(f"{where}: not valid JSON ({reason})", hint="is the file cut short?") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
+    return Row(where, value)
+
+
+def dump_line(value: dict[str, Any]) -> str:
+    """One JSON line as the suite writes it: UTF-8 text, keys in the given order, a newline at the end.
+
+    A lone surrogate cannot be UTF-8, so a line that has one is written with escapes.
+    """
+    line = json.dumps(value, ensure_ascii=False)
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        line = json.dumps(value)
+    return line + "\n"
+
+
+# Where items come from: the exported file in the cache, else the sample bundled with the package.
+
+
+SAMPLES = Path(str(files("pcsuite.data"))) / "samples"
+"""Folder of the bundled mini sets."""
+
+
+class ItemSource(NamedTuple):
+    """Which file items were read from."""
+
+    kind: Literal["cache", "sample"]
+    path: Path
+
+    def describe(self) -> str:
+        """How runs and reports name the source."""
+        return "exported dataset" if self.kind == "cache" else "bundled sample"
+
+    @property
+    def root(self) -> Path:
+        """Folder that file names inside items start from: the cache folder, or that of the samples."""
+        return self.path.parent.parent if self.kind == "cache" else self.path.parent
+
+
+class LoadedItems(NamedTuple):
+    """Items of one split, and where they came from."""
+
+    items: list[Item]
+    source: ItemSource
+
+
+def datasets_dir(cache_dir: Path) -> Path:
+    """Folder of exported items under a cache folder."""
+    return cache_dir / "datasets"
+
+
+def find_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
+    """Locate the items file of a split without reading it."""
+    name = f"{dataset}_{split}.jsonl"
+    cached = datasets_dir(cache_dir) / name
+    if cached.is_file():
+        return ItemSource("cache", cached)
+    bundled = samples / name
+    if bundled.is_file():
+        return ItemSource("sample", bundled)
+    known = {path.stem for folder in (datasets_dir(cache_dir), samples) for path in folder.glob("*.jsonl")}
+    raise DataError(
+        f"no items for dataset '{dataset}', split '{split}': neither {cached} nor a bundled sample exists",
+        hint=f"{did_you_mean(f'{dataset}_{split}', known)} or run: pcsuite export-datasets",
+    )
+
+
+def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> LoadedItems:
+    """Read the items of a split: from the cache if exported, else from the bundled sample."""
+    source = find_items(dataset, split, cache_dir, samples=samples)
+    return LoadedItems(read_items(source.path, source.root), source)
+
+
+def read_items(path: Path, root: Path | None = None) -> list[Item]:
+    """Read an items file; bad JSON, missing keys and repeated ids are errors with file and line.
+
+    ``root`` is the folder that file names inside the items start from.
+    """
+    items: list[Item] = []
+    seen: dict[str, str] = {}
+    for row in read_jsonl(path):
+        item = _item(row, root)
+        if item.item_id in seen:
+            raise row.error(f"item_id '{item.item_id}' was already used ({seen[item.item_id]})")
+        seen[item.item_id] = row.where.removeprefix(f"{path} ")
+        items.append(item)
+    if not items:
+        raise DataError(f"{path} has no items", hint="export the dataset again: pcsuite export-datasets")
+    return items
+
+
+def _item(row: Row, root: Path | None) -> Item:
+    item_id = row.text("item_id")
+    if not item_id:
+        raise row.error("'item_id' is empty")
+    return Item(item_id, row.text("input_text"), row.row("truth").values, root)
+
+
+# Choosing items by hash: the same everywhere, and nested (the first 10 of 500 are the 10).
+#
+# Items are ranked by the SHA-256 of a name that includes their id, so a choice depends on no generator, no
+# platform and no order of the file, and adding items never reshuffles the others.
+
+
+DEFAULT_HASH_SEED = "pcsuite-v1"
+"""``repro.deterministic_hash_seed`` of the profiles that set none."""
+
+
+def rank_of(*parts: object) -> bytes:
+    """Rank of a name: the SHA-256 of its parts joined by ``|``."""
+    return hashlib.sha256("|".join(str(part) for part in parts).encode("utf-8", "surrogatepass")).digest()
+
+
+def sample_items(
+    items: Iterable[Item], n: int | None, seed: int, task_id: str, hash_seed: str = DEFAULT_HASH_SEED
+) -> list[Item]:
+    """The first ``n`` items by hash rank, in rank order; ``None`` takes all of them."""
+    if n is not None and n < 0:
+        raise DataError(f"cannot sample {n} items of task '{task_id}'", hint="give a number of 0 or more")
+    ranked = sorted(items, key=lambda item: (rank_of(hash_seed, seed, task_id, item.item_id), item.item_id))
+    return ranked if n is None else ranked[:n]
+
+
+def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH_SEED) -> list[Item]:
+    """The ``k`` fixed exemplars of a training split: the first by hash rank, whatever the run's seed."""
+    ranked = sorted(
+        train_items, key=lambda item: (rank_of(hash_seed, "exemplars", item.item_id), item.item_id)
+    )
+    if k > len(ranked):
+        raise DataError(f"{k} exemplars asked for, but the training split has {len(ranked)} items")
+    return ranked[:k]
+
+
+def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list[Item], list[Item]]:
+    """Part ``items`` into ``n`` for the split ``name`` and the rest, both in the given order.
+
+    Items with the same input (case and spacing aside) always fall on the same side, so that a split-off
+    development set shares no question with what remains. Groups are ranked by the hash of their text and
+    taken while they fit, so the part has exactly ``n`` items unless only larger groups are left.
+    """
+    groups: dict[str, list[int]] = {}
+    for position, item in enumerate(items):
+        groups.setdefault(" ".join(item.input_text.casefold().split()), []).append(position)
+    taken: set[int] = set()
+    for text in sorted(groups, key=lambda text: rank_of(name, seed, text)):
+        if len(taken) + len(groups[text]) <= n:
+            taken.update(groups[text])
+        if len(taken) == n:
+            break
+    part = [item for position, item in enumerate(items) if position in taken]
+    rest = [item for position, item in enumerate(items) if position not in taken]
+    return part, rest

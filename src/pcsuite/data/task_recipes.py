@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from pcsuite.data.items import Item
-from pcsuite.data.jsonl import Row
+from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError, did_you_mean
 
 ABSTAIN_LABEL = "INSUFFICIENT_INFO"

@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pcsuite.engines.budget import Budget, Reservation
-from pcsuite.engines.limits import AdaptiveLimiter
+from pcsuite.engines.limits import AdaptiveLimiter, Budget, Reservation
 
 EXCHANGE_EVERY_S = 0.2
 """How often a busy worker reports and hears of a change."""

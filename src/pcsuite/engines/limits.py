@@ -1,15 +1,85 @@
-"""How many calls a model gets at once: additive increase, multiplicative decrease, and pauses it asks for."""
+"""What a run allows its calls: how many at once, how often again, how many tokens and how much money."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from random import Random
+from typing import Generic, TypeVar
 
-from pcsuite.errors import EngineError
+from pcsuite.engines.adapters.base import Generation
+from pcsuite.errors import BudgetExceededError, EngineError
 
-T = TypeVar("T")
+# Trying again: exponential backoff with full jitter, where another try can help.
+
+
+Answered = TypeVar("Answered")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long."""
+
+    max_attempts: int = 6
+    base_s: float = 0.5
+    """Upper bound of the first wait; it doubles with every attempt."""
+    cap_s: float = 30.0
+    """Upper bound of any wait we choose ourselves."""
+    max_retry_after_s: float = 300.0
+    """A server that asks for more is not waited for: the error is final."""
+
+    def delay(self, attempt: int, error: EngineError, rng: Random) -> float | None:
+        """Seconds before the next try after failed attempt number ``attempt`` (from 1); ``None`` for no more.
+
+        Full jitter: uniform on [0, min(cap, base·2^(attempt−1))] (Brooker 2015). ``Retry-After`` wins: never
+        earlier, and spread a little so that all callers do not come back at the same instant.
+        """
+        if not error.retryable or attempt >= self.max_attempts:
+            return None
+        if error.retry_after is not None:
+            if error.retry_after > self.max_retry_after_s:
+                return None
+            return error.retry_after + rng.uniform(0, self.base_s)
+        return rng.uniform(0, min(self.cap_s, self.base_s * 2 ** (attempt - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted(Generic[Answered]):
+    """The outcome of a call with retries: a value or the last error, and how many attempts it took."""
+
+    attempts: int
+    value: Answered | None = None
+    error: EngineError | None = None
+
+    def unwrap(self) -> Answered:
+        """The value, or the last error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]  # no error: the value is there
+
+
+async def call_with_retries(
+    function: Callable[[], Awaitable[Answered]],
+    policy: RetryPolicy,
+    rng: Random,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> Attempted[Answered]:
+    """Call until it succeeds, fails for good, or the policy ends. Only :class:`EngineError` is handled."""
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return Attempted(attempt, value=await function())
+        except EngineError as error:
+            delay = policy.delay(attempt, error, rng)
+            if delay is None:
+                return Attempted(attempt, error=error)
+        await sleep(delay)
+
+
+Result = TypeVar("Result")
 
 
 def is_overload(error: EngineError) -> bool:
@@ -38,7 +108,7 @@ class AdaptiveLimiter:
         self._paused_until = 0.0
         self._alarm: asyncio.TimerHandle | None = None
 
-    async def call(self, function: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
         """Wait for a place, call, and learn from the outcome."""
         cuts_before = await self.acquire()
         try:
@@ -134,3 +204,153 @@ class AdaptiveLimiter:
     def _enter(self) -> None:
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+
+
+# Token and cost limits that hold while calls are in flight.
+#
+# Before a call the worst case is reserved (the prompt, and every completion token allowed); after it the true
+# usage replaces the reservation. Spent plus reserved never passes a limit.
+
+
+TEMPLATE_ALLOWANCE = 128
+"""Tokens left for what a chat template adds to the prompt."""
+
+
+def prompt_token_bound(prompt: str, counted: int | None) -> int:
+    """An upper bound of the prompt's tokens: its count, or its bytes where it cannot be counted.
+
+    Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
+    """
+    return (len(prompt.encode("utf-8", "surrogatepass")) if counted is None else counted) + TEMPLATE_ALLOWANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a call may use at worst, and its prices in USD per million tokens."""
+
+    tokens: int
+    cost_usd: float
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    @classmethod
+    def worst_case(
+        cls, prompt_tokens: int, max_tokens: int, price_in: float = 0.0, price_out: float = 0.0
+    ) -> Reservation:
+        """Of one call: its prompt, and every completion token allowed."""
+        cost_usd = (prompt_tokens * price_in + max_tokens * price_out) / 1e6
+        return cls(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
+
+
+class Budget:
+    """Limits of a run; ``None`` is no limit. For one event loop."""
+
+    def __init__(self, max_tokens: int | None = None, max_cost_usd: float | None = None) -> None:
+        self.max_tokens = max_tokens
+        self.max_cost_usd = max_cost_usd
+        self.spent_tokens = 0
+        self.spent_cost_usd = 0.0
+        self._reserved_tokens = 0
+        self._reserved_cost_usd = 0.0
+        self._outstanding = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def reserve(
+        self, prompt_tokens: int, max_tokens: int, price_in: float = 0.0, price_out: float = 0.0
+    ) -> Reservation:
+        """Set the worst case of a call aside.
+
+        Where only other reservations are in the way, wait until they are settled; where what is spent leaves
+        too little, raise :class:`BudgetExceededError`.
+        """
+        wanted = Reservation.worst_case(prompt_tokens, max_tokens, price_in, price_out)
+        await self.set_aside(wanted)
+        return wanted
+
+    async def set_aside(self, wanted: Reservation) -> None:
+        """Wait for a reservation as :meth:`reserve` does."""
+        while not self.fits(wanted):
+            if self._outstanding == 0 or not self._fits(wanted, 0, 0.0):
+                raise self._exceeded(wanted)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+        self.hold(wanted)
+
+    def fits(self, wanted: Reservation) -> bool:
+        """Whether a reservation can be made at once."""
+        return self._fits(wanted, self._reserved_tokens, self._reserved_cost_usd)
+
+    def hold(self, wanted: Reservation) -> None:
+        """Reserve what is known to fit."""
+        self._outstanding += 1
+        self._reserved_tokens += wanted.tokens
+        self._reserved_cost_usd += wanted.cost_usd
+
+    def settle(self, reservation: Reservation, generation: Generation | None) -> None:
+        """Replace a reservation by what the call used.
+
+        That is nothing where there is no answer or it came from the cache, and the whole reservation where
+        the server reports no usage. After an error :meth:`settle_failure` knows better.
+        """
+        if generation is None or generation.get("cache_hit", False):
+            self.release(reservation, 0, 0.0)
+        elif not generation.get("usage_reported", True):
+            self.release(reservation, reservation.tokens, reservation.cost_usd)
+        else:
+            usage = generation["usage"]
+            cost = (
+                usage["prompt_tokens"] * reservation.price_in
+                + usage["completion_tokens"] * reservation.price_out
+            ) / 1e6
+            self.release(reservation, usage["total_tokens"], cost)
+
+    def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
+        """Replace a reservation after a failed attempt (reserve once per attempt).
+
+        An HTTP error status says that nothing was generated. After a time-out, a lost connection or an
+        unreadable answer nobody knows, so the whole reservation counts as spent.
+        """
+        status = getattr(error, "status", None)
+        if isinstance(error, EngineError) and (not error.retryable or (status is not None and status >= 300)):
+            self.release(reservation, 0, 0.0)
+        else:
+            self.release(reservation, reservation.tokens, reservation.cost_usd)
+
+    def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
+        """Replace a reservation by an amount spent."""
+        self._outstanding -= 1
+        self._reserved_tokens -= reservation.tokens
+        self._reserved_cost_usd -= reservation.cost_usd
+        if self._outstanding == 0:
+            self._reserved_cost_usd = 0.0  # no rounding residue when nothing is reserved
+        self.spent_tokens += tokens
+        self.spent_cost_usd += cost_usd
+        waiting, self._waiting = self._waiting, deque()
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def charge_earlier(self, tokens: int, cost_usd: float) -> None:
+        """Count what an interrupted run has spent before."""
+        self.spent_tokens += tokens
+        self.spent_cost_usd += cost_usd
+
+    def _fits(self, wanted: Reservation, reserved_tokens: int, reserved_cost_usd: float) -> bool:
+        tokens = self.spent_tokens + reserved_tokens + wanted.tokens
+        cost_usd = self.spent_cost_usd + reserved_cost_usd + wanted.cost_usd
+        within_tokens = self.max_tokens is None or tokens <= self.max_tokens
+        return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
+
+    def _exceeded(self, wanted: Reservation) -> BudgetExceededError:
+        over_tokens = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
+        if over_tokens:
+            spent = f"{self.spent_tokens} of {self.max_tokens} tokens (limits.max_tokens_overall)"
+            need = f"{wanted.tokens} tokens"
+        else:
+            spent = f"${self.spent_cost_usd:.4f} of ${self.max_cost_usd:.4f} (limits.max_cost_usd)"
+            need = f"${wanted.cost_usd:.4f}"
+        return BudgetExceededError(
+            f"the budget is used up: {spent} spent, the next call may take {need}",
+            hint="finished rows are kept; raise the limit and run again to go on",
+        )

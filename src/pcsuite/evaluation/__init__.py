@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.registry import Registry
 
@@ -10,14 +16,34 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
     "pcsuite.tasks",
     {
         "buildingspec": "pcsuite.verifier.evaluator:BuildingSpecEvaluator",
-        "choice": "pcsuite.evaluation.choice:ChoiceEvaluator",
-        "classification": "pcsuite.evaluation.classification:ClassificationEvaluator",
+        "choice": "pcsuite.evaluation.single_answer:ChoiceEvaluator",
+        "classification": "pcsuite.evaluation.single_answer:ClassificationEvaluator",
         "extraction": "pcsuite.evaluation.extraction:ExtractionEvaluator",
         "fever": "pcsuite.evaluation.fever:FeverEvaluator",
         "ner": "pcsuite.evaluation.ner:NerEvaluator",
         "number": "pcsuite.evaluation.number:NumberEvaluator",
-        "short_answer": "pcsuite.evaluation.short_answer:ShortAnswerEvaluator",
+        "short_answer": "pcsuite.evaluation.single_answer:ShortAnswerEvaluator",
         "sql": "pcsuite.evaluation.sql:SqlEvaluator",
         "truthfulqa": "pcsuite.evaluation.truthfulqa:TruthfulQaEvaluator",
     },
 )
+
+
+# Building an evaluator from what a task says.
+
+
+def build_evaluator(
+    name: str, options: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
+) -> Evaluator:
+    """The evaluator ``name`` with its options checked; errors name the option and suggest the right one."""
+    kind = EVALUATORS.get(name)
+    try:
+        checked = kind.Options.model_validate(dict(options or {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        hint = None
+        if first["type"] == "extra_forbidden":
+            hint = did_you_mean(key, kind.Options.model_fields)
+        raise ConfigError(f"evaluator '{name}': option '{key}': {first['msg']}", hint=hint) from error
+    return kind(checked, schema)

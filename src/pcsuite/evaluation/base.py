@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import string
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -11,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from pcsuite.data.items import Item
+from pcsuite.errors import DataError
 
 JsonMode = Literal["strict", "embedded", "none", "not_json"]
 Pooling = Literal["mean", "micro_f1"]
@@ -86,3 +90,163 @@ class Evaluator(ABC):
     @abstractmethod
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """The text of a well-formed answer that scores below 1.0, for simulation."""
+
+
+# What every evaluator logs, and the text normalisations they share.
+
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def conclude(
+    parsed: Parsed,
+    answer: Answer,
+    *,
+    score: float,
+    exact_match: bool | None = None,
+    answered: bool | None = None,
+    abstained: bool = False,
+    unanswerable: bool = False,
+    unsupported_rate: float | None = None,
+    extra: Mapping[str, MetricValue] | None = None,
+) -> Evaluation:
+    """Put a score and the common metrics together; a truncated or missing answer scores 0.
+
+    A truncated answer also loses its canonical answer, so that it neither votes nor counts as answered.
+    """
+    truncated = answer.finish_reason == "length"
+    if truncated:
+        parsed.answer = None
+        parsed.parse_errors.append("truncated: generation ended at the token limit")
+    missing = parsed.answer is None
+    abstained = abstained and not missing
+    if answered is None:
+        answered = not abstained
+    metrics: dict[str, MetricValue] = {
+        "task_score": 0.0 if missing else float(score),
+        "answered": answered and not missing,
+        "truncated": truncated,
+        "abstained": abstained,
+        "unanswerable": unanswerable,
+        "abstain_correct": abstained if unanswerable else None,
+        "abstain_misuse": abstained and not unanswerable,
+        "unsupported_rate": unsupported_rate,
+    }
+    if exact_match is not None:
+        metrics["exact_match"] = exact_match and not missing
+    if parsed.json_mode != "not_json":
+        metrics["json_strict"] = parsed.json_mode == "strict"
+    metrics.update(extra or {})
+    return Evaluation(parsed, metrics)
+
+
+def truth_of(item: Item, key: str) -> Any:
+    """A value the evaluator needs from the truth; its absence is the data's fault, not the answer's."""
+    try:
+        return item.truth[key]
+    except (KeyError, TypeError):
+        raise DataError(
+            f"item '{item.item_id}': truth has no '{key}'",
+            hint="export the dataset again, or fix the items file",
+        ) from None
+
+
+def is_unanswerable(item: Item) -> bool:
+    """Whether the truth says that abstaining is the right answer."""
+    return bool(item.truth.get("unanswerable", False))
+
+
+def f1_score(tp: int, fp: int, fn: int) -> float:
+    """F1 from counts; nothing to find and nothing found is perfect."""
+    total = 2 * tp + fp + fn
+    return 2 * tp / total if total else 1.0
+
+
+def pooled_f1(rows: Iterable[tuple[int, int, int]]) -> float:
+    """Micro-F1: F1 of the summed ``(tp, fp, fn)`` of all rows."""
+    tp = fp = fn = 0
+    for row_tp, row_fp, row_fn in rows:
+        tp, fp, fn = tp + row_tp, fp + row_fp, fn + row_fn
+    return f1_score(tp, fp, fn)
+
+
+def harmonic_mean(precision: float, recall: float) -> float:
+    """F1 of a precision and a recall; 0 where both are 0."""
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def fold(text: str) -> str:
+    """Trim, fold case, and collapse blanks."""
+    return " ".join(text.split()).casefold()
+
+
+def squad_normalise(text: str) -> str:
+    """Lower-case, without punctuation, articles and extra blanks (Rajpurkar et al. 2016)."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(answer: str, reference: str) -> bool:
+    """Whether two texts are the same but for blanks around them; no text matches nothing (HELM's definition)."""
+    return bool(answer) and answer.strip() == reference.strip()
+
+
+def quasi_exact_match(answer: str, reference: str) -> bool:
+    """Whether two texts are the same after SQuAD normalisation; no text matches nothing (HELM's definition)."""
+    return bool(answer) and squad_normalise(answer) == squad_normalise(reference)
+
+
+def token_f1(answer: str, reference: str) -> float:
+    """Bag-of-tokens F1 of normalised texts (Rajpurkar et al. 2016).
+
+    Not HELM's ``f1_score``, which compares sets: a repeated word counts there once.
+    """
+    given, wanted = squad_normalise(answer).split(), squad_normalise(reference).split()
+    if not given or not wanted:
+        return float(given == wanted)
+    common = sum((Counter(given) & Counter(wanted)).values())
+    return harmonic_mean(common / len(given), common / len(wanted))
+
+
+def is_present(value: object) -> bool:
+    """Whether a field was filled: not null, not blank."""
+    return value is not None and not (isinstance(value, str) and not value.strip())
+
+
+def field_completeness(fields: Mapping[str, Any], expected: Sequence[str]) -> float:
+    """Share of the expected fields that are present and filled."""
+    if not expected:
+        return 1.0
+    return sum(is_present(fields.get(name)) for name in expected) / len(expected)
+
+
+def required_fields(schema: Mapping[str, Any] | None, default: Sequence[str]) -> tuple[str, ...]:
+    """The fields an answer should have: what the schema requires, else the evaluator's own."""
+    if schema is not None and isinstance(schema.get("required"), list):
+        return tuple(schema["required"])
+    return tuple(default)
+
+
+def word_limit_metrics(fields: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, MetricValue]:
+    """Words of each limited field, and whether any field is over its limit."""
+    metrics: dict[str, MetricValue] = {}
+    for name, limit in limits.items():
+        value = fields.get(name)
+        words = len(value.split()) if isinstance(value, str) else 0
+        metrics[f"{name}_words"] = words
+        metrics["word_limit_violated"] = bool(metrics.get("word_limit_violated")) or words > limit
+    return metrics
+
+
+def confidence_of(value: object) -> float | None:
+    """A stated confidence as a probability: a number from 0 to 1, also as text or per cent."""
+    if isinstance(value, str):
+        text = value.strip()
+        scale = 100.0 if text.endswith("%") else 1.0
+        try:
+            value = float(text.rstrip("% ")) / scale
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0.0 <= value <= 1.0 else None

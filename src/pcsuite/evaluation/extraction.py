@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, Field
 
-from pcsuite.config.base import Definition
+from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.abstention import ABSTENTION, field_abstains, text_abstains
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue, Pooling
-from pcsuite.evaluation.numerals import number_of
-from pcsuite.evaluation.parsing import clean_text, parse_object
-from pcsuite.evaluation.schema_check import fill_required
-from pcsuite.evaluation.scoring import (
+from pcsuite.evaluation.base import (
+    Answer,
+    Evaluation,
+    Evaluator,
+    MetricValue,
+    Pooling,
     conclude,
     f1_score,
     field_completeness,
@@ -26,6 +26,15 @@ from pcsuite.evaluation.scoring import (
     squad_normalise,
     word_limit_metrics,
 )
+from pcsuite.evaluation.parsing import (
+    ABSTENTION,
+    clean_text,
+    field_abstains,
+    number_of,
+    parse_object,
+    text_abstains,
+)
+from pcsuite.evaluation.schema_check import fill_required
 
 FieldMatch = Literal["exact", "number", "text"]
 _SPECIAL = frozenset({"unanswerable"})

@@ -13,13 +13,22 @@ from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel
 
-from pcsuite.config.base import Definition
+from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue
+from pcsuite.evaluation.base import (
+    Answer,
+    Evaluation,
+    Evaluator,
+    MetricValue,
+    conclude,
+    field_completeness,
+    fold,
+    harmonic_mean,
+    truth_of,
+)
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.evaluation.schema_check import fill_required
-from pcsuite.evaluation.scoring import conclude, field_completeness, fold, harmonic_mean, truth_of
 
 NOT_ENOUGH_INFO = "NOT_ENOUGH_INFO"
 LABELS = ("SUPPORTS", "REFUTES", NOT_ENOUGH_INFO)

@@ -10,11 +10,21 @@ from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, Field
 
-from pcsuite.config.base import Definition
+from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue, Pooling
+from pcsuite.evaluation.base import (
+    Answer,
+    Evaluation,
+    Evaluator,
+    MetricValue,
+    Pooling,
+    conclude,
+    f1_score,
+    fold,
+    is_present,
+    truth_of,
+)
 from pcsuite.evaluation.parsing import clean_text, parse_object
-from pcsuite.evaluation.scoring import conclude, f1_score, fold, is_present, truth_of
 
 _FIELDS = ("text", "type", "start", "end")
 _MOST_ENTITIES = 1_000

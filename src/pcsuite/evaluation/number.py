@@ -10,9 +10,16 @@ from pydantic import BaseModel
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.abstention import ABSTENTION, last_line, text_abstains
-from pcsuite.evaluation.numerals import final_number, marked_answer, number_of, number_text
-from pcsuite.evaluation.scoring import is_unanswerable, truth_of
+from pcsuite.evaluation.base import is_unanswerable, truth_of
+from pcsuite.evaluation.parsing import (
+    ABSTENTION,
+    final_number,
+    last_line,
+    marked_answer,
+    number_of,
+    number_text,
+    text_abstains,
+)
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
 
 

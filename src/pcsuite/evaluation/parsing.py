@@ -1,16 +1,15 @@
-"""Reading JSON out of a model's answer: strictly first, then the first balanced object in the text.
-
-Nothing here raises on any text, and everything runs in time linear in its length: a candidate object is
-tried at most once per level of nesting, and nesting beyond :data:`MAX_DEPTH` is refused.
-"""
+"""Reading a model's answer: JSON strictly first, then the first balanced object; numbers; declining to answer."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NoReturn
 
 from pcsuite.evaluation.base import JsonMode, Parsed
@@ -206,3 +205,189 @@ def _candidate_spans(text: str) -> Iterator[tuple[int, int]]:
         if len(enclosing_ends) < _CANDIDATE_DEPTH:
             yield start, end
         enclosing_ends.append(end)
+
+
+# Recognising an answer that declines to answer.
+
+
+ABSTENTION = "INSUFFICIENT_INFO"
+"""The literal that prompts offer for abstaining, and the canonical answer of every abstention."""
+
+_LITERAL = re.compile(r"\binsufficient[ _-](?:info(?:rmation)?|evidence|context|data)\b", re.IGNORECASE)
+_PHRASES = re.compile(
+    r"\b(?:i (?:do not|don['’]t) know"
+    r"|i(?: am|['’]m) (?:not sure|unsure|not certain|(?:unable|not able) to (?:answer|determine|say|tell))"
+    r"|i (?:cannot|can['’]t|can not) (?:answer|determine|say|tell|(?:give|provide) (?:an|any|the) answer)"
+    r"|i (?:do not|don['’]t) have (?:enough |sufficient |that |this |the |any )?"
+    r"(?:information|info|evidence|context|an answer)"
+    r"|i have no (?:answer|idea|information)"
+    r"|(?:i have )?no comment"
+    r"|(?:it )?(?:cannot|can['’]t|can not) be (?:determined|answered|known)"
+    r"|not[ _]enough[ _](?:information|info|evidence|context)"
+    r"|(?:impossible|not possible) to (?:answer|determine|say|tell)"
+    r"|i (?:decline|prefer not) to answer"
+    r"|i(?: would|['’]d) rather not (?:answer|say)"
+    r"|i (?:(?:choose to|have to|must|will) )?abstain)\b",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(
+    r"(?:unknown|abstain(?:ed)?|unanswerable|n/?a|undetermined|cannot say)\W{0,3}", re.IGNORECASE
+)
+_OPENING = re.compile(
+    r"\W*(?:sorry\W+)?(?:(?:unable|not able) to|cannot|can['’]t|can not) (?:answer|determine|say|tell)\b",
+    re.IGNORECASE,
+)
+"""Without "I" these decline only at the beginning: "dogs are unable to tell red from green" answers."""
+_PHRASING_LENGTH = 300
+
+
+def text_abstains(text: str) -> bool:
+    """Whether a short answer text declines: the literal, a word such as "unknown" alone, or a phrase.
+
+    Phrases count only in short texts: a long argument may well mention what is not known and still answer.
+    """
+    stripped = text.strip()
+    if not stripped or len(stripped) > _PHRASING_LENGTH:
+        return False
+    return bool(
+        _LITERAL.search(stripped)
+        or _WHOLE.fullmatch(stripped)
+        or _OPENING.match(stripped)
+        or _PHRASES.search(stripped)
+    )
+
+
+def value_abstains(value: object) -> bool:
+    """Whether the value of an answer field declines."""
+    return isinstance(value, str) and text_abstains(value)
+
+
+def field_abstains(value: object) -> bool:
+    """Whether the value of an ``abstained`` field says yes."""
+    return value is True or (isinstance(value, str) and value.strip().casefold() in ("true", "yes"))
+
+
+def last_line(text: str) -> str:
+    """Last line with content, where a reasoned answer states its conclusion."""
+    return text.rstrip().rpartition("\n")[2]
+
+
+# Numbers in answers: where the final one is, and one spelling for each value.
+
+
+_NUMERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3}(?![0-9A-Za-z]))?|\.[0-9]+")
+_DENOMINATOR = re.compile(r"\s?/\s?([0-9]{1,12})(?![0-9.,])")
+_LEADING_MARKUP = "*_`\"'“”($€£¥₹\\[{:= \t"
+_CURRENCY = "$€£¥₹"
+_MINUS = "-−–"
+_HASH_LINE = re.compile(r"####[ \t]*([^\n]*)")
+_ANSWER_LINE = re.compile(
+    r"(?im)^[ \t*_>#-]{0,16}(?:(?:so|therefore|thus|hence)[ ,]{1,3})?(?:the[ ]{1,2})?(?:final[ ]{1,2})?"
+    r"(?:answer|result|a)(?:[ *_]{0,4}[:=]|[ ]{1,2}is\b[ :]{0,3})([^\n]*)"
+)
+_BOXED = re.compile(r"\\boxed[ ]{0,2}\{([^{}\n]{0,200})\}")
+
+
+def normalise_number(text: str) -> str | None:
+    """One spelling of the number a short text starts with: ``"$1,200.00."`` gives ``"1200"``.
+
+    Thousands separators, currency signs, a trailing full stop and needless zeros go; a fraction becomes its
+    decimal value where that is finite, else ``"p/q"``. ``None`` where the text does not start with a number.
+    """
+    rest = text.lstrip()
+    skipped = len(rest) - len(rest.lstrip(_LEADING_MARKUP + _MINUS))
+    match = _NUMERAL.match(rest, skipped)
+    if match is None or skipped > 24:
+        return None
+    return _value_of(rest, match)
+
+
+def final_number(text: str) -> tuple[str | None, bool]:
+    """The number an answer ends on, and whether it was marked as the answer.
+
+    ``#### 42`` wins over ``A: 42`` and ``The answer is 42``, these over ``\\boxed{42}``, and all over the
+    last number in the text. Of several marks of a kind the last that carries a number counts.
+    """
+    for pattern in (_HASH_LINE, _ANSWER_LINE, _BOXED):
+        for payload in reversed([match[1] for match in pattern.finditer(text)]):
+            number = normalise_number(payload)
+            if number is not None:
+                return number, True
+    last = deque(_NUMERAL.finditer(text), maxlen=1)
+    return (_value_of(text, last[0]) if last else None), False
+
+
+def marked_answer(text: str) -> str | None:
+    """Text after the last ``####`` or answer mark, or ``None`` where nothing is marked."""
+    for pattern in (_HASH_LINE, _ANSWER_LINE):
+        payloads: list[str] = [match[1].strip() for match in pattern.finditer(text)]
+        for payload in reversed(payloads):
+            if payload:
+                return payload
+    return None
+
+
+def number_of(value: object) -> str | None:
+    """Normalised number of a JSON value: a number, or a text that starts with one."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        try:
+            return _plain(format(Decimal(repr(value)), "f"))
+        except (ArithmeticError, ValueError):
+            return None
+    return normalise_number(value) if isinstance(value, str) else None
+
+
+def number_text(value: Fraction) -> str:
+    """A fraction in the same spelling: a decimal numeral where that is finite, else ``"p/q"``."""
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1:
+        return f"{value.numerator}/{value.denominator}"
+    # A denominator 2^a·5^b needs max(a, b) decimals, and its bit length is no less.
+    places = value.denominator.bit_length()
+    digits = str(abs(value.numerator) * (10**places // value.denominator)).rjust(places + 1, "0")
+    return _plain(f"{'-' if value < 0 else ''}{digits[:-places]}.{digits[-places:]}")
+
+
+def _value_of(text: str, match: re.Match[str]) -> str | None:
+    digits = match[0].replace(",", "")
+    if "e" in digits or "E" in digits:
+        digits = format(Decimal(digits), "f")
+    sign = "-" if _is_negative(text, match.start()) else ""
+    below = _DENOMINATOR.match(text, match.end())
+    if below is None or "." in digits or len(digits) > 12:
+        return _plain(sign + digits)
+    if int(below[1]) == 0:
+        return None
+    return number_text(Fraction(int(sign + digits), int(below[1])))
+
+
+def _is_negative(text: str, start: int) -> bool:
+    """Whether a sign stands at the numeral (a currency sign may lie between).
+
+    ``16-3`` and ``16 -3`` are differences, ``- 3`` is an item of a list: none has a sign.
+    """
+    position = start - 1
+    while position >= 0 and position > start - 4 and text[position] in _CURRENCY + "\\":
+        position -= 1
+    if position < 0 or text[position] not in _MINUS:
+        return False
+    before = text[max(0, position - 3) : position]
+    if before[-1:].isalnum():
+        return False
+    left = before.rstrip()[-1:]
+    return not (left.isdigit() or left in (")", "%", ">", "]"))
+
+
+def _plain(digits: str) -> str:
+    """Strip needless zeros from a decimal numeral of any length."""
+    sign = "-" if digits.startswith("-") else ""
+    whole, _, decimals = digits.lstrip("+-").partition(".")
+    whole = whole.lstrip("0") or "0"
+    decimals = decimals.rstrip("0")
+    number = f"{whole}.{decimals}" if decimals else whole
+    return number if number == "0" else sign + number

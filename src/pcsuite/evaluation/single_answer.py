@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
 from random import Random
 from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, Field
 
-from pcsuite.config.base import Definition
+from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
-from pcsuite.evaluation.abstention import ABSTENTION, field_abstains, last_line, text_abstains, value_abstains
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue, Parsed
-from pcsuite.evaluation.numerals import marked_answer
-from pcsuite.evaluation.parsing import clean_text, parse_object
-from pcsuite.evaluation.schema_check import fill_required
-from pcsuite.evaluation.scoring import (
+from pcsuite.errors import DataError
+from pcsuite.evaluation.base import (
+    Answer,
+    Evaluation,
+    Evaluator,
+    MetricValue,
+    Parsed,
     conclude,
     confidence_of,
+    exact_match,
     field_completeness,
+    fold,
     is_unanswerable,
+    quasi_exact_match,
     required_fields,
+    squad_normalise,
+    token_f1,
+    truth_of,
     word_limit_metrics,
 )
+from pcsuite.evaluation.parsing import (
+    ABSTENTION,
+    clean_text,
+    field_abstains,
+    last_line,
+    marked_answer,
+    parse_object,
+    text_abstains,
+    value_abstains,
+)
+from pcsuite.evaluation.schema_check import fill_required
 
 
 class SingleAnswerOptions(Definition):
@@ -175,3 +196,242 @@ class SingleAnswerEvaluator(Evaluator):
         if settings.confidence_field is not None:
             metrics["confidence"] = confidence_of(parsed.fields.get(settings.confidence_field))
         return metrics
+
+
+# Tasks whose answer is one label of a fixed set.
+
+
+_YES_NO_ALIASES = {"true": "yes", "false": "no", "y": "yes", "n": "no", "1": "yes", "0": "no"}
+_WRAPPING = " \t\r\n.!,;:\"'“”‘’*`()[]"
+
+
+class ClassificationOptions(SingleAnswerOptions):
+    """Options of the ``classification`` evaluator."""
+
+    answer_field: str = "label"
+    """Field of the JSON answer that holds the label."""
+    labels: tuple[str, ...] = ()
+    """The labels; by default those the schema's ``enum`` lists."""
+    aliases: dict[str, str] = Field(default_factory=dict)
+    """Other spellings of a label; yes/no tasks know true/false by themselves."""
+    confidence_field: str | None = "confidence"
+    """Field with the stated confidence (0..1)."""
+    rationale_field: str = "rationale"
+    """Field with the reason, written into gold answers where the schema has it."""
+
+
+class ClassificationEvaluator(SingleAnswerEvaluator):
+    """Accuracy of a label; labels match exactly after trimming and case-folding."""
+
+    Options: ClassVar[type[BaseModel]] = ClassificationOptions
+
+    @property
+    def settings(self) -> ClassificationOptions:
+        """The options, typed."""
+        return cast(ClassificationOptions, self.options)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The label set: the options', else the schema's (less the abstention literal), else empty."""
+        if self.settings.labels:
+            return self.settings.labels
+        properties: Mapping[str, Any] = (self.schema or {}).get("properties", {})
+        listed = properties.get(self.settings.answer_field, {}).get("enum", ())
+        return tuple(label for label in listed if isinstance(label, str) and label != ABSTENTION)
+
+    @cached_property
+    def _spellings(self) -> dict[str, str]:
+        spellings = {fold(label): label for label in self.labels}
+        if set(spellings) == {"yes", "no"}:
+            spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
+        return spellings | {fold(alias): label for alias, label in self.settings.aliases.items()}
+
+    def canonical(self, value: object, item: Item) -> str | None:
+        """The label as the label set spells it."""
+        text = str(value).lower() if isinstance(value, (bool, int)) else value
+        if not isinstance(text, str):
+            return None
+        for form in (fold(text), fold(text.strip(_WRAPPING))):
+            if form in self._spellings:
+                return self._spellings[form]
+            if not self.labels and form:
+                gold = str(truth_of(item, "label"))
+                return gold if form == fold(gold) else form
+        return None
+
+    def is_correct(self, answer: str, item: Item) -> bool:
+        """Whether the label is the item's."""
+        return fold(answer) == fold(str(truth_of(item, "label")))
+
+    def recognises(self, answer: str, item: Item) -> bool:
+        """Without a label set any text has a canonical form, so only a right one is surely an answer."""
+        return bool(self.labels) or ("label" in item.truth and self.is_correct(answer, item))
+
+    def gold_value(self, item: Item) -> str:
+        """The item's label."""
+        return str(truth_of(item, "label"))
+
+    def wrong_value(self, item: Item, rng: Random) -> str:
+        """Another label, drawn at random."""
+        gold = fold(str(item.truth.get("label", "")))
+        others = [label for label in self.labels if fold(label) != gold]
+        return rng.choice(others) if others else f"not {gold}"
+
+    def companions(self, item: Item, value: str) -> dict[str, Any]:
+        """A short reason, where the schema asks for one: the item's own beside its label, where it has one."""
+        field = self.settings.rationale_field
+        if field not in (self.schema or {}).get("properties", {}):
+            return {}
+        own = item.truth.get("rationale")
+        is_gold = fold(value) == fold(str(item.truth.get("label", "")))
+        return {field: str(own) if own and is_gold else f"The text fits {value} best."}
+
+
+# Multiple choice: the answer is a letter, or the exact text of an option.
+
+
+_LETTER_FIRST = re.compile(r"[(\[*\"'`]{0,3}([A-Za-z])[)\]*\"'`]{0,3}(?:[.:)\-–—]|\s*$)")
+_OPTION_WORD = re.compile(r"(?:option|choice|answer)\s{1,3}", re.IGNORECASE)
+_CHOICE_WRAPPING = " \t\r\n.\"'“”‘’*`"
+
+
+class ChoiceOptions(SingleAnswerOptions):
+    """Options of the ``choice`` evaluator."""
+
+    answer_field: str = "choice"
+    """Field of the JSON answer that holds the letter."""
+    confidence_field: str | None = "confidence"
+    """Field with the stated confidence (0..1)."""
+    justification_field: str = "justification"
+    """Field with the reason, written into gold answers where the schema has it."""
+
+
+class ChoiceEvaluator(SingleAnswerEvaluator):
+    """Accuracy of a choice among lettered options (``truth``: ``choice`` and ``choices``)."""
+
+    Options: ClassVar[type[BaseModel]] = ChoiceOptions
+
+    @property
+    def settings(self) -> ChoiceOptions:
+        """The options, typed."""
+        return cast(ChoiceOptions, self.options)
+
+    def canonical(self, value: object, item: Item) -> str | None:
+        """The letter of the chosen option."""
+        if not isinstance(value, str):
+            return None
+        choices: Mapping[str, str] = truth_of(item, "choices")
+        return match_choice(value, choices)
+
+    def is_correct(self, answer: str, item: Item) -> bool:
+        """Whether the letter is the item's."""
+        return answer == str(truth_of(item, "choice"))
+
+    def gold_value(self, item: Item) -> str:
+        """The right letter."""
+        return str(truth_of(item, "choice"))
+
+    def wrong_value(self, item: Item, rng: Random) -> str:
+        """Another letter, drawn at random."""
+        gold = str(item.truth.get("choice", ""))
+        letters: list[str] = sorted(truth_of(item, "choices"))
+        return rng.choice([letter for letter in letters if letter != gold])
+
+    def companions(self, item: Item, value: str) -> dict[str, Any]:
+        """A short reason, where the schema asks for one."""
+        field = self.settings.justification_field
+        if field not in (self.schema or {}).get("properties", {}):
+            return {}
+        chosen = " ".join(str(truth_of(item, "choices").get(value, "Nothing")).split()[:12])
+        return {field: f"{chosen} fits the question best."}
+
+
+def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
+    """The letter meant by ``"B"``, ``"(b)"``, ``"B. bank"``, ``"option B"``, or by an option's exact text."""
+    text = value.strip()
+    letters = {letter.upper(): letter for letter in choices}
+    bare = text.strip(_CHOICE_WRAPPING + "()[]").upper()
+    if bare in letters:
+        return letters[bare]
+    wanted = (fold(text), fold(text.strip(_CHOICE_WRAPPING)))
+    for letter, option in choices.items():
+        if fold(option) in wanted or fold(option.strip(_CHOICE_WRAPPING)) == wanted[1]:
+            return letter
+    word = _OPTION_WORD.match(text)
+    match = _LETTER_FIRST.match(text, word.end() if word else 0)
+    return letters.get(match[1].upper()) if match else None
+
+
+# Short free-text answers, right when they equal any of the item's answers (NQ-open).
+
+
+_LONGEST_ANSWER = 2_000
+_WRONG = ("none of these", "the opposite", "something else entirely", "nobody in particular")
+
+
+class ShortAnswerOptions(SingleAnswerOptions):
+    """Options of the ``short_answer`` evaluator."""
+
+
+class ShortAnswerEvaluator(SingleAnswerEvaluator):
+    """Exact match after SQuAD normalisation against any reference; token F1 beside it.
+
+    ``exact_match`` is the stricter comparison of the texts as they are, ``quasi_exact_match`` that of the normalised
+    ones, as HELM and the literature use the names.
+    """
+
+    Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer."""
+        evaluation = super().evaluate(item, answer)
+        if evaluation.metrics["abstained"]:
+            return evaluation
+        _, value = self._read(clean_text(answer.text), item)
+        text = str(value) if evaluation.metrics["answered"] else ""
+        references = self._references(item) if "answers" in item.truth else []
+        evaluation.metrics["exact_match"] = any(exact_match(text, reference) for reference in references)
+        evaluation.metrics["quasi_exact_match"] = any(
+            quasi_exact_match(text, reference) for reference in references
+        )
+        return evaluation
+
+    def canonical(self, value: object, item: Item) -> str | None:
+        """The normalised text; where normalisation leaves nothing ("The"), the folded text."""
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            return None
+        return _normalised(str(value)) or None
+
+    def is_correct(self, answer: str, item: Item) -> bool:
+        """Whether the answer equals one of the item's."""
+        return any(answer == _normalised(reference) for reference in self._references(item))
+
+    def recognises(self, answer: str, item: Item) -> bool:
+        """Any text has a canonical form, so only a right one is surely an answer."""
+        return "answers" in item.truth and self.is_correct(answer, item)
+
+    def gold_value(self, item: Item) -> str:
+        """The item's first answer."""
+        return self._references(item)[0]
+
+    def wrong_value(self, item: Item, rng: Random) -> str:
+        """A short text that is none of the item's answers."""
+        taken = {_normalised(str(reference)) for reference in item.truth.get("answers", ())}
+        return rng.choice([text for text in _WRONG if _normalised(text) not in taken])
+
+    def answer_metrics(self, item: Item, parsed: Parsed) -> dict[str, MetricValue]:
+        """Best token F1 over the references."""
+        if parsed.answer is None or "answers" not in item.truth:
+            return {"token_f1": 0.0}
+        text = parsed.answer[:_LONGEST_ANSWER]
+        return {"token_f1": max(token_f1(text, reference) for reference in self._references(item))}
+
+    def _references(self, item: Item) -> list[str]:
+        references = [str(reference) for reference in truth_of(item, "answers")]
+        if not references:
+            raise DataError(f"item '{item.item_id}': truth 'answers' is empty")
+        return references
+
+
+def _normalised(text: str) -> str:
+    return squad_normalise(text) or fold(text)

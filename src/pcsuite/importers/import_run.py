@@ -1,24 +1,219 @@
-"""Writing the samples of foreign logs into a run's log: whole, once, and with nothing left out in silence."""
+"""Writing the samples of foreign logs into a run: whole, once, and with nothing left out in silence."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from pcsuite import __version__
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
-from pcsuite.importers.manifest import write_manifest
-from pcsuite.importers.rows import MARK, Cell, CellKey
-from pcsuite.logging.reader import iter_rows
-from pcsuite.logging.row import RunRow, encode_row
-from pcsuite.logging.writer import RunLog, RunPaths
+from pcsuite.logging.log import RunLog, RunPaths, iter_rows
+from pcsuite.logging.row import (
+    ConditionRef,
+    DecodingRef,
+    GenerationRecord,
+    ModelRef,
+    ParsedRecord,
+    PerturbationRef,
+    PromptRecord,
+    RunRow,
+    TaskRef,
+    encode_row,
+)
+
+# From a sample of a foreign log to a row of ours.
+
+
+MARK = "imported:"
+"""What profile and provider of an imported row begin with; the format's name follows."""
+
+
+class CellKey(NamedTuple):
+    """What a set of rows is about; each item has one row in it."""
+
+    task: str
+    model: str
+    condition: str
+    decoding: str
+    seed: int
+
+    @classmethod
+    def of(cls, row: RunRow) -> CellKey:
+        """The key of a row in the log."""
+        return cls(row.task.id, row.model.id, row.condition.id, row.decoding.id, row.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is the same for all rows of one imported log."""
+
+    format: str
+    header: LogHeader
+    measure: str
+    """The measure that becomes the score."""
+    condition: str
+    family: str = UNKNOWN
+    size: str = UNKNOWN
+    first_seed: int = 1
+    by_content: bool = False
+    """Whether items are named by their content instead of their id."""
+
+    @property
+    def decoding(self) -> DecodingRef:
+        """The decoding regime, named after what the log says of it."""
+        header = self.header
+        name = header.regime or regime_name(header.temperature, header.top_p)
+        return DecodingRef(name, header.temperature, header.top_p, header.max_tokens)
+
+    @property
+    def keys(self) -> list[CellKey]:
+        """What its rows will be about, one key for each seed: repetitions are numbered on."""
+        header = self.header
+        seeds = range(self.first_seed, self.first_seed + header.epochs)
+        return [CellKey(header.task, header.model, self.condition, self.decoding.id, seed) for seed in seeds]
+
+    def row(self, sample: ImportedSample) -> RunRow:
+        """A sample's row; the same sample always gives the same row."""
+        header = self.header
+        item = _content_id(sample.content) if self.by_content else sample.item_id
+        seed = self.first_seed + sample.epoch - 1
+        errors = _errors(sample, self.measure, header.tool)
+        usage = sample.usage
+        return RunRow(
+            run_id=_digest(
+                header.tool, header.task, item, header.model, self.condition, self.decoding.id, str(seed)
+            ),
+            timestamp_utc=sample.finished_at or header.created,
+            profile=f"{MARK}{self.format}",
+            config_hash="",
+            pcsuite_version=__version__,
+            git_commit=header.commit,
+            task=TaskRef(header.task, header.split, item),
+            model=ModelRef(header.model, self.family, self.size, f"{MARK}{self.format}"),
+            condition=ConditionRef(self.condition, ()),
+            decoding=self.decoding,
+            seed=seed,
+            seed_honoured=False,
+            perturbation=PerturbationRef(),
+            prompt=PromptRecord(
+                prompt_hash=hashlib.sha256(sample.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+                schema_hash=None,
+                template=f"{MARK}{self.format}",
+                rendered_chars=len(sample.prompt),
+                prompt_tokens=usage.prompt_tokens if usage is not None else None,
+                padded=0,
+            ),
+            generation=_generation(sample),
+            parsed=None if errors else _parsed(sample, self.measure),
+            metrics={} if errors else self._metrics(sample),
+            errors=errors,
+            engine={"tool": header.tool, "tool_version": header.tool_version, "source": header.source},
+        )
+
+    def _metrics(self, sample: ImportedSample) -> dict[str, object]:
+        """The chosen score, the other measures under the format's name, and the cost."""
+        metrics: dict[str, object] = {"task_score": sample.scores[self.measure]}
+        for name, value in sample.scores.items():
+            if name != self.measure and value is not None:
+                metrics[f"{self.format}:{name}"] = value
+        if sample.usage is not None:
+            metrics["token_cost"] = sample.usage.total_tokens
+        if sample.cost_usd is not None:
+            metrics["cost_usd"] = sample.cost_usd
+        return metrics
+
+
+def regime_name(temperature: float | None, top_p: float | None) -> str:
+    """``t0.7-p0.95``; ``default`` where the log leaves it to the backend."""
+    if temperature is None:
+        return "default"
+    name = f"t{temperature:g}"
+    return name if top_p is None or top_p == 1 else f"{name}-p{top_p:g}"
+
+
+def _errors(sample: ImportedSample, measure: str, tool: str) -> list[str]:
+    if sample.error is not None:
+        return [f"{tool}: {' '.join(sample.error.split())[:300]}"]
+    if sample.scores.get(measure) is None:
+        return [f"not scored by {measure}: {sample.unscored or 'no reason in the log'}"]
+    return []
+
+
+def _generation(sample: ImportedSample) -> GenerationRecord | None:
+    if sample.text is None and sample.error is not None:
+        return None
+    return GenerationRecord(
+        text=sample.text or "",
+        finish_reason=sample.finish_reason,
+        latency_ms=sample.latency_ms,
+        usage=sample.usage,
+        tool_calls=sample.tool_calls,
+    )
+
+
+def _parsed(sample: ImportedSample, measure: str) -> ParsedRecord:
+    notes = list(sample.remarks)
+    if measure in sample.unmapped:
+        notes.append(f"the value '{sample.unmapped[measure]}' is no number; the tool counts it as 0")
+    return ParsedRecord(None, None, "not_json", sample.answer, {}, notes)
+
+
+def _content_id(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+# What an imported run is made of, written beside its log where the report looks for it.
+
+
+def write_manifest(paths: RunPaths, *, imported_cells: Sequence[tuple[Cell, str, int]]) -> None:
+    """Add the cells (with the name of their log and the number of items) to ``<run>.manifest.json``."""
+    path = paths.log.with_suffix(".manifest.json")
+    try:
+        content: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        content = {}
+    content |= {"run": paths.log.stem, "pcsuite_version": __version__, "length_control": "off"}
+    for cell, file, items in imported_cells:
+        header = cell.header
+        content["profile"] = f"{MARK}{cell.format}"
+        tool = f"{header.tool} {header.tool_version}"
+        tasks, models = content.setdefault("tasks", {}), content.setdefault("models", {})
+        source = f"imported from {tool} ({file})"
+        earlier = tasks.get(header.task, {}).get("source", source)
+        tasks[header.task] = {
+            "title": header.task,
+            "kind": "imported",
+            "primary_metric": cell.measure,
+            # A scorer may well log counts named tp, fp and fn; its own score counts all the same.
+            "pooling": "mean",
+            "items": items,
+            "source": earlier if file in earlier else f"{earlier}; {source}",
+            "max_tokens": header.max_tokens or 0,
+        }
+        models[header.model] = {"provider": f"{MARK}{cell.format}", "family": cell.family, "size": cell.size}
+        content.setdefault("conditions", {})[cell.condition] = {"title": cell.condition, "operators": []}
+        decoding = cell.decoding
+        content.setdefault("regimes", {})[decoding.id] = {
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+        }
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    temporary.replace(path)
+
 
 DEFAULT_CONDITION = "imported"
 _LONGEST_NAME = 48
@@ -215,11 +410,11 @@ def _known_rows(paths: RunPaths, cells: Mapping[CellKey, Cell], replace: bool) -
         cell = None if replace else cells.get(CellKey.of(row))
         if cell is not None and row.engine.get("source") != cell.header.source:
             raise _clash(CellKey.of(row), f"rows of {paths.log.name} and the log to import are")
-        known[bytes.fromhex(row.run_id[:32])] = _digest(row)
+        known[bytes.fromhex(row.run_id[:32])] = _import_run_digest(row)
     return known
 
 
-def _digest(row: RunRow) -> bytes:
+def _import_run_digest(row: RunRow) -> bytes:
     """What a row says, whichever version of the suite wrote it."""
     return hashlib.blake2b(
         encode_row(msgspec.structs.replace(row, pcsuite_version="")), digest_size=16
@@ -244,7 +439,7 @@ def _import(path: Path, source: SourceLog, cell: Cell, log: RunLog, known: dict[
         sums.setdefault(row.task.item_id, [])
         if score is not None:
             sums[row.task.item_id].append(score)
-        digest = _digest(row)
+        digest = _import_run_digest(row)
         if known.get(key) == digest:
             outcome.unchanged += 1
             continue

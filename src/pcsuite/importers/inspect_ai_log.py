@@ -16,10 +16,8 @@ import msgspec
 
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, decode_json
-from pcsuite.importers.inspect_sample import Sample, imported_sample
-from pcsuite.importers.inspect_scores import ScoreResult, flat_values, reported_means
-from pcsuite.importers.json_document import JsonDocument
-from pcsuite.importers.zip_members import ZipMembers
+from pcsuite.importers.documents import JsonDocument, ZipMembers
+from pcsuite.importers.inspect_sample import Sample, ScoreResult, flat_values, imported_sample, reported_means
 
 NEWEST_SCHEMA = 2
 """The newest log schema this reader knows."""

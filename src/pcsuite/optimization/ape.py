@@ -15,8 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pcsuite.errors import DataError
-from pcsuite.optimization.candidate import Candidate
-from pcsuite.optimization.problem import CandidateScore, Problem, named_random
+from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
 from pcsuite.prompts.compiled import INPUT_SLOT
 
 DEMONSTRATIONS = 5

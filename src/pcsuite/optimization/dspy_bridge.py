@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from pcsuite.optimization.candidate import instruction_template
+from pcsuite.optimization.problem import instruction_template
 from pcsuite.prompts.compiled import INPUT_SLOT
 from pcsuite.prompts.context import Exemplar, PromptContext
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.entropy import normalised_entropy
-from pcsuite.analysis.objective import Objective, Parts
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit, json_probability
+from pcsuite.stats.entropy import normalised_entropy
+from pcsuite.stats.objective import Objective, Parts
 
 QUADRATURE_POINTS = 60
 

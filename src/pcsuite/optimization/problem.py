@@ -1,17 +1,4 @@
-"""What a method of optimisation is given, and what it gives back.
-
-To add a method, write an object with :class:`Method`'s members and register it (``METHODS`` in
-``pcsuite.optimization``, or the entry-point group ``pcsuite.optimizers``). A method
-
-1. makes :class:`~pcsuite.optimization.candidate.Candidate` values, with their parents,
-2. has them measured by :meth:`Problem.evaluate`, on all development items or on some of them first,
-3. may ask a model for texts by :meth:`Problem.ask`,
-4. stops when it has tried ``candidates`` different ones (:attr:`Problem.tried` counts them).
-
-It returns nothing: the runner freezes the candidate with the best J among those measured on every development item,
-so a method must measure its favourites on all of them. Everything is logged and deterministic: a search that is
-started again after a kill asks and measures in the same order, and what the log has is read back, not run again.
-"""
+"""A problem of optimisation as a method sees it: candidates in, their objective out."""
 
 from __future__ import annotations
 
@@ -20,13 +7,88 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol, runtime_checkable
 
-from pcsuite.analysis.estimate import FloatArray
-from pcsuite.analysis.objective import ItemParts, Objective, Parts
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Evaluator
-from pcsuite.optimization.candidate import Candidate
-from pcsuite.prompts.context import Exemplar, TaskPrompting
+from pcsuite.prompts.compiled import INPUT_SLOT, CompiledPrompt
+from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
+from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.objective import ItemParts, Objective, Parts
+
+# A candidate: a prompt under trial, with where it comes from.
+
+
+SHORT = 12
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A prompt under trial. Two candidates with the same prompt are the same candidate, whatever their origin."""
+
+    prompt: CompiledPrompt
+    method: str
+    """The method that made it (``ape``, ``blocks``, ``mipro``, …)."""
+    origin: str = ""
+    """How, in a few words: ``baseline``, ``proposal 3``, ``variation of …``, ``drop ROLE``."""
+    parents: tuple[str, ...] = ()
+    """Ids of the candidates it was made from."""
+
+    @property
+    def id(self) -> str:
+        """The first twelve digits of the prompt's hash."""
+        return self.prompt.hash[:SHORT]
+
+    @classmethod
+    def of_text(
+        cls,
+        template: str,
+        *,
+        method: str,
+        demos: Sequence[Exemplar] = (),
+        origin: str = "",
+        parents: Sequence[str] = (),
+    ) -> Candidate:
+        """A candidate from the whole text of a prompt with ``{{input}}`` exactly once.
+
+        The text is sent as it is, with the input put in the slot: no template language, no adapter, no stripping. Say
+        in ``demos`` which training items it shows; their text must be in the template already.
+        """
+        return cls(CompiledPrompt(template=template, demos=tuple(demos)), method, origin, tuple(parents))
+
+    @classmethod
+    def of_instruction(
+        cls,
+        instruction: str,
+        ctx: PromptContext,
+        *,
+        method: str,
+        demos: Sequence[Exemplar] = (),
+        origin: str = "",
+        parents: Sequence[str] = (),
+    ) -> Candidate:
+        """A candidate from an instruction and demonstrations, laid out as the suite lays out its own prompts."""
+        return cls.of_text(
+            instruction_template(instruction, ctx, demos),
+            method=method,
+            demos=demos,
+            origin=origin,
+            parents=parents,
+        )
+
+
+def instruction_template(instruction: str, ctx: PromptContext, demos: Sequence[Exemplar] = ()) -> str:
+    """Instruction, solved examples, labelled input: the layout of the base templates as a text with a slot.
+
+    A slot that the instruction itself holds is spelt out, so that there is one.
+    """
+    label = f"{ctx.input_label}:"
+    parts = [instruction.strip().replace(INPUT_SLOT, "the input")]
+    if demos:
+        shown = [f"{label}\n{demo.input_text}\nAnswer:\n{demo.output_text}" for demo in demos]
+        parts.append("Examples:\n\n" + "\n\n".join(shown).replace(INPUT_SLOT, "the input"))
+    separator = "\n" if ctx.task_kind == "structured" else " "
+    parts.append(f"{label}{separator}{INPUT_SLOT}")
+    return "\n\n".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)

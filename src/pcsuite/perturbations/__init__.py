@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pcsuite.errors import ConfigError
-from pcsuite.perturbations.base import Kind, Site
-from pcsuite.prompts.tree import PromptTree
+from pcsuite.perturbations.kinds import Kind, Site
+from pcsuite.prompts.prompt import PromptTree
 from pcsuite.registry import Registry
 
 PERTURBATIONS: Registry[Kind] = Registry(
     "perturbation",
     "pcsuite.perturbations",
     {
-        "injection": "pcsuite.perturbations.injection:INJECTION",
+        "injection": "pcsuite.perturbations.kinds:INJECTION",
         "paraphrase": "pcsuite.perturbations.paraphrase:PARAPHRASE",
-        "reorder": "pcsuite.perturbations.reorder:REORDER",
-        "distractor": "pcsuite.perturbations.distractor:DISTRACTOR",
-        "role_confusion": "pcsuite.perturbations.role_confusion:ROLE_CONFUSION",
+        "reorder": "pcsuite.perturbations.kinds:REORDER",
+        "distractor": "pcsuite.perturbations.kinds:DISTRACTOR",
+        "role_confusion": "pcsuite.perturbations.kinds:ROLE_CONFUSION",
     },
 )
 WORDING_VARIED = "paraphrase"

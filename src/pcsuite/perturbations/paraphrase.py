@@ -14,14 +14,12 @@ from importlib.resources import files
 import yaml
 from pydantic import Field
 
-from pcsuite.config.base import Definition
-from pcsuite.config.definitions import OperatorsFile, TasksFile
+from pcsuite.config.definitions import Definition, OperatorsFile, TasksFile
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.perturbations.base import Kind, Site
-from pcsuite.prompts.environment import render_text
-from pcsuite.prompts.operators import Operator
-from pcsuite.prompts.tree import PromptTree
+from pcsuite.perturbations.kinds import Kind, Site
+from pcsuite.prompts.operators import Operator, render_text
+from pcsuite.prompts.prompt import PromptTree
 
 VARIANTS = 3
 

@@ -9,7 +9,7 @@ PROGRAMS: Registry[type[Program]] = Registry(
     "program",
     "pcsuite.programs",
     {
-        "single": "pcsuite.programs.single:SingleCall",
+        "single": "pcsuite.programs.base:SingleCall",
         "react": "pcsuite.programs.react:ReactLoop",
         "retry": "pcsuite.programs.retry:RetryOnFail",
     },

@@ -7,7 +7,7 @@ The first attempt may use all of it; a retry gets what is left, and none is made
 answer, and the constrained call reads one too); they are in the row's usage and ``token_cost`` all the same.
 Where a server reports no token counts, an attempt is charged all that it was allowed.
 
-**Validity** is the evaluator's parse alone (:mod:`pcsuite.programs.validation`): a wrong answer in the right
+**Validity** is the evaluator's parse alone (:mod:`pcsuite.programs.base`): a wrong answer in the right
 form is never retried. The last attempt is the row's answer, valid or not.
 
 The first attempt is the very call that the same condition without RETRY_ON_FAIL makes (same prompt, same
@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, WorstCase
-from pcsuite.programs.validation import problems_of
+from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, WorstCase, problems_of
 
 LEAST_TOKENS = 16
 """No retry is made with less room than this: nothing whole fits in it."""

@@ -2,29 +2,149 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from pcsuite.analysis.analysis import Analysis, analyse
-from pcsuite.analysis.helm_evidence import beside_ours, evidence_files, read_evidence
-from pcsuite.analysis.information_tables import Truths
-from pcsuite.analysis.tables import RunTables
+import msgspec
+
+import pcsuite
+from pcsuite.analysis.analyse import Analysis, analyse
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.tables.information import Truths
+from pcsuite.analysis.tables.robustness import interventions_table, robustness_tables
 from pcsuite.errors import AnalysisError
-from pcsuite.evaluation.cache_report import write_cache_report
+from pcsuite.evaluation.metric_cache import write_cache_report
+from pcsuite.integrations.helm.evidence import beside_ours, evidence_files, helm_section, read_evidence
+from pcsuite.logging.segments import log_segments
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
-from pcsuite.report.helm_section import helm_section
-from pcsuite.report.html import render_page
 from pcsuite.report.latex import latex_tables
-from pcsuite.report.markdown_report import render_markdown
-from pcsuite.report.memory import ReportMemory
-from pcsuite.report.page import build_page
-from pcsuite.report.plots import entropy_figures, ladder_figures
-from pcsuite.report.plots_detail import abstention_figures, unsupported_figures, variance_figures
+from pcsuite.report.markdown import render_markdown
+from pcsuite.report.page import build_page, render_page
+from pcsuite.report.plots import (
+    abstention_figures,
+    entropy_figures,
+    ladder_figures,
+    unsupported_figures,
+    variance_figures,
+)
 from pcsuite.report.plots_grid import cost_figures, interaction_figures, pareto_figures, robustness_figures
 from pcsuite.report.samples import sample_rows
+
+# Whether a report is still what its log says, so that asking again for the same one costs nothing.
+
+
+_BESIDE = (".manifest.json", ".prompts.z")
+
+
+class _Remembered(msgspec.Struct):
+    """A report that was written: from what, and the files it consists of."""
+
+    inputs: str
+    reports: list[str]
+    tables: list[str]
+    plots: list[str]
+    stamps: dict[str, str]
+
+
+class ReportMemory:
+    """Remembers the last report in a folder.
+
+    A report is remembered with the size and time of its log's files, of what else it reads (``also``) and of its
+    own, with the options it was asked for with, and with the code that made it. Where any of these differs it is
+    made anew.
+    """
+
+    def __init__(self, note: Path, logs: Sequence[Path], options: Any, also: Sequence[Path] = ()) -> None:
+        self._note = note
+        described = {
+            "logs": [_log_stamps(log) for log in logs],
+            "also": [f"{path.resolve()}:{_stamp(path)}" for path in also],
+            "options": msgspec.to_builtins(options),
+            "code": _tree_stamp(Path(pcsuite.__file__).parent),
+            # Installing a package (an embedding model, say) touches the folder that packages lie in.
+            "packages": _stamp(Path(msgspec.__file__).parent.parent),
+        }
+        self._inputs = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+    def recall(self) -> tuple[list[Path], list[Path], list[Path]] | None:
+        """Reports, tables and plots of the last report, if it is just the one that is asked for now."""
+        try:
+            found = msgspec.json.decode(self._note.read_bytes(), type=_Remembered)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        files = (
+            [Path(name) for name in found.reports],
+            [Path(name) for name in found.tables],
+            [Path(name) for name in found.plots],
+        )
+        unchanged = all(_stamp(Path(name)) == stamp for name, stamp in found.stamps.items())
+        return files if found.inputs == self._inputs and unchanged else None
+
+    def keep(self, reports: Sequence[Path], tables: Sequence[Path], plots: Sequence[Path]) -> None:
+        """Remember a report that was just written."""
+        remembered = _Remembered(
+            self._inputs,
+            [str(path) for path in reports],
+            [str(path) for path in tables],
+            [str(path) for path in plots],
+            {str(path): _stamp(path) for path in (*reports, *tables, *plots)},
+        )
+        self._note.parent.mkdir(parents=True, exist_ok=True)
+        self._note.write_bytes(msgspec.json.encode(remembered))
+
+
+def _log_stamps(log: Path) -> list[str]:
+    files = [segment.path for segment in log_segments(log)] + [log.with_suffix(suffix) for suffix in _BESIDE]
+    return [f"{path.resolve()}:{_stamp(path)}" for path in files]
+
+
+def _tree_stamp(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
+    return hashlib.sha256("\n".join(f"{path}:{_stamp(path)}" for path in files).encode()).hexdigest()
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError:
+        return "absent"
+    return f"{found.st_size}:{found.st_mtime_ns}"
+
+
+# The robustness tables and figures alone, as ``pcsuite promptbench`` writes them after a run.
+
+
+@dataclass(frozen=True, slots=True)
+class RobustnessFiles:
+    """What was written, and what a reader must know of it."""
+
+    tables: list[Path]
+    figures: list[Path]
+    notes: list[str]
+
+
+def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = True) -> RobustnessFiles:
+    """Write ``robustness_worst_case.csv``, ``robustness_by_attack.csv``, ``interventions.csv`` and the figures."""
+    with RunTables(logs, output_dir / "tables") as loaded:
+        worst, by_attack = robustness_tables(item_scores(loaded))
+        made = (worst, by_attack, interventions_table(loaded))
+        written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
+    figures = robustness_figures(by_attack, output_dir / "plots") if plots else []
+    notes = [
+        f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
+        for record in worst.records()
+        if record["clean"] == 0
+    ]
+    if not worst.rows:
+        notes.append("no cell has at least 2 items both clean and perturbed: the tables are empty")
+    return RobustnessFiles(written, [figure.png for figure in figures if figure.png is not None], notes)
 
 
 @dataclass(slots=True)

@@ -1,18 +1,23 @@
-"""The page as data: what it says and in which order. ``html`` only writes it down."""
+"""The page: what it says and in which order, and the one self-contained file it is written to."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
 from pcsuite import __version__
-from pcsuite.analysis.analysis import Analysis
-from pcsuite.analysis.item_scores import natural_key
+from pcsuite.analysis.analyse import Analysis
+from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
-from pcsuite.report.objective import objective_section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.sections import (
     conditions_section,
@@ -21,6 +26,7 @@ from pcsuite.report.sections import (
     hypotheses_of,
     levels_section,
     matrix_section,
+    objective_section,
 )
 from pcsuite.report.verdicts import Verdict, VerdictGroup, overview, verdict_groups
 from pcsuite.report.wording import join_words
@@ -279,3 +285,24 @@ def _excluded(analysis: Analysis) -> list[str]:
             continue
         lines.append(f"{task} on {model} has no rows for {join_words(missing)}: not applicable, or not run.")
     return lines
+
+
+# The report as one self-contained file: no request leaves it, and nothing a model wrote can run in it.
+
+
+def render_page(page: Page) -> str:
+    """The HTML of a page. Everything is escaped except the suite's own style, script and figures."""
+    templates = files("pcsuite.report") / "templates"
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    script = (templates / "report.js").read_text(encoding="utf-8")
+    # The page may run this script and no other, whatever the texts in it contain.
+    script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return template.render(
+        page=page,
+        css=Markup((templates / "report.css").read_text(encoding="utf-8")),
+        js=Markup(script),
+        script_hash=Markup(script_hash),
+    )

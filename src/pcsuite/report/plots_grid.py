@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.analysis.item_scores import natural_key
+from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.table import Table
 from pcsuite.report.drawing import (
     MARKERS,

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pcsuite.analysis.item_scores import natural_key
-from pcsuite.analysis.log_schema import sql_text
-from pcsuite.analysis.metric_columns import METRIC_PREFIX
-from pcsuite.analysis.tables import RunTables
+from pcsuite.analysis.load.item_scores import natural_key
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_text
 from pcsuite.errors import LogError
-from pcsuite.logging.prompt_store import read_prompts
+from pcsuite.logging.log import read_prompts
 
 MOST_ROWS = 240
 CLIP = 6_000

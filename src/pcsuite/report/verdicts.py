@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-from pcsuite.analysis.effects import LOWER_IS_BETTER
-from pcsuite.analysis.item_scores import natural_key
+from pcsuite.analysis.load.item_scores import natural_key
+from pcsuite.analysis.tables.effects import LOWER_IS_BETTER
 from pcsuite.report.wording import figure_text, join_words, metric_name, p_text, signed
 
 Tone = Literal["good", "bad", "neutral"]

@@ -2,35 +2,120 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from pydantic import BaseModel
 
+from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite, digest
-from pcsuite.config.tasks import TaskSpec
-from pcsuite.constraints.choose import choose_backend
-from pcsuite.data.items import Item
-from pcsuite.data.loading import ItemSource, load_items
-from pcsuite.data.sampling import exemplars as choose_exemplars
-from pcsuite.data.sampling import sample_items
+from pcsuite.constraints import choose_backend
+from pcsuite.data.items import Item, ItemSource, load_items, sample_items
+from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
-from pcsuite.engines.build import check_model
-from pcsuite.errors import ConstraintUnavailableError, DataError, PromptError
+from pcsuite.engines.limits import RetryPolicy, call_with_retries
+from pcsuite.engines.session import build_adapter, check_model
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
+from pcsuite.evaluation import EVALUATORS
+from pcsuite.evaluation import build_evaluator as evaluator_of
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Program, WorstCase
+from pcsuite.programs.base import Program, Search, WorstCase
 from pcsuite.prompts.compiled import compiled_path, read_compiled
-from pcsuite.prompts.conditions.designs import ConditionBundle, expand_conditions
+from pcsuite.prompts.conditions.conditions import ConditionBundle, expand_conditions
 from pcsuite.prompts.context import Exemplar, TaskPrompting
-from pcsuite.prompts.length import BANDS
 from pcsuite.prompts.operators import Operator
-from pcsuite.runners.components import build_evaluator
-from pcsuite.runners.retrieval import retrieval_version
+from pcsuite.prompts.prompt import BANDS
+from pcsuite.retrieval import RETRIEVERS
+from pcsuite.retrieval.base import Passage, Retriever
+
+# Building what a profile names: evaluators and adapters, with their options checked.
+
+
+def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
+    """The task's evaluator with its options and schema; an error names the task's place in its file."""
+    task = suite.tasks[task_id]
+    try:
+        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+    except ConfigError as error:
+        place = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
+        raise ConfigError(suite.sources["tasks_ref"].problem(place, str(error))) from error
+    if task.retrieval:
+        # Without retrieval a citation can still be held against the corpus: is there such a page?
+        settings = suite.profile.integrations.retrieval
+        cache_dir = Path(suite.profile.run.cache_dir)
+        titles = RETRIEVERS.get(settings.backend).page_titles(settings, task.dataset, cache_dir)
+        if titles is not None:
+            evaluator.know_pages(titles)
+    return evaluator
+
+
+def build_model(suite: Suite, model_id: str) -> ModelAdapter:
+    """The adapter of a model."""
+    return build_adapter(model_id, suite.models[model_id])
+
+
+def check_components(suite: Suite) -> None:
+    """Check the options of everything the profile selects, without starting anything."""
+    for task_id in suite.profile.selection.tasks:
+        build_evaluator(suite, task_id)
+    for model_id in suite.profile.selection.models:
+        check_model(model_id, suite.models[model_id])
+
+
+# The retrievers of a run: opened on first use, one for each dataset.
+
+
+def retrieval_version(suite: Suite, task_id: str) -> Mapping[str, str]:
+    """What determines the passages a task's loop is shown; nothing is built or asked."""
+    settings = suite.profile.integrations.retrieval
+    backend = RETRIEVERS.get(settings.backend)
+    return backend.version(settings, suite.tasks[task_id].dataset, Path(suite.profile.run.cache_dir))
+
+
+class TaskRetrievers:
+    """Search functions by task."""
+
+    def __init__(self, suite: Suite, policy: RetryPolicy) -> None:
+        self._suite = suite
+        self._policy = policy
+        self._opened: dict[str, Retriever] = {}
+        self._lock = asyncio.Lock()
+
+    async def open(self, task_id: str) -> None:
+        """Open a task's retriever, so that what is missing is told before the first model call."""
+        await self._retriever(self._suite.tasks[task_id].dataset)
+
+    def search_of(self, task_id: str) -> Search:
+        """The search function of a task's corpus."""
+        rng = Random(task_id)
+
+        async def search(query: str, k: int) -> list[Passage]:
+            retriever = await self._retriever(self._suite.tasks[task_id].dataset)
+            if not retriever.blocking:
+                return retriever.search(query, k)
+            attempted = await call_with_retries(
+                lambda: asyncio.to_thread(retriever.search, query, k), self._policy, rng
+            )
+            return attempted.unwrap()
+
+        return search
+
+    async def _retriever(self, dataset: str) -> Retriever:
+        async with self._lock:
+            if dataset not in self._opened:
+                settings = self._suite.profile.integrations.retrieval
+                backend = RETRIEVERS.get(settings.backend)
+                cache_dir = Path(self._suite.profile.run.cache_dir)
+                self._opened[dataset] = await asyncio.to_thread(backend.open, settings, dataset, cache_dir)
+            return self._opened[dataset]
+
 
 CLEAN = PerturbationRef()
 MAX_EXEMPLARS = 4

@@ -10,16 +10,14 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item
-from pcsuite.data.loading import load_items
+from pcsuite.data.items import Item, load_items
 from pcsuite.errors import LogError
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.logging.reader import iter_newest_rows
+from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
-from pcsuite.logging.writer import RunLog, RunPaths
-from pcsuite.runners.components import build_evaluator
-from pcsuite.runners.rows import PROGRAM_METRIC, parsed_record, utc_now
+from pcsuite.runners.pipeline import PROGRAM_METRIC, parsed_record, utc_now
+from pcsuite.runners.plan import build_evaluator
 
 _KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval")
 

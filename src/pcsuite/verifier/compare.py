@@ -1,19 +1,89 @@
-"""A record against the truth, field by field."""
+"""A record against the truth, field by field: the extracted JSON read, judged and kept as a value."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NoReturn
 
+from pcsuite import __version__
+from pcsuite.errors import DataError
+from pcsuite.verifier.cells import read_bytes
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.pairing import pair_items
+from pcsuite.verifier.pairing import pair_items, pair_texts
 from pcsuite.verifier.paths import item_path
 from pcsuite.verifier.scores import Counts
-from pcsuite.verifier.text_lists import pair_texts
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, compile_mapping
+from pcsuite.verifier.truth import Truth
 from pcsuite.verifier.values import as_float, is_number, judge_value, type_in_words
+
+# The extracted record: strict JSON, an object at the root, nothing a score could trip over.
+
+
+MAX_DEPTH = 64
+"""Deepest nesting that is read; a BuildingSpec has five levels."""
+
+
+def read_extraction(path: Path) -> dict[str, Any]:
+    """Read ``extracted.json``."""
+    return parse_extraction(read_bytes(path), str(path))
+
+
+def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
+    """The record in the bytes of a JSON file; one clear line where there is none."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        row = data[: error.start].count(b"\n") + 1
+        raise DataError(f"{source}: row {row}: not UTF-8 text, which JSON must be") from None
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{source}: row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
+        ) from None
+    except ValueError as error:
+        raise DataError(f"{source}: not JSON: {error}") from None
+    except RecursionError:
+        raise DataError(f"{source}: nested deeper than {MAX_DEPTH} levels") from None
+    if not isinstance(value, dict):
+        raise DataError(
+            f"{source}: row 1: the root is {type_in_words(value)}, not an object",
+            hint="one file holds one record",
+        )
+    if _deeper_than(value, MAX_DEPTH):
+        raise DataError(f"{source}: nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {digits[:20]} is out of range")
+    return value
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +303,79 @@ def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
         allowed = max(leaf.relative * abs(expected), leaf.absolute)
         return f"off by {difference:+.4g}{share}, allowed ±{allowed:.4g}"
     return ""
+
+
+# One scored record as a value: what ``eval-results.json`` holds.
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a score depends on besides the extraction: the truth and the mapping."""
+
+    truth: Truth
+    mapping: FieldMapping
+    rules_hash: str
+
+    @classmethod
+    def of(cls, truth: Truth, mapping: FieldMapping) -> Rules:
+        """Rules of a truth and a mapping."""
+        return cls(truth, mapping, mapping.rules_hash())
+
+
+@dataclass(slots=True)
+class Scored:
+    """A comparison with the bytes it was made from; ``parse_error`` where they hold no record."""
+
+    comparison: Comparison
+    extraction: bytes
+    parse_error: str | None = None
+
+
+def score_bytes(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scored:
+    """Score the bytes of an extraction. Not ``strict``: what cannot be parsed scores 0 instead of being an error."""
+    parse_error = None
+    try:
+        record: Mapping[str, Any] = parse_extraction(data, source)
+    except DataError as error:
+        if strict:
+            raise
+        record, parse_error = {}, str(error)
+    return Scored(compare_records(rules.truth.record, record, rules.mapping), data, parse_error)
+
+
+def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
+    """Score an extraction file; a missing file is an error either way."""
+    return score_bytes(read_bytes(path), rules, str(path), strict=strict)
+
+
+def results_document(
+    scored: Scored,
+    rules: Rules,
+    eval_id: str,
+    iteration: int | None,
+    instructions_version: str | None = None,
+) -> dict[str, Any]:
+    """The content of ``eval-results.json``."""
+    comparison = scored.comparison
+    weighted = comparison.weighted
+    document: dict[str, Any] = {
+        "eval_id": eval_id,
+        "iteration": iteration,
+        "timestamp": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "rules_hash": rules.rules_hash,
+        "truth_hash": rules.truth.content_hash,
+        "instructions_version": instructions_version,
+        "pcsuite_version": __version__,
+        "metrics": {
+            **comparison.counts.as_dict(),
+            "weighted": {"precision": weighted.precision, "recall": weighted.recall, "f1": weighted.f1},
+        },
+        "by_section": {name: counts.as_dict() for name, counts in comparison.by_section.items()},
+        "by_field": {name: counts.as_dict() for name, counts in sorted(comparison.by_field.items())},
+        "discrepancies": [discrepancy.as_dict() for discrepancy in comparison.discrepancies],
+    }
+    if scored.parse_error:
+        document["parse_error"] = scored.parse_error
+    if rules.truth.warnings:
+        document["truth_warnings"] = list(rules.truth.warnings)
+    return document

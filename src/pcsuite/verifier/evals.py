@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 
 from pcsuite.errors import DataError, did_you_mean
+from pcsuite.verifier.compare import Rules, Scored, score_file
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.results import Rules, Scored, score_file
 from pcsuite.verifier.truth import read_truth
 
 TRUTH = "ground_truth.csv"

@@ -12,9 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from pcsuite.data.items import Item
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue, conclude, truth_of
 from pcsuite.evaluation.parsing import clean_text, parse_object
-from pcsuite.evaluation.scoring import conclude, truth_of
 from pcsuite.verifier.compare import Comparison, compare_records
 from pcsuite.verifier.mapping import FieldMapping, canonical_json, load_mapping
 from pcsuite.verifier.scores import ratio

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Field
 
-from pcsuite.config.base import Definition
+from pcsuite.config.definitions import Definition
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.verifier.model import BuildingSpec

@@ -1,22 +1,167 @@
-"""Which item of an extracted list stands for which item of the truth.
-
-Likeness of two items = name weight · (same name) + (1 - name weight) · (share of agreeing fields). The pairs
-are those of largest total likeness, none below the gate. The result does not depend on the order of either list.
-"""
+"""Which item of an extracted list stands for which item of the truth."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pcsuite.verifier.assignment import Matrix, best_assignment, unique_best
 from pcsuite.verifier.mapping import canonical_json
 from pcsuite.verifier.tree import Leaf, ListNode
-from pcsuite.verifier.values import as_boolean, as_float, is_number, normalise_text
+from pcsuite.verifier.values import Verdict, as_boolean, as_float, is_number, normalise_text
+
+# Best one-to-one assignment between two lists, given the gain of every pair.
+
+
+Matrix = NDArray[np.float64]
+
+
+def unique_best(gains: Matrix) -> list[tuple[int, int]] | None:
+    """The best assignment where it is plain to see and the only one, else ``None``.
+
+    If every row with a positive gain has its largest in one column only, and no two rows in the same column, then
+    no other assignment reaches the same total: the sum of row maxima bounds every total from above.
+    """
+    rows, columns = gains.shape
+    if rows == 0 or columns == 0:
+        return []
+    best_column = gains.argmax(axis=1)
+    best = gains[np.arange(rows), best_column]
+    taken = best > 0
+    chosen = best_column[taken]
+    if len(np.unique(chosen)) != len(chosen):
+        return None
+    if ((gains == best[:, None]).sum(axis=1)[taken] > 1).any():
+        return None
+    return [(int(row), int(best_column[row])) for row in np.flatnonzero(taken)]
+
+
+def best_assignment(gains: Matrix) -> list[tuple[int, int]]:
+    """Pairs ``(row, column)`` of largest total gain; pairs without gain are left out.
+
+    Shortest augmenting paths with dual variables (Jonker and Volgenant 1987; Crouse 2016, algorithm 1), one
+    row at a time, the scan over columns vectorised: O(n³) at worst.
+    """
+    if gains.size == 0:
+        return []
+    flipped = gains.shape[0] > gains.shape[1]
+    costs = -(gains.T if flipped else gains)
+    rows, columns = costs.shape
+    row_duals = np.zeros(rows)
+    column_duals = np.zeros(columns)
+    row_of = np.full(columns, -1)
+    column_of = np.full(rows, -1)
+    for row in range(rows):
+        _augment(costs, row, row_duals, column_duals, row_of, column_of)
+    pairs = [(row, int(column_of[row])) for row in range(rows)]
+    if flipped:
+        pairs = [(column, row) for row, column in pairs]
+    return sorted((row, column) for row, column in pairs if gains[row, column] > 0)
+
+
+def _augment(
+    costs: Matrix,
+    free_row: int,
+    row_duals: Matrix,
+    column_duals: Matrix,
+    row_of: NDArray[Any],
+    column_of: NDArray[Any],
+) -> None:
+    """Assign ``free_row`` along a shortest alternating path; keep the duals feasible."""
+    columns = costs.shape[1]
+    shortest = np.full(columns, np.inf)
+    came_from = np.full(columns, -1)
+    scanned = np.zeros(columns, dtype=bool)
+    visited_rows = [free_row]
+    row, length, sink = free_row, 0.0, -1
+    while sink < 0:
+        reduced = length + costs[row] - row_duals[row] - column_duals
+        closer = ~scanned & (reduced < shortest)
+        shortest[closer] = reduced[closer]
+        came_from[closer] = row
+        open_lengths = np.where(scanned, np.inf, shortest)
+        column = int(open_lengths.argmin())
+        length = float(open_lengths[column])
+        scanned[column] = True
+        if row_of[column] < 0:
+            sink = column
+        else:
+            row = int(row_of[column])
+            visited_rows.append(row)
+    row_duals[free_row] += length
+    for visited in visited_rows[1:]:
+        row_duals[visited] += length - shortest[column_of[visited]]
+    column_duals[scanned] -= length - shortest[scanned]
+    column = sink
+    while True:
+        row = int(came_from[column])
+        row_of[column] = row
+        column_of[row], column = column, int(column_of[row])
+        if row == free_row:
+            return
+
+
+# Lists of texts (construction layers): paired by best assignment, whatever their order.
+
+
+_GATE = 0.5
+"""Texts that share fewer than half their words are not one text misread."""
+
+
+def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Verdict, int, Any, Any]]:
+    """Verdicts on two lists of texts: ``(verdict, index, expected, actual)``, by the truth's index where it has one.
+
+    Equal texts pair first, then texts that share most words (a wrong value), then values that are no text with
+    what is left of the truth (a format error); the rest is missing or invented.
+    """
+    values = [(index, value) for index, value in enumerate(given) if value is not None]
+    values.sort(key=lambda entry: canonical_json(entry[1]))
+    open_truth, open_values = _take_equal(truth, values)
+    yield from (
+        ("match", index, truth[index], truth[index]) for index in range(len(truth)) if index not in open_truth
+    )
+    texts = [entry for entry in open_values if isinstance(entry[1], str)]
+    others = [entry for entry in open_values if not isinstance(entry[1], str)]
+    for row, column in _alike([truth[index] for index in open_truth], [text for _, text in texts]):
+        yield "wrong_value", open_truth[row], truth[open_truth[row]], texts[column][1]
+        open_truth[row], texts[column] = -1, (-1, "")
+    open_truth = [index for index in open_truth if index >= 0]
+    while open_truth and others:
+        index = open_truth.pop(0)
+        yield "format_error", index, truth[index], others.pop(0)[1]
+    yield from (("omission", index, truth[index], None) for index in open_truth)
+    for index, value in (*(entry for entry in texts if entry[0] >= 0), *others):
+        yield "hallucination", index, None, value
+
+
+def _take_equal(
+    truth: Sequence[str], values: list[tuple[int, Any]]
+) -> tuple[list[int], list[tuple[int, Any]]]:
+    """What is left after equal texts found each other."""
+    waiting: dict[str, list[int]] = {}
+    for index, text in enumerate(truth):
+        waiting.setdefault(normalise_text(text), []).append(index)
+    left: list[tuple[int, Any]] = []
+    for entry in values:
+        key = normalise_text(entry[1]) if isinstance(entry[1], str) else None
+        if key is not None and waiting.get(key):
+            waiting[key].pop(0)
+        else:
+            left.append(entry)
+    return sorted(index for indices in waiting.values() for index in indices), left
+
+
+def _alike(truth: list[str], texts: list[str]) -> list[tuple[int, int]]:
+    if not truth or not texts:
+        return []
+    left = [set(normalise_text(text).split()) for text in truth]
+    right = [set(normalise_text(text).split()) for text in texts]
+    dice = np.array([[2 * len(a & b) / (len(a) + len(b)) if a and b else 0.0 for b in right] for a in left])
+    return best_assignment(np.where(dice >= _GATE, dice, 0.0))
+
 
 _CONTENT_FLOOR = 3
 """Fewer fields than this in common say little: the share of agreeing fields is taken of at least three."""

@@ -1,20 +1,351 @@
-"""The truth of one eval: a record, read from whatever form of CSV it was given in."""
+"""The truth of one eval: a record, read from a Detailed Report or from a plain CSV."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from pcsuite.errors import DataError
-from pcsuite.verifier.detailed_report import DetailedReport
-from pcsuite.verifier.mapping import FieldMapping, canonical_json
+from pcsuite.errors import DataError, did_you_mean
+from pcsuite.verifier.cells import CellReader, Column, Row, label_key, parse_rows, read_bytes, split_unit
+from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule, canonical_json
 from pcsuite.verifier.model import BuildingSpec
-from pcsuite.verifier.rows import parse_rows, read_bytes
-from pcsuite.verifier.simple_csv import SimpleCsv, is_long, is_wide
+from pcsuite.verifier.paths import parse_path, pattern_of, set_path
+
+# The plain truth file of any other domain: ``field,value`` rows, or one header row and one value row.
+
+
+def is_long(rows: Sequence[Row]) -> bool:
+    """Whether the first row is the header ``field,value``."""
+    return tuple(cell.casefold() for cell in rows[0].cells[:2]) == ("field", "value")
+
+
+def is_wide(rows: Sequence[Row]) -> bool:
+    """Whether there is just a header row and a value row (a Detailed Report leaves column A of labels empty)."""
+    return len(rows) == 2 and bool(rows[0].cells[0])
+
+
+class SimpleCsv:
+    """Reads plain rows into a record; field names are paths or labels of the mapping."""
+
+    def __init__(self, mapping: FieldMapping, source: str) -> None:
+        self._cells = CellReader(mapping, source)
+        self._source = source
+        self._patterns = dict(mapping.patterns())
+        self._labels = {label_key(rule.label): rule.path for rule in mapping.fields if rule.label}
+        self._record: dict[str, Any] = {}
+        self._first_rows: dict[str, int] = {}
+
+    def read(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Read non-blank rows of either form."""
+        if is_long(rows):
+            for row in rows[1:]:
+                self._put(row, row.cell(0), row.cell(1))
+        else:
+            header, values = rows
+            for index, name in enumerate(header.cells):
+                self._put(values, name, values.cell(index))
+        return self._record
+
+    def _put(self, row: Row, name: str, text: str) -> None:
+        path, rule = self._resolve(row, name)
+        first = self._first_rows.setdefault(path, row.number)
+        if first != row.number and rule.type != "text_list":
+            raise DataError(f"{self._source}: row {row.number}: field '{name}' is given again (row {first})")
+        value = self._cells.checked(row, text, rule, path)
+        if value is None:
+            return
+        try:
+            if rule.type == "text_list":
+                value = [part.strip() for part in str(value).split(";") if part.strip()]
+            set_path(self._record, path, value)
+        except (ValueError, AttributeError, IndexError) as error:
+            raise DataError(f"{self._source}: row {row.number}: field '{name}': {error}") from None
+
+    def _resolve(self, row: Row, name: str) -> tuple[str, FieldRule]:
+        bare, unit = split_unit(name)
+        for candidate in (name, self._labels.get(label_key(name)), self._labels.get(label_key(bare))):
+            if candidate is None:
+                continue
+            try:
+                rule = self._patterns.get(pattern_of(parse_path(candidate)))
+            except ValueError:
+                continue
+            if rule is not None:
+                self._cells.check_unit(row, unit if candidate != name else None, rule, candidate)
+                return candidate, rule
+        raise DataError(
+            f"{self._source}: row {row.number}: unknown field '{name}'",
+            hint=did_you_mean(name, self._patterns),
+        )
+
+
+# Reading the Detailed Report of CBECC-Res and EnergyPro: key/value rows, tables, zone blocks, systems.
+#
+# The layout is described in the documentation of the verifier. Which labels mean what comes from the mapping
+# alone; this module only knows the six kinds of row.
+
+
+_A, _B, _C, _D = range(4)
+
+
+@dataclass(slots=True)
+class _OpenTable:
+    """The table whose rows are being read; ``rule`` is ``None`` for a table the mapping does not know."""
+
+    rule: TableRule | None
+    start: int = _C
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(slots=True)
+class _OpenPart:
+    """The sub-table being read, and the items its rows belong to, in order."""
+
+    rule: PartRule | None
+    columns: tuple[Column, ...] = ()
+    owners: list[dict[str, Any]] = field(default_factory=list)
+    rows: int = 0
+
+
+class DetailedReport:
+    """Reads rows one after the other into :attr:`record`; what could not be placed is in :attr:`warnings`."""
+
+    def __init__(self, mapping: FieldMapping, source: str) -> None:
+        self.record: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        self.recognised = 0
+        self._source = source
+        self._cells = CellReader(mapping, source)
+        self._fields = {label_key(rule.label): rule for rule in mapping.fields if rule.label}
+        self._blocks: dict[str, tuple[BlockRule, FieldRule]] = {
+            label_key(rule.label): (block, rule)
+            for block in mapping.blocks
+            for rule in block.fields
+            if rule.label
+        }
+        self._headers = {label_key(header): table for table in mapping.tables for header in table.headers}
+        self._given: dict[str, tuple[int, Any]] = {}
+        self._table: _OpenTable | None = None
+        self._part: _OpenPart | None = None
+        self._systems: TableRule | None = None
+        self._system_columns: tuple[Column, ...] = ()
+        self._group: list[dict[str, Any]] = []
+        self._item: dict[str, Any] | None = None
+        self._block_items: dict[str, dict[str, Any]] = {}
+
+    def read(self, rows: Iterable[Row]) -> dict[str, Any]:
+        """Read every row and return the record."""
+        for row in rows:
+            if not row.cells:
+                self._table = self._part = None
+            elif row.cell(_A):
+                self._close()
+            elif row.cell(_B):
+                self._row_in_b(row)
+            else:
+                self._row_in_c(row)
+        if not self.recognised:
+            raise DataError(
+                f"{self._source}: row 1: no label of the mapping occurs in this file",
+                hint="it must be a Detailed Report, a field,value CSV, or a header row and one value row",
+            )
+        return self.record
+
+    def _close(self) -> None:
+        self._table = self._part = self._systems = self._item = None
+        self._group = []
+
+    def _row_in_b(self, row: Row) -> None:
+        label = row.cell(_B)
+        key = label_key(label)
+        rule = self._headers.get(key)
+        if rule is not None and (label.endswith(":") or not self._open_in_b()):
+            self._open_table(row, rule)
+        elif self._open_in_b():
+            self._item_row(row)
+        elif label.endswith(":"):
+            self._close()
+            self._table = _OpenTable(None)
+            self.warnings.append(f"row {row.number}: table '{label}' is not in the mapping")
+        elif key in self._blocks:
+            self._block_row(row, *self._blocks[key])
+        elif key in self._fields:
+            self._field_row(row, self._fields[key])
+        elif self._systems is not None and self._looks_like_system(row):
+            self._table = _OpenTable(self._systems, _B, self._system_columns)
+            self._part = None
+            self._item_row(row)
+        else:
+            self.warnings.append(f"row {row.number}: label '{label}' is not in the mapping")
+
+    def _open_in_b(self) -> bool:
+        return self._table is not None and self._table.rule is not None and self._table.start == _B
+
+    def _looks_like_system(self, row: Row) -> bool:
+        """A further system after a blank row: its status and type are words, where a key/value row has a number."""
+        words = [row.cell(_C), row.cell(_D)]
+        return all(word and not word[0].isdigit() for word in words)
+
+    def _row_in_c(self, row: Row) -> None:
+        label = row.cell(_C)
+        if label.endswith(":") and self._systems is not None and self._systems.parts:
+            self._open_part(row, label)
+        elif self._part is not None:
+            self._part_row(row)
+        elif self._table is not None:
+            if self._table.rule is not None:
+                self._item_row(row)
+        else:
+            self.warnings.append(f"row {row.number}: belongs to no table")
+
+    def _field_row(self, row: Row, rule: FieldRule) -> None:
+        self.recognised += 1
+        self._cells.check_unit(row, row.cell(_D), rule, rule.path)
+        value = self._cells.checked(row, row.cell(_C), rule, rule.path)
+        first_row, first = self._given.setdefault(rule.path, (row.number, value))
+        if first != value:
+            raise DataError(
+                f"{self._source}: row {row.number}: '{rule.label}' is given again with another value than in row "
+                f"{first_row}",
+                hint="one file describes one run",
+            )
+        if value is not None:
+            set_path(self.record, rule.path, value)
+
+    def _block_row(self, row: Row, block: BlockRule, rule: FieldRule) -> None:
+        self.recognised += 1
+        path = f"{block.path}[].{rule.path}"
+        self._cells.check_unit(row, row.cell(_D), rule, path)
+        value = self._cells.checked(row, row.cell(_C), rule, path)
+        if rule is block.fields[0]:
+            if value is None:
+                raise DataError(f"{self._source}: row {row.number}: '{rule.label}' has no name")
+            item: dict[str, Any] = {}
+            self.record.setdefault(block.path, []).append(item)
+            self._block_items[block.path] = item
+        elif block.path not in self._block_items:
+            raise DataError(
+                f"{self._source}: row {row.number}: '{rule.label}' comes before any '{block.fields[0].label}'"
+            )
+        if value is not None:
+            set_path(self._block_items[block.path], rule.path, value)
+
+    def _open_table(self, row: Row, rule: TableRule) -> None:
+        self._close()
+        self.recognised += 1
+        start = _B if rule.rows_in == "B" else _C
+        self._table = _OpenTable(rule, start, self._cells.columns(row, start, rule.columns))
+        if start == _B:
+            self._systems = rule
+            self._system_columns = self._table.columns
+
+    def _item_row(self, row: Row) -> None:
+        table = self._table
+        if table is None or table.rule is None:
+            return
+        columns = self._cells.align(
+            row, table.start, table.columns, table.rule.may_lack, table.rule.usually_lacks
+        )
+        values = self._values(row, table.start, columns, table.rule.path)
+        name = next((value for rule, value in values if rule.path == "name"), None)
+        if name is not None:
+            self._item = self._new_item(table.rule, str(name))
+        elif self._item is None:
+            raise DataError(f"{self._source}: row {row.number}: a row without a name that continues nothing")
+        _fill(self._item, values, name is None, f"{self._source}: row {row.number}")
+
+    def _new_item(self, rule: TableRule, name: str) -> dict[str, Any]:
+        items: list[dict[str, Any]] = self.record.setdefault(rule.path, [])
+        if rule.rows_in == "B" and not rule.parts:  # a system comes again for each further unit it has
+            for known in items:
+                if known.get("name") == name:
+                    return known
+        item: dict[str, Any] = {}
+        items.append(item)
+        self._group.append(item)
+        return item
+
+    def _values(
+        self, row: Row, start: int, columns: tuple[Column, ...], path: str
+    ) -> list[tuple[FieldRule, Any]]:
+        values: list[tuple[FieldRule, Any]] = []
+        last = columns[-1].rule if columns else None
+        for index, text in enumerate(row.cells[start:]):
+            rule = columns[index].rule if index < len(columns) else last
+            if rule is None or (index >= len(columns) and rule.type != "text_list"):
+                continue
+            values.append((rule, self._cells.checked(row, text, rule, f"{path}[].{rule.path}")))
+        return values
+
+    def _open_part(self, row: Row, label: str) -> None:
+        key = label.casefold()
+        parts = self._systems.parts if self._systems else ()
+        rule = next(
+            (p for p in parts if any(fnmatchcase(key, header.casefold()) for header in p.headers)), None
+        )
+        self._table = None
+        if rule is None:
+            self._part = _OpenPart(None)
+            self.warnings.append(f"row {row.number}: sub-table '{label}' is not in the mapping")
+            return
+        self._part = _OpenPart(rule, self._cells.columns(row, _C, rule.columns), self._owners(rule))
+
+    def _owners(self, rule: PartRule) -> list[dict[str, Any]]:
+        """Systems that still wait for this sub-table: those listed since the last one that has it."""
+        waiting: list[dict[str, Any]] = []
+        for item in reversed(self._group):
+            if rule.path in item:
+                break
+            waiting.insert(0, item)
+        return waiting
+
+    def _part_row(self, row: Row) -> None:
+        part = self._part
+        if part is None or part.rule is None:
+            return
+        if part.rows >= len(part.owners):
+            owner = part.owners[-1].get("name") if part.owners else "no system"
+            self.warnings.append(
+                f"row {row.number}: '{row.cell(_C)}' is left out: {owner} already has its {part.rule.path}"
+            )
+            return
+        owner_item = part.owners[part.rows]
+        part.rows += 1
+        columns = self._cells.align(row, _C, part.columns, part.rule.may_lack)
+        values = self._values(row, _C, columns, part.rule.path)
+        content: dict[str, Any] = {}
+        _fill(content, values, False, f"{self._source}: row {row.number}")
+        owner_item[part.rule.path] = content
+
+
+def _fill(item: dict[str, Any], values: Sequence[tuple[FieldRule, Any]], continues: bool, where: str) -> None:
+    """Put a row's values into its item; fields of a nested list make one new nested item."""
+    nested: dict[str, dict[str, Any]] = {}
+    for rule, value in values:
+        if value is None:
+            continue
+        if "[]." in rule.path:
+            list_path, _, leaf = rule.path.partition("[].")
+            nested.setdefault(list_path, {})[leaf] = value
+        elif rule.type == "text_list":
+            item.setdefault(rule.path, []).append(value)
+        elif continues and item.get(rule.path, value) != value:
+            raise DataError(f"{where}: a row without a name gives '{rule.path}' of the row above again")
+        else:
+            set_path(item, rule.path, value)
+    for list_path, content in nested.items():
+        if "name" in content:
+            item.setdefault(list_path, []).append(content)
+        elif item.get(list_path):
+            item[list_path][-1].update(content)
+        else:
+            item[list_path] = [content]
 
 
 @dataclass(frozen=True, slots=True)

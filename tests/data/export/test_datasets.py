@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pcsuite.data.export import ExportOptions, export_datasets
 from pcsuite.data.export.ag_news import clean_text
+from pcsuite.data.export.arithmetic import plain_number
 from pcsuite.data.export.conll import Sentence, entity_spans, sentence_item
 from pcsuite.data.export.fever import sure_position
-from pcsuite.data.export.svamp import plain_number
 from pcsuite.data.export.truthful_qa import is_no_comment, split_answers
 
 

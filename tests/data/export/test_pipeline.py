@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pcsuite.data.export import EXPORTERS, ExportOptions, export_datasets
-from pcsuite.data.loading import read_items
+from pcsuite.data.items import read_items
 from pcsuite.errors import DataError
 
 PARTIAL = ExportOptions(allow_partial=True)

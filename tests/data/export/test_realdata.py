@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from pcsuite.data.export import ExportOptions, export_datasets
-from pcsuite.data.items import Item
-from pcsuite.data.loading import read_items
+from pcsuite.data.items import Item, read_items
 
 DATA = Path(os.environ.get("PCS_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 

@@ -21,7 +21,7 @@ from pcsuite.engines.adapters.llamacpp import (
     LlamaCppOptions,
     llguidance_grammar,
 )
-from pcsuite.engines.canary import mask_bites
+from pcsuite.engines.session import mask_bites
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=16)

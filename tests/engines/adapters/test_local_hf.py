@@ -5,12 +5,12 @@ import builtins
 
 import pytest
 
-from pcsuite.config.models import ModelSpec
+from pcsuite.config.definitions import ModelSpec
 from pcsuite.engines.adapters import _hf_decoding
 from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, forward
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
-from pcsuite.engines.build import check_model
+from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, EngineError, MissingExtraError
 from support.hf_model import WEIGHTS, shared_hf_model
 from support.tiny_hf import tiny_adapter

@@ -9,7 +9,7 @@ import pytest
 
 from pcsuite.engines.adapters.base import Constraint, Decoding
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
-from pcsuite.engines.canary import ABSURD, mask_bites
+from pcsuite.engines.session import ABSURD, mask_bites
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 from support.loopback import KEY, LoopbackServer
 

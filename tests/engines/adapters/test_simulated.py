@@ -19,7 +19,7 @@ from pcsuite.engines.adapters.simulated import (
     true_accuracy,
     true_effect,
 )
-from pcsuite.engines.canary import mask_bites
+from pcsuite.engines.session import mask_bites
 from pcsuite.errors import EngineError
 
 D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=80)

@@ -3,15 +3,13 @@
 import asyncio
 
 from pcsuite.config.load import load_suite
-from pcsuite.engines.retry import RetryPolicy
-from pcsuite.logging.reader import iter_rows
-from pcsuite.logging.writer import RunLog, RunPaths
+from pcsuite.engines.limits import RetryPolicy
+from pcsuite.logging.log import RunLog, RunPaths, iter_rows
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
-from pcsuite.runners.perturbed import registered_perturbation
+from pcsuite.runners.pipeline import Work, registered_perturbation
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_into, run_plan
-from pcsuite.runners.workbench import Work
 from support.profiles import write_profile
 
 

@@ -13,9 +13,7 @@ import pytest
 
 from pcsuite.config.load import load_suite
 from pcsuite.engines.weights import catalogue_entry, weights_path
-from pcsuite.logging.prompt_store import read_prompts
-from pcsuite.logging.reader import iter_rows
-from pcsuite.logging.writer import RunPaths
+from pcsuite.logging.log import RunPaths, iter_rows, read_prompts
 from pcsuite.runners.run_suite import run_suite
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
@@ -144,13 +142,13 @@ def test_workers_share_one_rate_limit_and_one_budget(nodes, tmp_path):
 TWO_PLANS = """
 import asyncio, sys
 from pcsuite.config.load import load_suite
-from pcsuite.engines.retry import RetryPolicy
-from pcsuite.logging.writer import RunLog, RunPaths
+from pcsuite.engines.limits import RetryPolicy
+from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
-from pcsuite.runners.perturbed import registered_perturbation
+from pcsuite.runners.pipeline import registered_perturbation
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_into
-from pcsuite.runners.workbench import Work
+from pcsuite.runners.pipeline import Work
 
 profile, address, output = sys.argv[1:]
 plans = [build_plan(load_suite(profile, {"selection.conditions": [name]})) for name in ("C0", "C3")]

@@ -19,7 +19,7 @@ from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.executors.ray_cluster import check_installed, chosen_address, connected
+from pcsuite.runners.executors.ray import check_installed, chosen_address, connected
 from pcsuite.runners.executors.ray_pool import Placing
 from pcsuite.runners.plan import plan_task
 

@@ -1,21 +1,18 @@
-"""What every exporter is made of.
-
-An exporter reads records by one of two roads (the original published files, or the tables of the Hugging
-Face hub) into the same neutral form, and builds items from that form alone. So both roads give the same
-bytes for the same records by construction.
-"""
+"""What every exporter is made of: original files, tables of the hub, and the interface of an exporter."""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import HubTables
-from pcsuite.data.items import Item
+from pcsuite.data.items import Item, Row, decoded_lines, read_jsonl
+from pcsuite.errors import DataError, require
 
 R = TypeVar("R")
 
@@ -118,3 +115,249 @@ def numbered(dataset: str, split: str, position: int) -> str:
 def squeeze(text: str) -> str:
     """Text with runs of white space made one blank, and none at the ends."""
     return " ".join(text.split())
+
+
+# Original published files under ``--from DIR``: finding them, reading them, remembering their hashes.
+
+
+csv.field_size_limit(1 << 24)
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+class OriginalFiles:
+    """The folder of one dataset. Every file read is recorded, for the manifest."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root = root
+        self.folder = folder
+        self._used: dict[str, Path] = {}
+        self.split_files: dict[str, str] = {}
+        """Name of the file each source split was read from."""
+
+    def label(self, path: Path) -> str:
+        """How messages and the manifest name a file: its path under ``--from``."""
+        try:
+            return path.relative_to(self.root).as_posix()
+        except ValueError:
+            return path.name
+
+    def find(self, *patterns: str, split: str | None = None) -> Path | None:
+        """The first file that matches one of the patterns, tried in order; it holds ``split``, if given."""
+        for pattern in patterns:
+            matches = sorted(path for path in self.folder.glob(pattern) if path.is_file())
+            if matches:
+                if split is not None:
+                    self.split_files[split] = self.label(matches[0])
+                return self._use(matches[0])
+        return None
+
+    def find_all(self, pattern: str) -> list[Path]:
+        """Every file that matches, in order of name."""
+        return [self._use(path) for path in sorted(self.folder.glob(pattern)) if path.is_file()]
+
+    def need(self, *patterns: str, split: str | None = None) -> Path:
+        """Like :meth:`find`, but a missing file is an error."""
+        path = self.find(*patterns, split=split)
+        if path is None:
+            raise DataError(
+                f"{self.label(self.folder)}: none of {', '.join(patterns)} found",
+                hint="put the original file there, or see scripts/download_datasets.sh",
+            )
+        return path
+
+    def sources(self) -> list[dict[str, Any]]:
+        """Manifest entries of the files used."""
+        return [{"file": name, "sha256": sha256_file(path)} for name, path in sorted(self._used.items())]
+
+    def lines(self, path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+        """Numbered lines of a text file."""
+        return decoded_lines(path, self.label(path), encoding)
+
+    def jsonl(self, path: Path) -> Iterator[Row]:
+        """Objects of a JSON-lines file."""
+        return read_jsonl(path, self.label(path))
+
+    def json_list(self, path: Path) -> list[Row]:
+        """Objects of a file that is one JSON list."""
+        label = self.label(path)
+        try:
+            values = json.loads(path.read_text(encoding="utf-8-sig"))
+        except json.JSONDecodeError as error:
+            raise DataError(
+                f"{label} line {error.lineno}: not valid JSON ({error.msg})", hint="is the file cut short?"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{label}: byte {error.start + 1} is not utf-8") from error
+        if not isinstance(values, list):
+            raise DataError(f"{label}: expected a JSON list, found {type(values).__name__}")
+        rows = []
+        for number, value in enumerate(values, start=1):
+            if not isinstance(value, dict):
+                raise DataError(f"{label} entry {number}: expected an object, found {type(value).__name__}")
+            rows.append(Row(f"{label} entry {number}", value))
+        return rows
+
+    def csv_cells(self, path: Path, columns: int) -> Iterator[tuple[int, list[str]]]:
+        """Cells of a CSV file with the line each record ends on; every record has ``columns`` cells."""
+        label = self.label(path)
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as stream:
+                reader = csv.reader(stream, strict=True)
+                for cells in reader:
+                    if not cells:
+                        continue
+                    self._check_width(cells, columns, f"{label} line {reader.line_num}")
+                    yield reader.line_num, cells
+        except csv.Error as error:
+            raise DataError(
+                f"{label} line {reader.line_num}: {error}", hint="is the file cut short?"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{label}: byte {error.start + 1} is not utf-8") from error
+
+    def csv_rows(self, path: Path) -> Iterator[Row]:
+        """Records of a CSV file with a header, as mappings."""
+        header: list[str] | None = None
+        for line, cells in self.csv_cells(path, 0):
+            where = f"{self.label(path)} line {line}"
+            if header is None:
+                header = cells
+                continue
+            self._check_width(cells, len(header), where)
+            yield Row(where, dict(zip(header, cells, strict=True)))
+
+    @staticmethod
+    def _check_width(cells: Sequence[str], columns: int, where: str) -> None:
+        if columns and len(cells) != columns:
+            raise DataError(f"{where}: expected {columns} columns, found {len(cells)}")
+
+    def _use(self, path: Path) -> Path:
+        self._used[self.label(path)] = path
+        return path
+
+
+# Tables of the Hugging Face hub, or of a local mirror in the hub's layout.
+#
+# A mirror (``--hub-dir DIR``) holds what ``DatasetDict.save_to_disk`` writes, at ``DIR/<dataset>/<config>`` or,
+# where there is one configuration, ``DIR/<dataset>``.
+
+
+@dataclass(frozen=True, slots=True)
+class HubTable:
+    """A dataset of the hub: its place there and its folder in a mirror."""
+
+    folder: str
+    repo: str | None
+    """``None`` where the hub has no copy with the published split: only a mirror can serve it."""
+    config: str | None = None
+    converted: tuple[str, ...] = ()
+    """Where the repository holds a loading script, which is not run: the splits of its Parquet conversion."""
+
+
+PARQUET = "refs/convert/parquet"
+"""Branch of a repository's Parquet conversion: ``<config>/<split>/*.parquet``."""
+
+
+class HubTables:
+    """Reads splits of hub tables. Every split read is recorded with a hash of its rows, for the manifest."""
+
+    def __init__(self, mirror: Path | None = None) -> None:
+        self.mirror = mirror
+        self._sources: dict[tuple[str, str], dict[str, Any]] = {}
+        self._opened: dict[HubTable, Any] = {}
+
+    def has_split(self, table: HubTable, split: str) -> bool:
+        """Whether the table has the split."""
+        return split in self._open(table)
+
+    def rows(self, table: HubTable, split: str) -> Iterator[Row]:
+        """Rows of a split in the hub's order; class labels come as integers, as the hub has them."""
+        name = _name(table, split)
+        tables = self._open(table)
+        if split not in tables:
+            raise DataError(f"hub table {name}: no such split", hint=f"it has {', '.join(sorted(tables))}")
+        digest = hashlib.sha256()
+        count = 0
+        for count, values in enumerate(tables[split], start=1):
+            digest.update(json.dumps(values, sort_keys=True, default=str).encode())
+            yield Row(f"hub {name} row {count}", dict(values))
+        entry = {"hub": table.repo or table.folder, "config": table.config, "split": split}
+        self._sources[table.folder, name] = {**entry, "rows": count, "rows_sha256": digest.hexdigest()}
+
+    def label_names(self, table: HubTable, split: str, column: str) -> list[str] | None:
+        """Names of a class-label column, if the table carries them."""
+        feature = self._open(table)[split].features[column]
+        names = getattr(feature, "names", None) or getattr(getattr(feature, "feature", None), "names", None)
+        return list(names) if names else None
+
+    def holds(self, table: HubTable) -> bool:
+        """Whether the table can be had: always said of the hub, looked up in a mirror."""
+        return table.repo is not None if self.mirror is None else self._mirror_path(table) is not None
+
+    def sources(self) -> list[dict[str, Any]]:
+        """Manifest entries of the splits read."""
+        return [self._sources[key] for key in sorted(self._sources)]
+
+    def _open(self, table: HubTable) -> Any:
+        if table not in self._opened:
+            self._opened[table] = self._load(table)
+        return self._opened[table]
+
+    def _load(self, table: HubTable) -> Any:
+        datasets = require("datasets", "hub")
+        if self.mirror is not None:
+            path = self._mirror_path(table)
+            if path is None:
+                raise DataError(
+                    f"{self.mirror}: no table '{table.folder}'",
+                    hint="save a DatasetDict at DIR/<dataset>/<config>, or DIR/<dataset> where there is one",
+                )
+            return self._load_from_disk(datasets, path)
+        if table.repo is None:
+            raise DataError(
+                f"'{table.folder}' has no table with the published split on the hub",
+                hint="export it from the original files: --from DIR",
+            )
+        try:
+            return self._load_from_hub(datasets, table)
+        except Exception as error:  # the library raises many kinds; each means the table could not be had
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise DataError(
+                f"the hub table {table.repo} cannot be loaded: {reason}",
+                hint="use --from DIR with the original files, or --hub-dir DIR with a local mirror",
+            ) from error
+
+    @staticmethod
+    def _load_from_hub(datasets: Any, table: HubTable) -> Any:
+        if not table.converted:
+            return datasets.load_dataset(table.repo, table.config)
+        files = {split: f"{table.config}/{split}/*.parquet" for split in table.converted}
+        return datasets.load_dataset(table.repo, data_files=files, revision=PARQUET)
+
+    @staticmethod
+    def _load_from_disk(datasets: Any, path: Path) -> Any:
+        try:
+            loaded = datasets.load_from_disk(str(path))
+        except Exception as error:  # as above
+            raise DataError(f"{path} cannot be loaded as a saved dataset: {error}") from error
+        if not isinstance(loaded, datasets.DatasetDict):
+            raise DataError(f"{path} holds one table, not one a split", hint="save a DatasetDict there")
+        return loaded
+
+    def _mirror_path(self, table: HubTable) -> Path | None:
+        assert self.mirror is not None
+        folder = self.mirror / table.folder
+        places = [folder / table.config] if table.config else []
+        return next((p for p in [*places, folder] if (p / "dataset_dict.json").is_file()), None)
+
+
+def _name(table: HubTable, split: str) -> str:
+    return "/".join(part for part in (table.folder, table.config, split) if part)

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pcsuite.data.export.base import Built, Exporter, ExportOptions, items_output, numbered
-from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import HubTable, HubTables
-from pcsuite.data.items import Item
-from pcsuite.data.jsonl import Row
+from pcsuite.data.export.base import (
+    Built,
+    Exporter,
+    ExportOptions,
+    HubTable,
+    HubTables,
+    OriginalFiles,
+    items_output,
+    numbered,
+)
+from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
 HUB = HubTable("conll2003", "eriktks/conll2003", "conll2003", ("train", "validation", "test"))

@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from pcsuite.data.export.base import SPLIT_SEED, Built, Exporter, ExportOptions, Output, items_output, squeeze
-from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import HubTable, HubTables
-from pcsuite.data.items import Item
-from pcsuite.data.jsonl import Row
-from pcsuite.data.sampling import split_off
+from pcsuite.data.export.base import (
+    SPLIT_SEED,
+    Built,
+    Exporter,
+    ExportOptions,
+    HubTable,
+    HubTables,
+    OriginalFiles,
+    Output,
+    items_output,
+    squeeze,
+)
+from pcsuite.data.items import Item, Row, split_off
 
 HUB_CLAIMS = HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
 HUB_PAGES = HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))

@@ -13,14 +13,14 @@ from pcsuite.data.export.base import (
     Built,
     Exporter,
     ExportOptions,
+    HubTable,
+    HubTables,
+    OriginalFiles,
     items_output,
     numbered,
     squeeze,
 )
-from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import HubTable, HubTables
-from pcsuite.data.items import Item
-from pcsuite.data.jsonl import Row
+from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
 HUB = HubTable("spider", "xlangai/spider")

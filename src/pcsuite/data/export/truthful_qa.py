@@ -6,13 +6,18 @@ import hashlib
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from pcsuite.data.export.base import Built, Exporter, ExportOptions, items_output, squeeze
-from pcsuite.data.export.commonsense_qa import LETTERS, choice_text
-from pcsuite.data.export.files import OriginalFiles
-from pcsuite.data.export.hub import HubTable, HubTables
-from pcsuite.data.items import Item
-from pcsuite.data.jsonl import Row
-from pcsuite.data.sampling import rank_of
+from pcsuite.data.export.base import (
+    Built,
+    Exporter,
+    ExportOptions,
+    HubTable,
+    HubTables,
+    OriginalFiles,
+    items_output,
+    squeeze,
+)
+from pcsuite.data.export.questions import LETTERS, choice_text
+from pcsuite.data.items import Item, Row, rank_of
 from pcsuite.errors import DataError, did_you_mean
 
 HUB_GENERATION = HubTable("truthful_qa", "truthfulqa/truthful_qa", config="generation")

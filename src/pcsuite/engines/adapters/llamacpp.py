@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from pcsuite.config.base import Definition
+from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
 from pcsuite.engines.adapters.base import (
     LLGUIDANCE_JSON_LAYOUT,

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from pcsuite.config.base import Definition
-from pcsuite.engines.adapters._hf_batching import BatchingThread
+from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._hf_decoding import (
+    BatchingThread,
     EagerSteps,
     ReadPrompts,
     Steps,

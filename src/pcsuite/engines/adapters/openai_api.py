@@ -12,22 +12,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import threading
 import time
+import urllib.request
 import weakref
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from pcsuite.config.base import Definition
-from pcsuite.engines.adapters._openai_samples import SharedRequests
-from pcsuite.engines.adapters._openai_tokens import TokenEndpoint, TokenizeDialect
+from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
     Structured,
@@ -46,11 +46,133 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Tool,
 )
-from pcsuite.engines.redact import Redactor
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+
+# Keeping secrets out of everything a person or a file may see.
+
+
+MASK = "***"
+_BEARER = re.compile(r"(?i)\b(bearer|api[-_ ]?key|token)([\"']?\s*[:= ]\s*[\"']?)([\w.~+/=-]{8,})")
+_VENDOR_KEY = re.compile(r"\b(?:sk|pk|hf|gsk|xai|AIza)[-_][\w-]{8,}")
+
+
+class Redactor:
+    """Replaces known secrets, and what looks like one, in text that came from elsewhere."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = tuple(sorted((secret for secret in secrets if secret), key=len, reverse=True))
+
+    def __call__(self, text: str) -> str:
+        """The text without secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        text = _BEARER.sub(rf"\1\2{MASK}", text)
+        return _VENDOR_KEY.sub(MASK, text)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._secrets)} secrets)"
+
+
+# Counting tokens by a server's own tokenizer, where it offers one beside the OpenAI endpoints.
+
+
+TokenizeDialect = Literal["vllm", "llama_server", "none"]
+
+
+class TokenEndpoint:
+    """``/tokenize`` of vLLM or of llama.cpp's server. Blocking; callers keep the counts."""
+
+    def __init__(
+        self,
+        dialect: TokenizeDialect,
+        base_url: str,
+        remote_model: str,
+        headers: Mapping[str, str],
+        timeout_s: float,
+    ) -> None:
+        self._dialect = dialect
+        self._url = base_url.removesuffix("/v1") + "/tokenize"
+        self._remote_model = remote_model
+        self._headers = dict(headers)
+        self._timeout_s = timeout_s
+
+    def __call__(self, text: str) -> int:
+        """Tokens of the text itself, without special tokens or chat template."""
+        body: dict[str, Any]
+        if self._dialect == "vllm":
+            body = {"model": self._remote_model, "prompt": text, "add_special_tokens": False}
+        else:
+            body = {"content": text, "add_special": False, "parse_special": False}
+        request = urllib.request.Request(self._url, json.dumps(body).encode(), self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+                answer = json.load(response)
+            return int(answer["count"]) if self._dialect == "vllm" else len(answer["tokens"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise EngineError(
+                f"{self._url} does not count tokens: {reason}", hint="check 'tokenize' of the model"
+            ) from None
+
+
+# Replicates of a prompt that share one request, where a server can draw several samples at once.
+
+
+Question = TypeVar("Question", bound=Hashable)
+Answer = TypeVar("Answer")
+WAIT_S = 0.005
+"""How long a request waits for further replicates; they are started together, so a moment is enough."""
+
+
+class SharedRequests(Generic[Question, Answer]):
+    """Puts calls that ask the same question at the same time into one request of several samples.
+
+    ``send(question, samples)`` answers with at most so many samples. Where it gives fewer, the rest is asked
+    for again; where it fails, every call of the request fails with that error and may be tried again.
+    """
+
+    def __init__(self, send: Callable[[Question, int], Awaitable[list[Answer]]], most: int) -> None:
+        self._send = send
+        self._most = most
+        self._open: dict[tuple[asyncio.AbstractEventLoop, Question], list[asyncio.Future[Answer]]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def ask(self, question: Question) -> Answer:
+        """One answer, from a request of its own or a shared one."""
+        loop = asyncio.get_running_loop()
+        waiting = self._open.get((loop, question))
+        if waiting is None or len(waiting) >= self._most:
+            waiting = self._open[(loop, question)] = []
+            task = loop.create_task(self._collect(loop, question, waiting))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+        future: asyncio.Future[Answer] = loop.create_future()
+        waiting.append(future)
+        return await future
+
+    async def _collect(
+        self, loop: asyncio.AbstractEventLoop, question: Question, waiting: list[asyncio.Future[Answer]]
+    ) -> None:
+        await asyncio.sleep(WAIT_S)
+        if self._open.get((loop, question)) is waiting:
+            del self._open[(loop, question)]
+        while left := [future for future in waiting if not future.done()]:
+            try:
+                answers = await self._send(question, len(left))
+            except BaseException as error:
+                for future in left:
+                    if not future.done():
+                        future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+                return
+            for future, answer in zip(left, answers, strict=False):
+                if not future.done():
+                    future.set_result(answer)
+
 
 TOKEN_COUNTS_KEPT = 20_000
 

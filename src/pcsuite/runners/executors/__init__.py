@@ -2,10 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from typing_extensions import Self
+
+from pcsuite.engines import ADAPTERS
+from pcsuite.engines.adapters.base import Constraint
 from pcsuite.registry import Registry
-from pcsuite.runners.executors.base import Executor
+from pcsuite.runners.pipeline import Work
+from pcsuite.runners.plan import Plan, Unit
+from pcsuite.runners.progress import Ledger
+
+# What every executor does.
+
+
+class Executor(ABC):
+    """Carries out the units of one run; an asynchronous context that gives back what it holds."""
+
+    def __init__(self, work: Work, choice: ExecutorChoice, *, quiet: bool) -> None:
+        self.work = work
+        self.choice = choice
+        self.quiet = quiet
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    def use(self, plan: Plan) -> None:
+        """Go on to another plan of the same suite and models, which stay open."""
+        self.work = replace(self.work, plan=plan)
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    @abstractmethod
+    async def why_unenforced(self, model_id: str, constraint: Constraint) -> str | None:
+        """Why a constraint is not enforced on a model, or ``None`` if it is."""
+
+    @abstractmethod
+    async def open_retrievers(self, task_ids: Iterable[str]) -> None:
+        """Open what the tasks search in, so that what is missing is told before the first model call."""
+
+    @abstractmethod
+    async def run(
+        self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], ledger: Ledger
+    ) -> None:
+        """Bring the row of every unit to the ledger, until there are none left or it says stop.
+
+        ``todo`` gives a model's units that are not done yet, ``pending`` how many they are.
+        """
+
+    async def aclose(self) -> None:
+        """Give back what the executor holds."""
+
+
+def phases(plan: Plan, models: Iterable[str]) -> list[list[str]]:
+    """Models that run side by side: all remote ones first, then each that computes where it is called."""
+    chosen = list(models)
+    exclusive = {
+        model_id: ADAPTERS.get(plan.suite.models[model_id].provider).exclusive for model_id in chosen
+    }
+    remote = [model_id for model_id in chosen if not exclusive[model_id]]
+    alone = [[model_id] for model_id in chosen if exclusive[model_id]]
+    return [remote, *alone] if remote else alone
+
 
 EXECUTORS: Registry[type[Executor]] = Registry(
     "executor",

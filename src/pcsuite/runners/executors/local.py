@@ -12,14 +12,13 @@ from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
+from pcsuite.engines.session import ModelClient, clients_of
 from pcsuite.errors import BudgetExceededError
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
-from pcsuite.runners.client import ModelClient, clients_of
-from pcsuite.runners.components import build_model
-from pcsuite.runners.executors.base import Executor, phases
-from pcsuite.runners.ledger import Ledger
-from pcsuite.runners.plan import Plan, Unit
-from pcsuite.runners.workbench import METRIC_CACHE, Work, Workbench
+from pcsuite.runners.executors import Executor, phases
+from pcsuite.runners.pipeline import METRIC_CACHE, Work, Workbench
+from pcsuite.runners.plan import Plan, Unit, build_model
+from pcsuite.runners.progress import Ledger
 
 if TYPE_CHECKING:
     from pcsuite.runners.executors import ExecutorChoice

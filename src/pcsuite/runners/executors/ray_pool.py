@@ -12,10 +12,18 @@ from typing import Any
 
 from pcsuite.engines.adapters.base import Replica
 from pcsuite.errors import EngineError, IntegrationError, PcsuiteError
-from pcsuite.runners.executors.chunks import Chunk, ChunkSource, UnitKeys
-from pcsuite.runners.executors.ray_limits import answered, limits_lost
-from pcsuite.runners.executors.ray_worker import Delivery, GridWorker, Setting, Site
-from pcsuite.runners.ledger import Ledger
+from pcsuite.runners.executors.ray_worker import (
+    Chunk,
+    ChunkSource,
+    Delivery,
+    GridWorker,
+    Setting,
+    Site,
+    UnitKeys,
+    answered,
+    limits_lost,
+)
+from pcsuite.runners.progress import Ledger
 
 LANES = 2
 """Chunks a worker has of each model, so that the next one is there when one runs out."""

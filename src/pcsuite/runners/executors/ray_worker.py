@@ -7,23 +7,256 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
-from pcsuite.engines.adapters.base import Constraint, ModelAdapter
-from pcsuite.engines.budget import Budget
-from pcsuite.engines.build import check_model
-from pcsuite.engines.leases import LeasedBudget, LeaseKeeper
-from pcsuite.errors import BudgetExceededError, require
+from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter
+from pcsuite.engines.leases import (
+    LeasedBudget,
+    LeaseKeeper,
+    PlaceGrant,
+    PlaceReport,
+    Repayment,
+    SharedBudget,
+    SharedPlaces,
+)
+from pcsuite.engines.limits import Budget, Reservation
+from pcsuite.engines.response_cache import ResponseCache
+from pcsuite.engines.session import ModelClient, check_model
+from pcsuite.errors import BudgetExceededError, IntegrationError, PcsuiteError, require
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
-from pcsuite.runners.client import ModelClient
-from pcsuite.runners.executors.chunks import UnitKey, unit_of
-from pcsuite.runners.executors.ray_limits import LimitsLink, limits_lost
-from pcsuite.runners.plan import Unit
-from pcsuite.runners.workbench import METRIC_CACHE, FinishedRow, Work, Workbench
+from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Work, Workbench
+from pcsuite.runners.plan import Plan, Unit, run_id
+
+# Cutting a model's units into chunks that travel, and taking back what a lost worker did not finish.
+
+
+FIRST_ROWS = 32
+"""Size of a chunk while the pace is not known."""
+MOST_ROWS = 2000
+CHUNK_SECONDS = 2.0
+"""Work that one chunk should be: long against the cost of a message, short against the run."""
+LEAST_SECONDS = 0.1
+"""Below this a chunk is not cut at the end of a run, where all workers should end together."""
+_PACE_MEMORY = 0.5
+
+UnitKey = tuple[int, int, int, int]
+"""Places of a unit's cell, item and perturbation in the plan, and its seed."""
+
+
+class UnitKeys:
+    """Names units by their places in a plan, so that a worker that has the plan finds them again."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._cells = {id(cell): place for place, cell in enumerate(plan.cells)}
+        self._items = {
+            task.id: {item.item_id: place for place, item in enumerate(task.items)}
+            for task in plan.tasks.values()
+        }
+
+    def key_of(self, unit: Unit) -> UnitKey:
+        """The key of a unit of the plan, or of a plan with some of its cells left out."""
+        cell = unit.cell
+        return (
+            self._cells[id(cell)],
+            self._items[cell.task.id][unit.item.item_id],
+            cell.perturbations.index(unit.perturbation),
+            unit.seed,
+        )
+
+
+def unit_of(plan: Plan, key: UnitKey) -> Unit:
+    """The unit that a key names."""
+    cell_place, item_place, perturbation_place, seed = key
+    cell = plan.cells[cell_place]
+    item = cell.task.items[item_place]
+    perturbation = cell.perturbations[perturbation_place]
+    return Unit(cell, item, seed, perturbation, run_id(cell, item, seed, perturbation))
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Units on their way; what came back is taken out of ``waiting``."""
+
+    waiting: dict[str, Unit]
+    rows: int
+    begun: float
+    lanes: int
+    """How many chunks were asked for side by side."""
+    came_back: int = field(default=0)
+
+    def arrived(self, run_id: str) -> bool:
+        """Whether a row was waited for; it no longer is."""
+        found = self.waiting.pop(run_id, None) is not None
+        self.came_back += found
+        return found
+
+
+class ChunkSource:
+    """The units of one model that are still to be handed out."""
+
+    def __init__(
+        self, units: Iterator[Unit], pending: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._units = units
+        self.left = pending
+        """Rows not handed out yet, as planned."""
+        self._returned: deque[Unit] = deque()
+        self.under_way = 0
+        """Chunks handed out and not closed."""
+        self.finished = False
+        """Whether every unit came back."""
+        self._pace: float | None = None
+        self._clock = clock
+        self._changed = asyncio.Event()
+
+    async def take(self, lanes: int) -> Chunk | None:
+        """The next chunk, for one of ``lanes`` takers; waits while one under way might be given back."""
+        while True:
+            units = self._next_units(self._size(lanes))
+            if units:
+                self.under_way += 1
+                waiting = {unit.run_id: unit for unit in units}
+                return Chunk(waiting, len(units), self._clock(), lanes)
+            if not self.under_way:
+                self.finished = True
+                self._changed.set()
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+
+    def close(self, chunk: Chunk) -> None:
+        """Say that a chunk is over; what did not come back is handed out again."""
+        self.under_way -= 1
+        seconds = max(self._clock() - chunk.begun, 1e-6)
+        if chunk.waiting:
+            self._returned.extend(chunk.waiting.values())
+            self.left += len(chunk.waiting)
+        elif chunk.came_back:
+            pace = chunk.came_back / seconds
+            self._pace = pace if self._pace is None else _PACE_MEMORY * self._pace + (1 - _PACE_MEMORY) * pace
+        self._changed.set()
+
+    def _size(self, lanes: int) -> int:
+        even = -(-self.left // (2 * max(1, lanes)))
+        if self._pace is None:
+            return max(1, min(FIRST_ROWS, even))
+        wanted = min(MOST_ROWS, round(self._pace * CHUNK_SECONDS))
+        return max(1, min(wanted, max(even, round(self._pace * LEAST_SECONDS))))
+
+    def _next_units(self, count: int) -> list[Unit]:
+        units = [self._returned.popleft() for _ in range(min(count, len(self._returned)))]
+        units += islice(self._units, count - len(units))
+        self.left = max(0, self.left - len(units))
+        return units
+
+
+# The one place of a run on a cluster: rate limits, budget and response cache, shared by all workers.
+
+
+class RunLimits:
+    """Runs as an actor on the driver's node, where the response cache lies."""
+
+    def __init__(
+        self, max_inflight: int, max_tokens: int | None, max_cost_usd: float | None, cache: Path | None
+    ) -> None:
+        self._places = SharedPlaces(max_inflight)
+        self._budget = SharedBudget(Budget(max_tokens, max_cost_usd))
+        self._cache_path = cache
+        self._cache: ResponseCache | None = None
+
+    async def exchange(self, worker: str, reports: Mapping[str, PlaceReport]) -> dict[str, PlaceGrant]:
+        """Divide places anew."""
+        return {
+            model_id: self._places.exchange(worker, model_id, report) for model_id, report in reports.items()
+        }
+
+    async def borrow(self, worker: str, repayment: Repayment, need: Reservation) -> Reservation:
+        """Lend a block of the budget."""
+        return await self._budget.borrow(worker, repayment, need)
+
+    async def repay(self, worker: str, repayment: Repayment) -> None:
+        """Take back what a worker does not need."""
+        self._budget.repay(worker, repayment)
+
+    async def forget(self, worker: str) -> None:
+        """Settle with a worker that was lost."""
+        self._places.forget(worker)
+        self._budget.forget(worker)
+
+    async def stored(self, key: str) -> Generation | None:
+        """A stored answer."""
+        return self._opened().get(key)
+
+    async def store(self, key: str, generation: Generation) -> None:
+        """Keep an answer."""
+        self._opened().put(key, generation)
+
+    async def close(self) -> None:
+        """Write what the cache holds back."""
+        if self._cache is not None:
+            self._cache.close()
+            self._cache = None
+
+    def _opened(self) -> ResponseCache:
+        if self._cache is None:
+            assert self._cache_path is not None, "workers without a cache do not ask"
+            self._cache = ResponseCache(self._cache_path)
+        return self._cache
+
+
+class LimitsLink:
+    """A worker's way to :class:`RunLimits`: a lender of budget, a source of places, a cache."""
+
+    def __init__(self, actor: Any, worker: str) -> None:
+        self._actor = actor
+        self._worker = worker
+
+    async def exchange(self, reports: Mapping[str, PlaceReport]) -> Mapping[str, PlaceGrant]:
+        """Report and get places."""
+        grants: Mapping[str, PlaceGrant] = await answered(self._actor.exchange.remote(self._worker, reports))
+        return grants
+
+    async def borrow(self, repayment: Repayment, need: Reservation) -> Reservation:
+        """A block of the budget."""
+        granted: Reservation = await answered(self._actor.borrow.remote(self._worker, repayment, need))
+        return granted
+
+    def repay(self, repayment: Repayment) -> None:
+        """Give back without waiting."""
+        self._actor.repay.remote(self._worker, repayment)
+
+    async def aget(self, key: str) -> Generation | None:
+        """A stored answer."""
+        found: Generation | None = await answered(self._actor.stored.remote(key))
+        return found
+
+    async def aput(self, key: str, generation: Generation) -> None:
+        """Keep an answer."""
+        self._actor.store.remote(key, generation)
+
+
+async def answered(reference: Any) -> Any:
+    """What a remote call returned; an error of ours is raised as it was there, without Ray's wrapping."""
+    try:
+        return await reference
+    except PcsuiteError as error:
+        raise getattr(error, "cause", error) from None
+
+
+def limits_lost() -> IntegrationError:
+    """The error of a run whose :class:`RunLimits` is gone."""
+    return IntegrationError(
+        "the cluster lost the process that keeps the run's limits",
+        hint="finished rows are kept; run the same command again to go on",
+    )
+
 
 DELIVER_EVERY_S = 0.25
 """How long a finished row stays with its worker."""

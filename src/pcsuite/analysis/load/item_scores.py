@@ -1,0 +1,320 @@
+"""Item scores: replicates averaged within the item first, because the item is the unit of inference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_name
+from pcsuite.config.load import Suite
+from pcsuite.data.items import Item, load_items
+from pcsuite.errors import DataError
+from pcsuite.logging.manifest import read_manifests
+from pcsuite.stats.estimate import FloatArray
+
+# True labels and answers of the items of a profile's tasks, for measures of information.
+
+
+CLOSED_UP_TO = 12
+"""A task with at most this many answers is a choice among them."""
+LABEL_KEYS = ("label", "choice")
+"""Keys under which a truth names one of a closed set of answers."""
+ANSWER_KEYS = ("best_answer", "answer", "query")
+"""Keys under which a truth gives an answer in its own words."""
+
+
+def closed_answers(items: Iterable[Item]) -> int | None:
+    """How many answers a task with these items allows: its labels or options, and one for anything else.
+
+    ``None`` where the truths name no closed set, or so many that the answers are as good as open.
+    """
+    labels: set[str] = set()
+    for item in items:
+        found = [str(item.truth[key]) for key in LABEL_KEYS if key in item.truth]
+        if not found:
+            return None
+        labels.update(found)
+        labels.update(str(option) for option in item.truth.get("choices") or ())
+    return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
+
+
+@dataclass(slots=True)
+class TruthTexts:
+    """What is true, by task and item id."""
+
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of tasks whose truth is one of a closed set."""
+    answers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of tasks whose truth is an answer in its own words."""
+
+
+def truth_texts(suite: Suite) -> TruthTexts:
+    """The truths of the selected tasks."""
+    cache_dir = Path(suite.profile.run.cache_dir)
+    found = TruthTexts()
+    for task in suite.profile.selection.tasks:
+        spec = suite.tasks[task]
+        try:
+            items = load_items(spec.dataset, spec.split, cache_dir).items
+        except DataError:  # the items have gone since the run: what needs them is reported as not computed
+            continue
+        labels = {
+            item.item_id: str(item.truth[key]) for item in items for key in LABEL_KEYS if key in item.truth
+        }
+        answers = {item.item_id: text for item in items if (text := _answer_text(item.truth))}
+        if labels:
+            found.labels[task] = labels
+        elif answers:
+            found.answers[task] = answers
+    return found
+
+
+def _answer_text(truth: Mapping[str, Any]) -> str | None:
+    """The answer in words, of several the first."""
+    for key in ANSWER_KEYS:
+        if truth.get(key) is not None:
+            return str(truth[key])
+    listed = truth.get("answers")
+    return str(listed[0]) if isinstance(listed, list) and listed else None
+
+
+CLEAN = "none"
+SCORE = "score"
+_DIRECT = {
+    "json_valid": "json_valid::INT",
+    "schema_valid": "schema_valid::INT",
+    # An imported log may not say how an answer ended; that is no claim that it was whole.
+    "truncated": "(nullif(finish_reason, 'unknown') = 'length')::INT",
+    "prompt_tokens": "prompt_tokens",
+    "completion_tokens": "completion_tokens",
+    "total_tokens": "total_tokens",
+    "latency_ms": "latency_ms",
+    "attempts": "attempts",
+    "tool_calls": "tool_calls",
+    "padded": "padded",
+    # A constrained answer fails where it was cut off or does not conform, whatever the backend promised.
+    "constraint_failure": (
+        "CASE WHEN constraint_backend IS NOT NULL THEN (finish_reason = 'length' OR"
+        " coalesce(NOT schema_valid, answer IS NULL))::INT END"
+    ),
+}
+_COUNTS = ("tp", "fp", "fn")
+
+
+class CellKey(NamedTuple):
+    """Names a cell."""
+
+    task: str
+    model: str
+    decoding: str
+    perturbation: str
+    condition: str
+
+
+class ModelInfo(NamedTuple):
+    """What the log says of a model."""
+
+    family: str
+    size: str
+    provider: str
+
+
+@dataclass(slots=True)
+class Cell:
+    """One value per item and metric, sorted by item."""
+
+    key: CellKey
+    items: npt.NDArray[np.int64]
+    """Codes of the items that have at least one row without error; equal codes are equal items."""
+    values: dict[str, FloatArray]
+    n_rows: int
+    n_errors: int
+    replicates: float
+    """Rows without error per item, on average."""
+
+    def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """Items for which the metric is defined, and its values."""
+        values = self.values.get(name)
+        if values is None:
+            return self.items[:0], np.empty(0)
+        defined = np.isfinite(values)
+        return self.items[defined], values[defined]
+
+    def counts(self) -> FloatArray:
+        """``(tp, fp, fn)`` per item, averaged over replicates."""
+        return np.column_stack([self.values[name] for name in _COUNTS])
+
+
+@dataclass
+class ItemScores:
+    """All cells of the loaded logs."""
+
+    cells: dict[CellKey, Cell]
+    models: dict[str, ModelInfo]
+    operators: dict[tuple[str, str], tuple[str, ...]]
+    """Operators by task and condition (alternatives resolve by task)."""
+    temperature: dict[str, float]
+    pooled: frozenset[str]
+    """Tasks whose corpus figure is micro-F1 from pooled counts."""
+    metrics: tuple[str, ...]
+    item_names: dict[str, list[str]] = field(default_factory=dict)
+    """Item ids of each task, by code."""
+
+    def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
+        """Cell keys in natural order; of clean prompts only, unless told otherwise."""
+        for key in self.cells:
+            if perturbation is None or key.perturbation == perturbation:
+                yield key
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """Task ids."""
+        return sorted({key.task for key in self.cells})
+
+    def groups(self, perturbation: str = CLEAN) -> dict[tuple[str, str, str], list[CellKey]]:
+        """Cells of each (task, model, decoding), conditions in natural order."""
+        grouped: dict[tuple[str, str, str], list[CellKey]] = {}
+        for key in self.cell_keys(perturbation=perturbation):
+            grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
+        return grouped
+
+    def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
+        """The control of a group: C0, else the condition with no operator, else none."""
+        for key in keys:
+            if key.condition == "C0":
+                return key
+        bare = [key for key in keys if not self.operators_in(key)]
+        return bare[0] if bare else None
+
+    def operators_in(self, key: CellKey) -> tuple[str, ...]:
+        """Operators of a cell's condition."""
+        return self.operators.get((key.task, key.condition), ())
+
+    def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
+        """Values of a metric on the items that both cells have."""
+        first_items, first = self.cells[treated].metric(metric)
+        second_items, second = self.cells[control].metric(metric)
+        _, left, right = np.intersect1d(first_items, second_items, assume_unique=True, return_indices=True)
+        return first[left], second[right]
+
+    def paired_counts(self, treated: CellKey, control: CellKey) -> tuple[FloatArray, FloatArray]:
+        """``(tp, fp, fn)`` on the items that both cells have."""
+        first, second = self.cells[treated], self.cells[control]
+        _, left, right = np.intersect1d(first.items, second.items, assume_unique=True, return_indices=True)
+        return first.counts()[left], second.counts()[right]
+
+
+def natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Sorts ``C2`` before ``C10``."""
+    return tuple(
+        (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part
+    )
+
+
+def item_scores(tables: RunTables) -> ItemScores:
+    """Average replicates within items, for every cell of the main rows."""
+    metrics = _metric_expressions(tables)
+    averages = ", ".join(
+        f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
+    )
+    tables.execute(
+        "CREATE OR REPLACE TABLE item_scores AS SELECT task_id, model_id, decoding_id, perturbation_type,"
+        " condition_id, item_id, count(*) AS n_rows, count(*) FILTER (n_errors > 0) AS n_errors,"
+        f" {averages} FROM runs WHERE kind = 'main' GROUP BY ALL"
+    )
+    pooled = _pooled_tasks(tables) if all(name in metrics for name in _COUNTS) else frozenset()
+    names = {
+        task: list(ids)
+        for task, ids in tables.query(
+            "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM item_scores GROUP BY task_id"
+        )
+    }
+    cells = {cell.key: cell for cell in _fetch_cells(tables, tuple(metrics))}
+    order = sorted(cells, key=lambda key: tuple(natural_key(part) for part in key))
+    described = tables.query(
+        "SELECT model_id, any_value(family), any_value(size), any_value(provider) FROM runs"
+        " WHERE kind = 'main' GROUP BY model_id ORDER BY model_id"
+    )
+    return ItemScores(
+        cells={key: cells[key] for key in order},
+        models={model: ModelInfo(*rest) for model, *rest in described},
+        operators=_operators(tables),
+        temperature=dict(
+            tables.query(
+                "SELECT decoding_id, any_value(temperature) FROM runs WHERE kind = 'main' GROUP BY decoding_id"
+            )
+        ),
+        pooled=pooled,
+        metrics=tuple(metrics),
+        item_names=names,
+    )
+
+
+def _metric_expressions(tables: RunTables) -> dict[str, str]:
+    """Numeric things that are averaged: what every row has, then the metrics of the tasks."""
+    expressions = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **_DIRECT}
+    for name in tables.metrics:
+        column = tables.metric_column(name)
+        if column is not None and name != "task_score" and name not in expressions:
+            expressions[name] = column
+    return expressions
+
+
+def _pooled_tasks(tables: RunTables) -> frozenset[str]:
+    """Tasks whose every scored row has ``tp``, ``fp`` and ``fn``, unless the run says that their mean counts."""
+    conditions = " AND ".join(f"{sql_name(METRIC_PREFIX + name)} IS NOT NULL" for name in _COUNTS)
+    rows = tables.query(
+        "SELECT task_id FROM runs WHERE kind = 'main' AND n_errors = 0"
+        f" GROUP BY task_id HAVING bool_and({conditions})"
+    )
+    told = read_manifests(tables.logs).tasks
+    return frozenset(task for (task,) in rows if task not in told or told[task].pooling != "mean")
+
+
+def _operators(tables: RunTables) -> dict[tuple[str, str], tuple[str, ...]]:
+    rows = tables.query(
+        "SELECT task_id, condition_id, any_value(operators) FROM runs WHERE kind = 'main'"
+        " GROUP BY task_id, condition_id"
+    )
+    return {
+        (task, condition): tuple((names or "").split("+")) if names else () for task, condition, names in rows
+    }
+
+
+def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:
+    key = "task_id, model_id, decoding_id, perturbation_type, condition_id"
+    keys = tables.query(
+        f"SELECT {key}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {key}"
+    )
+    selected = ", ".join(sql_name(name) for name in metrics)
+    fetched = tables.columns(
+        f"SELECT dense_rank() OVER (ORDER BY {key}) AS cell, dense_rank() OVER (PARTITION BY task_id"
+        f" ORDER BY item_id) - 1 AS item, n_rows - n_errors AS good, {selected} FROM item_scores"
+        " ORDER BY cell, item"
+    )
+    starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
+    for place, (*names, n_rows, n_errors) in enumerate(keys):
+        rows = slice(int(starts[place]), int(starts[place + 1]))
+        usable = fetched["good"][rows] > 0
+        values = {}
+        for name in metrics:
+            column = np.asarray(fetched[name][rows], dtype=np.float64)[usable]
+            if np.isfinite(column).any():
+                values[name] = column
+        good = fetched["good"][rows][usable]
+        yield Cell(
+            key=CellKey(*names),
+            items=np.asarray(fetched["item"][rows][usable], dtype=np.int64),
+            values=values,
+            n_rows=int(n_rows),
+            n_errors=int(n_errors),
+            replicates=float(good.mean()) if good.size else 0.0,
+        )

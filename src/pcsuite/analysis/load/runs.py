@@ -1,0 +1,280 @@
+"""The log as tables: ``runs.parquet``, ``runs.csv``, and a connection that answers questions about them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.analysis.load.parts import PARQUET, LogParts, file_stamp
+from pcsuite.analysis.load.schema import (
+    FLAT_COLUMNS,
+    LOGICAL_KEY,
+    METRIC_PREFIX,
+    create_cell_rows,
+    merged_metrics,
+    metric_select_sql,
+    sql_name,
+    sql_text,
+    well_formed_sql,
+)
+from pcsuite.analysis.table import FORMULA_STARTS
+from pcsuite.errors import AnalysisError, require
+
+JUDGED_RUN_ID = "judged_run_id"
+VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
+"""What a row of kind ``verifier`` says about the main row that it names."""
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What was read, and what could not be."""
+
+    logs: list[str] = field(default_factory=list)
+    lines: int = 0
+    rows: int = 0
+    malformed_count: int = 0
+    malformed: dict[str, list[int]] = field(default_factory=dict)
+    """First unreadable line numbers by log."""
+    torn: list[str] = field(default_factory=list)
+    """Logs whose last line is unfinished."""
+    superseded: int = 0
+    """Rows that a newer row with the same key replaces."""
+    converted_bytes: int = 0
+    """Bytes of log that were new since the last report."""
+
+
+class RunTables:
+    """Logs loaded into DuckDB; use as a context manager.
+
+    ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included). Main
+    rows that a verifier pass judged have its verdict among their metrics. ``cell_rows`` has the same rows with
+    the columns that most tables are made of, and answers faster.
+    """
+
+    def __init__(self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB") -> None:
+        self.logs = [Path(log) for log in logs]
+        self.folder = Path(tables_dir)
+        self.loaded = LoadReport()
+        self.metrics: dict[str, str] = {}
+        """Metric names in the log and whether each is a ``number`` or ``text``."""
+        self.stamp = ""
+        """Changes with what was loaded."""
+        self._memory = memory
+        self._connection: Any = None
+
+    def __enter__(self) -> RunTables:
+        duckdb = require("duckdb", "stats")
+        spill = self.folder / ".parts" / "spill"
+        try:
+            spill.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise AnalysisError(f"{self.folder}: cannot be written ({error.strerror})") from error
+        threads = max(1, min(4, os.cpu_count() or 1))
+        self._connection = duckdb.connect(
+            config={"memory_limit": self._memory, "threads": threads, "temp_directory": str(spill)}
+        )
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Rows of a query."""
+        return list(self._connection.execute(sql, list(parameters)).fetchall())
+
+    def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, npt.NDArray[Any]]:
+        """Columns of a query as arrays; NULL becomes ``nan`` in number columns and ``None`` in text."""
+        fetched: Mapping[str, Any] = self._connection.execute(sql, list(parameters)).fetchnumpy()
+        return {name: _unmasked(values) for name, values in fetched.items()}
+
+    def execute(self, sql: str) -> None:
+        """Run a statement for its effect."""
+        self._connection.execute(sql)
+
+    def metric_column(self, name: str) -> str | None:
+        """SQL name of a numeric metric's column, ``None`` where no row has it."""
+        return sql_name(METRIC_PREFIX + name) if self.metrics.get(name) == "number" else None
+
+    def write_csv(self) -> Path:
+        """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets; left where it is current.
+
+        May run on a thread of its own beside queries.
+        """
+        target = self.folder / "runs.csv"
+        note_file = self.folder / ".parts" / "runs_csv.json"
+        if not self._is_noted(note_file, target):
+            cursor = self._connection.cursor()
+            described = cursor.execute("DESCRIBE SELECT * FROM runs").fetchall()
+            selected = ", ".join(
+                _safe_text_sql(name) if kind == "VARCHAR" else sql_name(name) for name, kind, *_ in described
+            )
+            cursor.execute(
+                f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)"
+            )
+            cursor.close()
+            note_file.write_text(json.dumps({"stamp": self.stamp, "file": file_stamp(target)}))
+        return target
+
+    def _load(self) -> None:
+        parts = [LogParts(log, self.folder / ".parts") for log in self.logs]
+        for part in parts:
+            state = part.update(self._connection)
+            report = self.loaded
+            report.logs.append(part.log.name)
+            report.lines += state.lines
+            report.rows += state.rows
+            report.converted_bytes += part.converted_bytes
+            report.malformed_count += state.malformed_count
+            if state.malformed:
+                report.malformed[part.log.name] = state.malformed
+            if part.torn_bytes():
+                report.torn.append(part.log.name)
+        if self.loaded.rows == 0:
+            names = ", ".join(str(log) for log in self.logs)
+            raise AnalysisError(
+                f"{names}: no readable row", hint="pcsuite run --config PROFILE fills the log"
+            )
+        self.metrics = merged_metrics(part.metrics for log in parts for part in log.state.parts)
+        self.stamp = _state_stamp(parts)
+        target = self.folder / "runs.parquet"
+        if not self._is_noted(self._note_file, target):
+            self._read_parts([file for part in parts for file in part.files])
+            self._write_parquet(target, parts)
+        self.execute(
+            f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) FROM read_parquet({sql_text(str(target))})"
+        )
+        self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
+        create_cell_rows(self.execute, self.query, self.metrics)
+        # Sums of floats depend on their order, and several threads leave that to chance. One thread reads the
+        # rows in log order, so the same log gives the same digits.
+        self.execute("SET threads = 1")
+
+    def _read_parts(self, files: Sequence[Path]) -> None:
+        """Views over the parts: all rows in log order, then those that no newer row replaces."""
+        union = " UNION ALL BY NAME ".join(
+            f"SELECT *, {place * (1 << 40)} + file_row_number AS sequence FROM"
+            f" read_parquet({sql_text(str(file))}, file_row_number=true)"
+            for place, file in enumerate(files)
+        )
+        self.execute(f"CREATE VIEW logged AS SELECT * FROM ({union}) WHERE {well_formed_sql()}")
+        key = ", ".join(f"CAST({column} AS VARCHAR)" for column in LOGICAL_KEY)
+        keyed = f"SELECT md5_number(concat_ws(chr(31), {key})) AS key, sequence FROM logged"
+        self.execute(
+            f"CREATE TABLE repeated AS SELECT key, max(sequence) AS newest FROM ({keyed})"
+            " GROUP BY key HAVING count(*) > 1"
+        )
+        self.execute("CREATE TABLE superseded (sequence BIGINT)")
+        if self.query("SELECT count(*) FROM repeated")[0][0]:
+            self.execute(
+                f"INSERT INTO superseded SELECT sequence FROM ({keyed}) JOIN repeated USING (key)"
+                " WHERE sequence < newest"
+            )
+        self.loaded.superseded = int(self.query("SELECT count(*) FROM superseded")[0][0])
+
+    def _write_parquet(self, target: Path, parts: Sequence[LogParts]) -> None:
+        """``runs.parquet`` with one column per metric: the only part as it is, or all parts together."""
+        partial = target.with_suffix(".partial")
+        only = [(log, part) for log in parts for part in log.state.parts]
+        whole = len(only) == 1 and only[0][1].typed and not (only[0][1].malformed or self.loaded.superseded)
+        if not (whole and _linked(only[0][0].files[0], partial)):
+            flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS)
+            chosen = "logged"
+            if self.loaded.superseded:
+                chosen += " WHERE sequence NOT IN (SELECT sequence FROM superseded)"
+            self.execute(
+                f"COPY (SELECT {flat}{metric_select_sql(self.metrics)} FROM {chosen})"
+                f" TO {sql_text(str(partial))} {PARQUET}"
+            )
+        partial.replace(target)
+        note = {"stamp": self.stamp, "superseded": self.loaded.superseded, "file": file_stamp(target)}
+        self._note_file.write_text(json.dumps(note))
+
+    @property
+    def _note_file(self) -> Path:
+        return self.folder / ".parts" / "runs.json"
+
+    def _is_noted(self, note_file: Path, target: Path) -> bool:
+        """Whether a file was made of just these parts and nobody has changed it since."""
+        try:
+            note = json.loads(note_file.read_text())
+            if note["stamp"] != self.stamp or note["file"] != file_stamp(target):
+                return False
+            self.loaded.superseded = int(note.get("superseded", self.loaded.superseded))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return True
+
+    def _judged_rows_sql(self) -> str:
+        """The counted rows; a main row that was judged has the verdict's metrics as its own."""
+        verdict = [sql_name(METRIC_PREFIX + name) for name in VERDICT_METRICS if name in self.metrics]
+        if JUDGED_RUN_ID not in self.metrics or not verdict:
+            return "SELECT * FROM counted"
+        judged = sql_name(METRIC_PREFIX + JUDGED_RUN_ID)
+        own = ", ".join(f"coalesce(row.{column}, verdict.{column}) AS {column}" for column in verdict)
+        return (
+            f"SELECT row.* REPLACE ({own}) FROM counted AS row LEFT JOIN"
+            f" (SELECT {judged} AS about, {', '.join(verdict)} FROM counted"
+            " WHERE kind = 'verifier' AND n_errors = 0) AS verdict"
+            " ON row.kind = 'main' AND row.run_id = verdict.about"
+        )
+
+
+def _safe_text_sql(name: str) -> str:
+    column = sql_name(name)
+    starts = ", ".join(f"chr({ord(start)})" for start in FORMULA_STARTS)
+    return f"CASE WHEN left({column}, 1) IN ({starts}) THEN '''' || {column} ELSE {column} END AS {column}"
+
+
+def _linked(file: Path, target: Path) -> bool:
+    """Give a file a second name; ``False`` where the file system has no such thing."""
+    try:
+        target.unlink(missing_ok=True)
+        os.link(file, target)
+    except OSError:
+        return False
+    return True
+
+
+def _state_stamp(parts: Sequence[LogParts]) -> str:
+    described = [
+        f"{log.folder.name}:{log.state.head}:{log.state.consumed}:{part.file}:{part.stamp}"
+        for log in parts
+        for part in log.state.parts
+    ]
+    return hashlib.sha256("\n".join(described).encode()).hexdigest()
+
+
+def _unmasked(values: Any) -> npt.NDArray[Any]:
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    if values.dtype.kind in "biuf":
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    return np.asarray(np.ma.filled(values.astype(object), None))
+
+
+def named_rng(*names: object) -> np.random.Generator:
+    """A generator whose stream is derived from names, so that a cell's interval never depends on others."""
+    text = "\x1f".join(str(name) for name in names)
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

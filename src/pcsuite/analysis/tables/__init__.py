@@ -1,0 +1,1 @@
+"""The tables of a report, one module per family of CSV files."""

@@ -1,0 +1,220 @@
+"""What embeddings add to the tables: clusters of meaning for free text, and InfoNCE against the truth.
+
+Embedding is the dear part, so each measure embeds at most about ``TEXT_LIMIT`` texts a report, shared over
+tasks and cells; which items are taken is decided by a hash of their ids, the same for all conditions, so that
+they stay paired. Every number says on how many items it rests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcsuite.analysis.embeddings import Embedder, NoEmbedder
+from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
+from pcsuite.analysis.load.runs import RunTables, named_rng
+from pcsuite.stats.entropy import entropy, semantic_clusters
+from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.information import InfoNce, infonce
+
+TEXT_LIMIT = 8_000
+"""Texts each measure embeds in one report, about 15 s on one core."""
+SIMILARITY = 0.85
+"""Cosine similarity from which two answers count as saying the same."""
+TEMPERATURES = (0.05, 0.1, 0.3, 1.0)
+_SEMANTIC_ITEMS = (20, 100)
+_INFONCE_ITEMS = (40, 200)
+_USABLE = "kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
+
+
+class Meaning(NamedTuple):
+    """Clusters of meaning among the replicates of one item."""
+
+    clusters: int
+    entropy: float
+    """In nats, corrected after Chao & Shen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """Semantic entropy of the cells of free-text tasks, and where it stops."""
+
+    cells: Mapping[CellKey, Mapping[str, Meaning]]
+    """By cell and item id."""
+    notes: Mapping[str, str]
+    """By task: how it was computed, or why not."""
+
+    def note(self, key: CellKey) -> str | None:
+        """What is to be said about a cell; ``None`` for a task without free text."""
+        note = self.notes.get(key.task)
+        if note is None or note.startswith("not computed") or key in self.cells:
+            return note
+        return "not computed: left out to bound the cost"
+
+
+class _Share(NamedTuple):
+    items: int
+    cells: int
+
+
+def _share(cells: int, replicates: int, texts: int, bounds: tuple[int, int]) -> _Share:
+    """How many items of how many cells a number of texts is enough for."""
+    least, most = bounds
+    items = min(most, max(least, texts // max(1, cells * replicates)))
+    return _Share(items, min(cells, max(1, texts // (items * replicates))))
+
+
+def chosen_items(names: Iterable[str], most: int) -> list[str]:
+    """The first items by a hash of their ids: a sample that is the same in every condition and report."""
+    return sorted(names, key=lambda name: hashlib.md5(name.encode(), usedforsecurity=False).digest())[:most]
+
+
+def semantic_meanings(
+    tables: RunTables, scores: ItemScores, tasks: Iterable[str], embedder: Embedder | NoEmbedder
+) -> Meanings:
+    """Cluster the replicates of each item of some tasks by what they mean."""
+    names = sorted(tasks)
+    if isinstance(embedder, NoEmbedder):
+        return Meanings({}, dict.fromkeys(names, f"not computed: {embedder.reason}"))
+    cells: dict[CellKey, dict[str, Meaning]] = {}
+    notes = {}
+    for task in names:
+        keys = [key for key in scores.cell_keys() if key.task == task and scores.cells[key].replicates > 1]
+        if not keys:
+            continue
+        replicates = round(float(np.mean([scores.cells[key].replicates for key in keys])))
+        share = _share(len(keys), replicates, TEXT_LIMIT // len(names), _SEMANTIC_ITEMS)
+        items = chosen_items(scores.item_names[task], share.items)
+        kept = _by_group(keys)[: share.cells]
+        found = _answers(tables, task, items, kept)
+        vectors = _vectors(embedder, [answer for answers in found.values() for answer in answers])
+        for (key, item), answers in found.items():
+            cells.setdefault(key, {})[item] = _meaning(answers, vectors)
+        notes[task] = (
+            f"clusters of {embedder.model.describe()} embeddings with cosine similarity ≥ {SIMILARITY}"
+            f" (average linkage, in place of entailment), {len(items)} of {len(scores.item_names[task])} items"
+        )
+    return Meanings(cells, notes)
+
+
+def _by_group(keys: Sequence[CellKey]) -> list[CellKey]:
+    """Cells with those that are compared with each other side by side, groups in the order of a hash."""
+    order = {
+        group: place for place, group in enumerate(chosen_items({_group(key) for key in keys}, len(keys)))
+    }
+    return sorted(keys, key=lambda key: order[_group(key)])
+
+
+def _group(key: CellKey) -> str:
+    return f"{key.task}\x1f{key.model}\x1f{key.decoding}"
+
+
+def _answers(
+    tables: RunTables, task: str, items: Sequence[str], keys: Sequence[CellKey]
+) -> dict[tuple[CellKey, str], list[str]]:
+    """Answers by cell and item, in the order of seeds; "" for a missing one."""
+    wanted = set(keys)
+    rows = tables.query(
+        "SELECT model_id, decoding_id, condition_id, item_id, list(coalesce(answer, '') ORDER BY seed) FROM runs"
+        f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1"
+        " ORDER BY ALL",
+        [task, list(items)],
+    )
+    found = {}
+    for model, decoding, condition, item, answers in rows:
+        key = CellKey(task, model, decoding, CLEAN, condition)
+        if key in wanted:
+            found[key, item] = list(answers)
+    return found
+
+
+def _vectors(embedder: Embedder, texts: Iterable[str]) -> dict[str, FloatArray]:
+    distinct = sorted({text for text in texts if text.strip()})
+    return dict(zip(distinct, embedder.vectors(distinct), strict=True))
+
+
+def _meaning(answers: Sequence[str], vectors: Mapping[str, FloatArray]) -> Meaning:
+    """Clusters of the answers given; those that are missing are one cluster of their own."""
+    given = [vectors[answer] for answer in answers if answer.strip()]
+    sizes = np.bincount(semantic_clusters(np.stack(given), similarity=SIMILARITY)) if given else np.zeros(0)
+    missing = len(answers) - len(given)
+    counts = np.append(sizes, missing) if missing else sizes
+    return Meaning(len(counts), float(entropy(counts[None, :])[0]))
+
+
+class NceCell(NamedTuple):
+    """InfoNCE of one cell, or why there is none."""
+
+    key: CellKey
+    result: InfoNce | None
+    note: str
+
+
+def infonce_cells(
+    tables: RunTables, scores: ItemScores, references: Mapping[str, Mapping[str, str]], embedder: Embedder
+) -> list[NceCell]:
+    """InfoNCE between answers and true answers, by cell of the tasks with truths, one answer per item."""
+    tasks = [task for task in scores.tasks if task in references]
+    cells = []
+    for task in tasks:
+        names = [name for name in scores.item_names[task] if name in references[task]]
+        keys = [key for key in scores.cell_keys() if key.task == task]
+        share = _share(len(keys), 1, TEXT_LIMIT // len(tasks), _INFONCE_ITEMS)
+        items = chosen_items(names, share.items)
+        truths = _vectors(embedder, [references[task][item] for item in items])
+        items = [item for item in items if references[task][item] in truths]
+        kept = _by_group(keys)[: share.cells]
+        given = _first_answers(tables, task, items)
+        how = f"{embedder.model.describe()} embeddings, {len(items)} of {len(names)} items"
+        for key in keys:
+            if key not in kept:
+                cells.append(NceCell(key, None, "not computed: left out to bound the cost"))
+                continue
+            answers = given.get(key, {})
+            vectors = _vectors(embedder, answers.values())
+            pairs = [
+                (vectors[answers[item]], truths[references[task][item]])
+                for item in items
+                if answers.get(item, "") in vectors
+            ]
+            cells.append(_nce_cell(key, pairs, how))
+    return cells
+
+
+def _nce_cell(key: CellKey, pairs: Sequence[tuple[FloatArray, FloatArray]], how: str) -> NceCell:
+    outputs = np.array([output for output, _ in pairs])
+    truths = np.array([truth for _, truth in pairs])
+    if len(pairs) < 20 or len(np.unique(truths, axis=0)) < 2:
+        return NceCell(key, None, "not computed: needs 20 answered items and two different true answers")
+    result = infonce(
+        outputs,
+        truths,
+        rng=named_rng("infonce", *key),
+        temperature=TEMPERATURES,
+        rounds=4,
+        shuffles=3,
+        resamples=1_000,
+    )
+    cap = f"cannot exceed log N = {result.cap:.2f} nats (N = {result.batch})"
+    full = ", which it has reached: the truth may be larger" if result.saturated else ""
+    return NceCell(
+        key, result, f"a lower bound, {cap}{full}; {how}; alike embeddings need not mean a right answer"
+    )
+
+
+def _first_answers(tables: RunTables, task: str, items: Sequence[str]) -> dict[CellKey, dict[str, str]]:
+    """Of each cell and item the answer under the first seed, or the raw text where none could be read."""
+    rows: Sequence[tuple[Any, ...]] = tables.query(
+        "SELECT model_id, decoding_id, condition_id, item_id,"
+        " arg_min(coalesce(answer, text, ''), coalesce(seed, 0)) FROM runs"
+        f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL",
+        [task, list(items)],
+    )
+    found: dict[CellKey, dict[str, str]] = {}
+    for model, decoding, condition, item, answer in rows:
+        found.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = answer
+    return found

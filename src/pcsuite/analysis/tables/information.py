@@ -1,0 +1,208 @@
+"""``information.csv``: how much the outputs tell about the truth, and how well stated confidence fits it.
+
+One record per cell and measure. Measures that need what the run or the installation lacks are listed once
+with the reason, so that a gap is never mistaken for a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.load.runs import RunTables, named_rng
+from pcsuite.analysis.table import Table, number
+from pcsuite.analysis.tables.embeddings import infonce_cells
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.calibration import brier_interval, ece_interval, risk_coverage_interval
+from pcsuite.stats.estimate import Estimate
+from pcsuite.stats.information import hashed_features, mutual_information, online_code, v_information
+
+COLUMNS = (
+    "task", "model", "decoding", "condition", "measure", "unit", "value", "value_low", "value_high", "reference",
+    "reference_is", "cap", "p_value", "n_items", "note",
+)  # fmt: skip
+PROBE_ITEMS = 600
+"""Items of a cell the probe is trained on, chosen by hash where there are more."""
+MI_ITEMS = 5_000
+MOST_LABELS = 20
+NOTES = {
+    "mutual information": "sees the parsed answer only; a model that is systematically wrong scores high",
+    "V-information": "what this probe can read off the text, not all that is in it",
+    "online code": "bits a fixed probe needs per label; lower than the control means the text tells the label",
+    "ECE": "gap between stated confidence and score; noise inflates it",
+    "Brier score": "mean squared gap between confidence and score",
+    "risk–coverage area": "error rate averaged over coverages, most confident answers first",
+}
+Truths = Mapping[str, Mapping[str, str]]
+"""Truth labels by task and item id, of tasks with a closed set of labels."""
+
+
+def information_table(
+    tables: RunTables,
+    scores: ItemScores,
+    truths: Truths | None = None,
+    *,
+    references: Truths | None = None,
+    embedder: Embedder | NoEmbedder = NO_EMBEDDER,
+) -> Table:
+    """Compute every measure that the rows, the truths and the installation allow.
+
+    ``references`` are true answers of tasks with open answers, for InfoNCE.
+    """
+    records: list[dict[str, Any]] = []
+    for key in scores.cell_keys():
+        records += _calibration(scores, key)
+        labels = (truths or {}).get(key.task)
+        if labels:
+            records += _about_truth(tables, key, labels)
+    if not truths:
+        records.append(_absent("mutual information", "the truths were not given: report with --config"))
+    records += _infonce(tables, scores, {**(references or {}), **(truths or {})}, embedder)
+    return Table.of("information", records, COLUMNS)
+
+
+def _absent(measure: str, why: str) -> dict[str, Any]:
+    return {"measure": measure, "note": f"not computed: {why}"}
+
+
+def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: Any) -> dict[str, Any]:
+    return {
+        "task": key.task,
+        "model": key.model,
+        "decoding": key.decoding,
+        "condition": key.condition,
+        "measure": measure,
+        "unit": unit,
+        "value": number(estimate.value),
+        "value_low": number(estimate.low),
+        "value_high": number(estimate.high),
+        "n_items": estimate.n,
+        "note": NOTES.get(measure),
+        **more,
+    }
+
+
+def _calibration(scores: ItemScores, key: CellKey) -> list[dict[str, Any]]:
+    cell = scores.cells[key]
+    confidence, score = cell.values.get("confidence"), cell.values.get(SCORE)
+    if confidence is None or score is None:
+        return []
+    known = np.isfinite(confidence) & np.isfinite(score)
+    stated, right = np.clip(confidence[known], 0, 1), np.clip(score[known], 0, 1)
+    if len(stated) < 10:
+        return []
+    rng = named_rng("calibration", *key)
+    return [
+        _record(key, "ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
+        _record(key, "Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
+        _record(
+            key,
+            "risk–coverage area",
+            "error rate",
+            risk_coverage_interval(stated, right, rng=rng, resamples=200),
+        ),
+    ]
+
+
+def _infonce(
+    tables: RunTables, scores: ItemScores, references: Truths, embedder: Embedder | NoEmbedder
+) -> list[dict[str, Any]]:
+    if isinstance(embedder, NoEmbedder):
+        return [_absent("InfoNCE", embedder.reason)]
+    if not references:
+        return [_absent("InfoNCE", "the truths were not given: report with --config")]
+    records = []
+    cells = infonce_cells(tables, scores, references, embedder)
+    computed = {cell.key.task for cell in cells if cell.result is not None}
+    for task in sorted({cell.key.task for cell in cells} - computed):
+        note = next(cell.note for cell in cells if cell.key.task == task)
+        records.append({"task": task, "measure": "InfoNCE", "note": note})
+    for key, result, note in cells:
+        if key.task not in computed:
+            continue
+        if result is None:
+            records.append(_record(key, "InfoNCE", "nats", _nothing(), note=note))
+            continue
+        records.append(
+            _record(
+                key, "InfoNCE", "nats", result.bound, reference=number(result.control),
+                reference_is="shuffled truths", cap=number(result.cap), note=note,
+            )
+        )  # fmt: skip
+    return records
+
+
+def _about_truth(tables: RunTables, key: CellKey, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Information between answers (or texts) and true labels in one cell."""
+    rows = tables.query(
+        "SELECT item_id, answer, text FROM runs WHERE kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
+        " AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id = ? ORDER BY md5(item_id), seed"
+        f" LIMIT {MI_ITEMS * 10}",
+        [key.task, key.model, key.decoding, key.condition],
+    )
+    names = frozenset(labels.values())
+    known = [(item, answer, text or "", labels[item]) for item, answer, text in rows if item in labels]
+    if len({item for item, *_ in known}) < 10 or len({label for *_, label in known}) < 2:
+        return []
+    rng = named_rng("information", *key)
+    records = []
+    try:
+        found = mutual_information(
+            [_closed(answer, names) for _, answer, _, _ in known],
+            [label for *_, label in known],
+            [item for item, *_ in known],
+            rng=rng,
+            resamples=1_000,
+            permutations=200,
+        )
+        records.append(
+            _record(
+                key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),
+                reference_is="entropy of the truth", p_value=number(found.p_value),
+            )
+        )  # fmt: skip
+        records += _by_probe(key, known, rng)
+    except AnalysisError as error:
+        records.append(
+            {
+                **_record(key, "mutual information", "nats", _nothing()),
+                "note": f"not computed: {error.message}",
+            }
+        )
+    return records
+
+
+def _by_probe(
+    key: CellKey, known: Sequence[tuple[str, str | None, str, str]], rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Probe measures on one text per item, the first by seed."""
+    first: dict[str, tuple[str, str]] = {}
+    for item, _, text, label in known:
+        if len(first) < PROBE_ITEMS:
+            first.setdefault(item, (text, label))
+    if len(first) < 40:
+        return []
+    features = hashed_features([text for text, _ in first.values()], bits=8)
+    labels = [label for _, label in first.values()]
+    usable = v_information(features, labels, rng=rng, folds=3, resamples=1_000)
+    code = online_code(features, labels, rng=rng, controls=1, resamples=1_000)
+    return [
+        _record(key, "V-information", "bits", usable),
+        _record(
+            key, "online code", "bits per item", code.bits_per_item,
+            reference=number(code.control_bits / len(labels)), reference_is="random-label control",
+        ),
+    ]  # fmt: skip
+
+
+def _closed(answer: str | None, names: frozenset[str]) -> str:
+    """An answer as a label; anything that is none of them is one answer of its own."""
+    return answer if answer is not None and answer in names else "other or none"
+
+
+def _nothing() -> Estimate:
+    return Estimate(float("nan"), float("nan"), float("nan"))

@@ -1,0 +1,1 @@
+"""Verdicts on hypotheses and criteria, with the numbers they rest on."""

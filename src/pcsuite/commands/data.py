@@ -1,0 +1,432 @@
+"""``pcsuite export-datasets``, ``init-task``, ``index`` and ``import``: items and logs from elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcsuite.data.task_recipes import RECIPES, Columns
+from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.retrieval.base import DEFAULT_K
+from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages
+
+if TYPE_CHECKING:
+    from pcsuite.data.export import ExportResult
+    from pcsuite.data.init_task import InitResult
+    from pcsuite.importers.import_run import ImportedLog
+
+# ``pcsuite export-datasets``: published benchmarks to items files.
+
+
+EXPORT_DATASETS_EXAMPLES = """examples:
+  pcsuite export-datasets                                   everything, from the Hugging Face hub
+  pcsuite export-datasets --from originals                  from original files in originals/<dataset>/
+  pcsuite export-datasets --from originals --only gsm8k,trec
+  pcsuite export-datasets --hub-dir mirror                  from tables saved in the hub's layout, offline
+  pcsuite export-datasets --from originals --allow-partial  accept short files and say so in the manifest
+
+Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
+scripts/download_datasets.sh fetches the original files."""
+
+
+def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = EXPORT_DATASETS_EXAMPLES
+    parser.add_argument(
+        "--from", dest="from_dir", type=Path, metavar="DIR", help="read original published files under DIR"
+    )
+    parser.add_argument(
+        "--hub-dir", type=Path, metavar="DIR", help="read hub tables saved under DIR instead of the hub"
+    )
+    parser.add_argument("--only", metavar="A,B", help="export these datasets only")
+    parser.add_argument(
+        "--cache-dir",
+        type=Path,
+        default=Path(".cache"),
+        metavar="DIR",
+        help="where to write (default: .cache)",
+    )
+    parser.add_argument(
+        "--allow-partial", action="store_true", help="accept sources with fewer records than published"
+    )
+    parser.add_argument(
+        "--truthfulqa-version",
+        default="v1",
+        metavar="V",
+        help="v1: the 817 questions (default); v2025: the 790 of the revision",
+    )
+    parser.add_argument(
+        "--fever-wiki",
+        action="store_true",
+        help="fetch FEVER's Wikipedia from the hub too: several GB (hub road)",
+    )
+    parser.add_argument(
+        "--spider-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of Spider's tables.json and database/ (hub road)",
+    )
+
+
+def execute_export_datasets(args: argparse.Namespace) -> int:
+    """Export, print a summary, and fail if a dataset failed."""
+    from pcsuite.data.export import ExportOptions, export_datasets
+
+    only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
+    results = export_datasets(
+        args.cache_dir,
+        from_dir=args.from_dir,
+        hub_dir=args.hub_dir,
+        only=only,
+        options=ExportOptions(
+            allow_partial=args.allow_partial,
+            truthfulqa_version=args.truthfulqa_version,
+            fever_wiki=args.fever_wiki,
+            spider_dir=args.spider_dir,
+        ),
+        progress=_progress,
+    )
+    _print_summary(results, args.cache_dir / "datasets")
+    failed = [result for result in results if result.error is not None]
+    for result in failed:
+        print(f"pcsuite: {result.dataset}: {result.error}", file=sys.stderr)
+    return 2 if failed else 0
+
+
+def _progress(line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def _print_summary(results: Sequence[ExportResult], folder: Path) -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    width = max((len(name) for result in results for name in result.outputs), default=0)
+    for result in results:
+        for name, records in result.outputs.items():
+            print(f"{name:<{width}}  {records:>7} records")
+    for result in results:
+        if result.error is not None:
+            print(f"{result.dataset}: FAILED")
+        if result.skipped is not None:
+            print(f"{result.dataset}: skipped, {result.skipped}")
+        for note in result.notes:
+            print(f"{result.dataset}: {note}")
+    files = sum(len(result.outputs) for result in results)
+    print(f"{files} files in {folder}")
+
+
+# ``pcsuite init-task``: a runnable task from a CSV or JSONL file, by questions or by flags.
+
+
+INIT_TASK_EXAMPLES = """examples:
+  pcsuite init-task tickets --data tickets.csv             asks for what is not given
+  pcsuite init-task tickets --data tickets.csv --kind classification --input text --answer queue
+  pcsuite init-task invoices --data invoices.jsonl --kind extraction --input body --fields total,currency,due
+  pcsuite init-task quiz --data quiz.csv --kind choice --input question --choices a,b,c,d --answer right
+
+then:
+  pcsuite run --config tickets_profile.yaml"""
+
+
+def configure_init_task(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = INIT_TASK_EXAMPLES
+    add = parser.add_argument
+    add("name", help="the task's id: small letters, digits and '_'")
+    add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
+    add(
+        "--kind",
+        metavar="KIND",
+        help="; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items()),
+    )
+    add("--input", metavar="COL[,COL]", help="column of the input; several are shown as 'name: value' lines")
+    add("--answer", metavar="COL", help="column of the right answer")
+    add("--labels", metavar="A,B", help="classification: the labels, in order (default: those that occur)")
+    add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
+    add("--fields", metavar="COL[,COL]", help="extraction: columns of the record (default: JSON in --answer)")
+    add(
+        "--schema", type=Path, metavar="FILE", help="JSON schema of the answer (default: made from the table)"
+    )
+    add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
+    add("--title", help="name shown in reports")
+    add("--instruction", help="the bare instruction")
+    add("--model", default="smollm2-135m", help="model of the profile (default: smollm2-135m)")
+    add(
+        "--out",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="folder of task, schema and profile (default: .)",
+    )
+    add("--cache-dir", type=Path, default=Path(".cache"), metavar="DIR", help="items go to DIR/datasets")
+    add(
+        "--train-share",
+        type=float,
+        default=0.2,
+        metavar="X",
+        help="share of rows for exemplars (default: 0.2)",
+    )
+    add("--dev-share", type=float, default=0.2, metavar="X", help="share of rows for tuning (default: 0.2)")
+    add("--overwrite", action="store_true", help="replace files of an earlier init-task")
+
+
+def execute_init_task(args: argparse.Namespace) -> int:
+    """Ask for what is missing, write the task, say how to run it."""
+    from pcsuite.data.init_task import TaskRequest, init_task, read_table
+
+    known = list(read_table(args.data)[0].values)
+    kind = args.kind or _ask("kind of task", "--kind", list(RECIPES))
+    inputs = _listed(args.input) or _listed(_ask("column of the input", "--input", known))
+    fields = _listed(args.fields)
+    answer = args.answer
+    choices = _listed(args.choices)
+    if kind == "choice" and not choices:
+        choices = _listed(_ask("columns of the options, parted by commas", "--choices", known))
+    if kind == "extraction" and not fields and answer is None:
+        fields = _listed(_ask("columns of the record, parted by commas", "--fields", known))
+    elif kind != "extraction" and answer is None:
+        answer = _ask("column of the right answer", "--answer", known)
+    labels = _listed(args.labels)
+    if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:
+        labels = _listed(input("labels, parted by commas (empty: those that occur): "))
+    result = init_task(
+        TaskRequest(
+            name=args.name,
+            data=args.data,
+            kind=kind,
+            columns=Columns(inputs, answer, labels, choices, fields),
+            id_column=args.id_column,
+            schema_file=args.schema,
+            title=args.title,
+            instruction=args.instruction,
+            out_dir=args.out,
+            cache_dir=args.cache_dir,
+            model=args.model,
+            train_share=args.train_share,
+            dev_share=args.dev_share,
+            overwrite=args.overwrite,
+        )
+    )
+    _print_result(result)
+    return 0
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def _ask(what: str, flag: str, choices: Sequence[str]) -> str:
+    """Ask on the terminal until the answer is one of the choices (each part of it, where it is a list)."""
+    if not sys.stdin.isatty():
+        raise DataError(f"the {what} is not given", hint=f"{flag}, one of: {', '.join(choices)}")
+    while True:
+        given = input(f"{what} ({', '.join(choices)}): ").strip()
+        wrong = [part for part in _listed(given) if part not in choices]
+        if given and not wrong:
+            return given
+        if wrong:
+            print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
+
+
+def _print_result(result: InitResult) -> None:
+    print(f"task     {result.task_file}")
+    if result.schema_file is not None:
+        print(f"schema   {result.schema_file}")
+    for split, (path, count) in result.items.items():
+        print(f"{split:<8} {path} ({count} items)")
+    print(f"profile  {result.profile_file}")
+    print(f"\nnext: pcsuite run --config {result.profile_file}")
+
+
+# ``pcsuite index``: build the search index of a dataset's pages, and try it.
+
+
+INDEX_EXAMPLES = """examples:
+  pcsuite index build                                     # of the exported FEVER pages, else of the bundled sample
+  pcsuite index build --pages my_pages.jsonl              # {"page": ..., "sentences": [...]} a line
+  pcsuite index search "capital of Karvenia" -k 3
+  pcsuite index search "who wrote it" --index .cache/indexes/3f…
+"""
+
+
+def configure_index(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = INDEX_EXAMPLES
+    actions = parser.add_subparsers(dest="action", required=True, metavar="build|search")
+    build = actions.add_parser("build", help="build the index, unless it is there")
+    search = actions.add_parser("search", help="print the best sentences for a query")
+    for action in (build, search):
+        action.add_argument("--dataset", default="fever", help="whose pages (default: fever)")
+        action.add_argument(
+            "--pages", type=Path, metavar="FILE", help="a pages file instead of the dataset's"
+        )
+        action.add_argument(
+            "--cache-dir",
+            type=Path,
+            default=Path(".cache"),
+            metavar="DIR",
+            help="the profile's run.cache_dir",
+        )
+    search.add_argument("query", help="what to look for")
+    search.add_argument("-k", type=int, default=DEFAULT_K, help=f"how many (default: {DEFAULT_K})")
+    search.add_argument("--index", type=Path, metavar="DIR", help="an index folder, instead of the dataset's")
+
+
+def execute_index(args: argparse.Namespace) -> int:
+    """Run the command."""
+    if args.action == "build":
+        return _build(args)
+    index = Bm25Index(args.index if args.index is not None else _folder(args))
+    passages = index.search(args.query, args.k)
+    for passage in passages:
+        print(f"{passage.score:7.3f}  {passage.page} [{passage.sentence}]  {passage.text}")
+    if not passages:
+        print("nothing found")
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    started = time.perf_counter()
+    folder = _folder(args)
+    seconds = time.perf_counter() - started
+    meta = Bm25Index(folder).meta
+    print(f"{meta.passages:,} sentences of {meta.pages:,} pages ({meta.source}), {seconds:.1f} s")
+    print(f"index: {folder}")
+    return 0
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    pages = args.pages if args.pages is not None else find_pages(args.dataset, args.cache_dir).path
+    return ensure_index(pages, args.cache_dir)
+
+
+# ``pcsuite import``: logs of other evaluation tools as a run of ours.
+
+
+MOST_REASONS = 8
+IMPORT_LOGS_EXAMPLES = """\
+Every sample becomes a row; repetitions (epochs) become seeds. Samples without a score are kept,
+counted and named. Importing the same log again adds nothing; a log that was scored anew or retried replaces its rows.
+
+examples:
+  pcsuite import --from inspect logs/a.eval --name a
+  pcsuite import --from inspect logs/b.eval --name b --metric match
+  pcsuite compare a b
+  pcsuite import --from inspect logs/ --name study --metric match --condition-from eval.task_args.prompt
+  pcsuite import --from lm-eval results/ --name base --metric exact_match,strict-match
+  pcsuite report outputs/runs/study.jsonl
+"""
+
+
+def configure_import(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = IMPORT_LOGS_EXAMPLES
+    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
+    parser.add_argument(
+        "--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval"
+    )
+    parser.add_argument("--name", required=True, help="name of the run to write")
+    parser.add_argument("--output-dir", default="outputs", metavar="DIR", help="folder of results")
+    parser.add_argument(
+        "--metric",
+        "--scorer",
+        dest="measures",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="which score counts, where a log has several; once for each kind of log",
+    )
+    parser.add_argument("--condition", metavar="NAME", help="name of the condition; C0 is the control")
+    parser.add_argument(
+        "--condition-from", metavar="KEY", help="key of the log's header whose value names the condition"
+    )
+    parser.add_argument("--model", metavar="ID", help="id of the model, instead of the log's")
+    parser.add_argument("--family", default="unknown", help="family of the model, for the report")
+    parser.add_argument("--size", default="unknown", help="size class of the model, for the report")
+    parser.add_argument(
+        "--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)"
+    )
+    parser.add_argument(
+        "--match-by",
+        choices=("id", "content"),
+        default="id",
+        help="what names an item: its id in the log (default), or its question and target",
+    )
+    parser.add_argument(
+        "--replace", action="store_true", help="replace rows of another evaluation of the same cell"
+    )
+
+
+def execute_import(args: argparse.Namespace) -> int:
+    """Import the logs and say what came of each."""
+    from pcsuite.importers.import_run import ImportOptions, import_logs
+    from pcsuite.logging.log import RunPaths
+
+    if args.condition and args.condition_from:
+        raise ConfigError("--condition and --condition-from exclude each other")
+    if Path(args.name).name != args.name or args.name in (".", ".."):
+        raise ConfigError(f"--name {args.name}: a run's name is no path")
+    paths = RunPaths.of(args.output_dir, args.name)
+    options = ImportOptions(
+        measures=args.measures,
+        condition=args.condition,
+        condition_from=args.condition_from,
+        model=args.model,
+        family=args.family,
+        size=args.size,
+        first_seed=args.first_seed,
+        by_content=args.match_by == "content",
+        replace=args.replace,
+    )
+    for imported in import_logs(args.format, args.logs, paths, options):
+        print("\n".join(_lines(imported)))
+    print(f"run     {paths.log}")
+    return 0
+
+
+def _lines(imported: ImportedLog) -> Iterator[str]:
+    cell, header = imported.cell, imported.cell.header
+    yield f"{imported.path.name}: {header.task} on {header.model}, condition {cell.condition}, {cell.decoding.id}"
+    yield (
+        f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
+        f" {imported.changed:,} changed, {imported.unchanged:,} already there"
+    )
+    yield f"  score {cell.measure}: {_mean(imported)}"
+    if imported.missing:
+        yield f"  {imported.missing:,} of {header.expected:,} samples are not in the log"
+    if imported.errors:
+        yield f"  {imported.errors.total():,} samples without a score, kept as failed rows:"
+        yield from _counted(imported.errors)
+    if imported.unmapped:
+        yield f"  {imported.unmapped.total():,} values are no number and count as 0, as in {header.tool}:"
+        yield from _counted(imported.unmapped)
+    yield from _counted(imported.remarks, indent="  ")
+    for remark in header.remarks:
+        yield f"  note: {remark}"
+
+
+def _mean(imported: ImportedLog) -> str:
+    tool = imported.cell.header.tool
+    if imported.mean is None:
+        return "no sample is scored"
+    if imported.agrees is None:
+        return f"mean {imported.mean:.6g} ({tool} reports no mean to check it against)"
+    if imported.agrees:
+        return f"mean {imported.mean:.6g}, as {tool} reports"
+    return (
+        f"mean {imported.mean:.6g}, but {tool} reports {imported.reported:.6g}: its figure is not the plain"
+        " mean of the samples, or the log is not whole"
+    )
+
+
+def _counted(counts: Counter[str], indent: str = "    ") -> Iterator[str]:
+    for text, count in counts.most_common(MOST_REASONS):
+        yield f"{indent}{count:,} × {text}"
+    if len(counts) > MOST_REASONS:
+        yield f"{indent}… and {len(counts) - MOST_REASONS:,} more kinds"

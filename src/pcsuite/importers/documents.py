@@ -1,0 +1,183 @@
+"""Large foreign documents read in pieces: one JSON document, and members of a zip file."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import mmap
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import cast
+
+from pcsuite.errors import DataError, require
+
+# One large JSON document read in pieces, so that a log of many gigabytes needs the memory of one sample.
+
+
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_BRACKET = re.compile(rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*([{}\[\]])', re.DOTALL)
+"""Everything up to the next bracket that is not inside a string."""
+_KEY = re.compile(rb"[\s,]*(" + _STRING + rb")\s*:\s*", re.DOTALL)
+_SCALAR = re.compile(_STRING + rb"|[^\s,\]}]+", re.DOTALL)
+_GAP = re.compile(rb"[\s,]*")
+
+
+class JsonDocument:
+    """A JSON object on disk: its top-level values, and the elements of one array among them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as stream:
+                self._bytes = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path}: cannot be read ({error})") from error
+        self._places: dict[str, tuple[int, int]] | None = None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._bytes.close()
+
+    def values(self, *, without: str) -> dict[str, bytes]:
+        """The top-level values as JSON text; the one named ``without`` is left where it is."""
+        return {
+            key: self._bytes[start:end] for key, (start, end) in self._top_level().items() if key != without
+        }
+
+    def elements(self, key: str) -> Iterator[bytes]:
+        """The elements of a top-level array, one by one."""
+        start, end = self._top_level().get(key, (0, 0))
+        if self._bytes[start : start + 1] != b"[":
+            return
+        place = self._past_gap(start + 1)
+        while place < end - 1:
+            after = self._end_of_value(place)
+            yield self._bytes[place:after]
+            place = self._past_gap(after)
+
+    def _top_level(self) -> dict[str, tuple[int, int]]:
+        """Start and end of every top-level value, found once."""
+        if self._places is None:
+            found = {}
+            place = self._bytes.find(b"{") + 1
+            while key := _KEY.match(self._bytes, place):
+                start = key.end()
+                place = self._end_of_value(start)
+                found[key.group(1)[1:-1].decode("utf-8", "replace")] = (start, place)
+            end = self._past_gap(place)
+            if self._bytes[end : end + 1] != b"}":
+                raise self._unfinished()
+            self._places = found
+        return self._places
+
+    def _end_of_value(self, place: int) -> int:
+        if self._bytes[place : place + 1] not in (b"{", b"["):
+            scalar = _SCALAR.match(self._bytes, place)
+            if scalar is None:
+                raise self._unfinished()
+            return scalar.end()
+        depth = 0
+        while bracket := _BRACKET.match(self._bytes, place):
+            depth += 1 if bracket.group(1) in (b"{", b"[") else -1
+            place = bracket.end()
+            if depth == 0:
+                return place
+        raise self._unfinished()
+
+    def _past_gap(self, place: int) -> int:
+        gap = _GAP.match(self._bytes, place)
+        return gap.end() if gap is not None else place
+
+    def _unfinished(self) -> DataError:
+        return DataError(f"{self.path}: the JSON document is not whole")
+
+
+# Members of a zip file, also of those compressed with Zstandard, which Python reads only from 3.14 on.
+
+
+ZSTANDARD = 93
+"""The compression method's number in the zip specification (APPNOTE.TXT 4.4.5)."""
+_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+_LOCAL_SIGNATURE = b"PK\x03\x04"
+
+
+class ZipMembers:
+    """A zip file's members by name; of members with the same name the last one counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._stream = path.open("rb")
+            self._zip = zipfile.ZipFile(self._stream)
+        except zipfile.BadZipFile as error:
+            self._stream.close()
+            raise DataError(f"{path}: not a whole zip file ({error})") from error
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        self._members = {info.filename: info for info in self._zip.infolist()}
+
+    def __enter__(self) -> ZipMembers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    @property
+    def names(self) -> list[str]:
+        """Every name once, in the order of the file."""
+        return list(self._members)
+
+    def read(self, name: str) -> bytes:
+        """A member's bytes, checked against its checksum."""
+        info = self._members[name]
+        try:
+            if info.compress_type != ZSTANDARD:
+                return self._zip.read(info)
+            data = _zstd_decompress(self._compressed(info))
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError) as error:
+            raise DataError(f"{self.path}: member {name} is damaged ({error})") from error
+        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+            raise DataError(f"{self.path}: member {name} is damaged (checksum)")
+        return data
+
+    def close(self) -> None:
+        """Close the file."""
+        self._zip.close()
+        self._stream.close()
+
+    def _compressed(self, info: zipfile.ZipInfo) -> bytes:
+        """The member's bytes as they lie in the file."""
+        self._stream.seek(info.header_offset)
+        head = self._stream.read(_LOCAL_HEADER.size)
+        if len(head) < _LOCAL_HEADER.size or not head.startswith(_LOCAL_SIGNATURE):
+            raise ValueError("no local header")
+        *_, name_length, extra_length = _LOCAL_HEADER.unpack(head)
+        self._stream.seek(name_length + extra_length, io.SEEK_CUR)
+        return self._stream.read(info.compress_size)
+
+
+def _zstd_decompress(data: bytes) -> bytes:
+    """Decompress all frames: large members are written as several, one after the other."""
+    try:
+        native = importlib.import_module("compression.zstd")  # Python 3.14 and later
+    except ModuleNotFoundError:
+        zstandard = require("zstandard", "import")
+        reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True)
+        try:
+            return cast(bytes, reader.read())
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+    try:
+        return cast(bytes, native.decompress(data))
+    except native.ZstdError as error:
+        raise ValueError(str(error)) from error

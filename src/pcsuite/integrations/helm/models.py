@@ -1,0 +1,359 @@
+"""The models HELM is to ask: served on loopback, and the files by which it learns of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pcsuite.config.load import Suite, digest
+from pcsuite.engines.adapters.base import Decoding, ModelAdapter
+from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.session import LoopThread, ModelClient, clients_of
+from pcsuite.errors import (
+    BudgetExceededError,
+    EngineError,
+    IntegrationError,
+    PcsuiteError,
+    did_you_mean,
+    require,
+)
+from pcsuite.programs.base import Reply
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+# The models HELM is to ask, and the files by which it learns of them.
+
+
+BUILT_IN = "simple/model1"
+"""HELM's own toy model, which repeats the prompt's last word: it shows that the pipeline works, nothing else."""
+ORGANISATION = "pcsuite"
+TOKENIZER = "simple/tokenizer1"
+"""HELM's tokenizer without files: one token for each character. It only serves to cut prompts that are too long."""
+CHARACTERS_PER_TOKEN = 3
+"""How many characters of English a token holds at least, for a window that is known in tokens."""
+WIDEST_WINDOW = 1_000_000
+"""Characters, where the model's window is not known: the server then refuses what is too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelmModel:
+    """One model of the suite as HELM sees it."""
+
+    id: str
+    """Its id in the suite."""
+    base_url: str
+    """Address of the server HELM asks."""
+    remote_name: str
+    """Its name on that server."""
+    identity: Mapping[str, str]
+    """What determines its answers."""
+    context_tokens: int | None = None
+    params_b: float | None = None
+    timeout_s: float = 600.0
+
+    @property
+    def name(self) -> str:
+        """HELM's name of the model."""
+        return helm_name(self.id)
+
+    @property
+    def deployment(self) -> str:
+        """HELM's name of the deployment; another identity is another one, with a request cache of its own."""
+        return f"{ORGANISATION}-{digest(dict(self.identity))[:8]}/{_plain(self.id)}"
+
+
+def helm_name(model_id: str) -> str:
+    """HELM's name of one of our models."""
+    return BUILT_IN if model_id == BUILT_IN else f"{ORGANISATION}/{_plain(model_id)}"
+
+
+def _plain(model_id: str) -> str:
+    """HELM splits names at slashes, and run entries at commas, colons and equals signs."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", model_id)
+
+
+def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
+    """Write ``model_metadata.yaml``, ``model_deployments.yaml`` and ``tokenizer_configs.yaml``.
+
+    Models of earlier runs stay in them: HELM's summary of a suite asks for all that ran in it.
+    """
+    listed = list(models)
+    files = {
+        "model_metadata.yaml": ("models", [_metadata(model) for model in listed]),
+        "model_deployments.yaml": ("model_deployments", [_deployment(model) for model in listed]),
+        "tokenizer_configs.yaml": ("tokenizer_configs", [_tokenizer()]),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, (key, entries) in files.items():
+            known = {entry["name"]: entry for entry in [*_earlier(folder / name, key), *entries]}
+            text = yaml.safe_dump({key: list(known.values())}, sort_keys=False)
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise IntegrationError(
+            f"{folder}: HELM's files cannot be written ({error.strerror or error})"
+        ) from error
+
+
+def _earlier(path: Path, key: str) -> list[dict[str, Any]]:
+    """Entries of a file that an earlier run wrote; none where it cannot be read."""
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))[key]
+        return [entry for entry in entries if isinstance(entry, dict) and "name" in entry]
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return []
+
+
+def _metadata(model: HelmModel) -> dict[str, Any]:
+    known = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
+    return {
+        "name": model.name,
+        "display_name": model.id,
+        "description": f"Model '{model.id}' of the suite's profile.",
+        "creator_organization_name": ORGANISATION,
+        "access": "open",
+        "release_date": None,
+        "tags": ["TEXT_MODEL_TAG", "FULL_FUNCTIONALITY_TEXT_MODEL_TAG", "INSTRUCTION_FOLLOWING_MODEL_TAG"],
+        **known,
+    }
+
+
+def _deployment(model: HelmModel) -> dict[str, Any]:
+    window = WIDEST_WINDOW if model.context_tokens is None else model.context_tokens * CHARACTERS_PER_TOKEN
+    return {
+        "name": model.deployment,
+        "model_name": model.name,
+        "tokenizer_name": TOKENIZER,
+        "max_sequence_length": window,
+        "client_spec": {
+            "class_name": "helm.clients.vllm_client.VLLMChatClient",
+            "args": {
+                "base_url": model.base_url,
+                "vllm_model_name": model.remote_name,
+                "timeout": model.timeout_s,
+                "max_retries": 0,
+            },
+        },
+    }
+
+
+def _tokenizer() -> dict[str, Any]:
+    return {
+        "name": TOKENIZER,
+        "tokenizer_spec": {"class_name": "helm.tokenizers.simple_tokenizer.SimpleTokenizer"},
+        "end_of_text_token": "</s>",
+        "prefix_token": "<s>",
+    }
+
+
+# Models of a profile behind an OpenAI-compatible server on loopback, so that other tools can ask them.
+#
+# Only what such tools send is understood: one user message, temperature, top_p, a completion limit, ``n``,
+# ``stop`` and a seed. Anything else that would change the answer is refused, never ignored.
+
+
+HOST = "127.0.0.1"
+EXTRA = "helm"
+_NEUTRAL: Mapping[str, tuple[object, ...]] = {
+    "presence_penalty": (None, 0),
+    "frequency_penalty": (None, 0),
+    "logprobs": (None, False),
+    "stream": (None, False),
+    "response_format": (None,),
+    "tools": (None, []),
+}
+"""Fields that change the answer, and the values under which they do not."""
+_DEFAULT_MAX_TOKENS = 256
+_LARGEST_REQUEST = 16 * 2**20
+
+
+class BadRequestError(PcsuiteError):
+    """A request this server does not understand."""
+
+
+class ModelServer:
+    """Serves models in a thread of its own; use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        adapters: Mapping[str, ModelAdapter],
+        *,
+        on_answer: Callable[[str], None] = lambda model_id: None,
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        self._suite = suite
+        self._adapters = dict(adapters)
+        self._on_answer = on_answer
+        self._policy = policy or RetryPolicy()
+        self._clients: dict[str, ModelClient] = {}
+        self._loop = LoopThread()
+        self._runner: web.AppRunner | None = None
+        self.base_url = ""
+
+    def __enter__(self) -> ModelServer:
+        require("aiohttp.web", EXTRA)
+        self._loop.__enter__()
+        try:
+            self._loop.call(self._start())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._loop.call(self._stop())
+        finally:
+            self._loop.__exit__(kind, error, trace)
+
+    async def _start(self) -> None:
+        from aiohttp import web
+
+        # No cache: the asking tool keeps its answers itself.
+        self._clients = clients_of(self._suite, self._adapters, cache=None, policy=self._policy)
+        application = web.Application(client_max_size=_LARGEST_REQUEST)
+        application.router.add_get("/v1/models", self._list_models)
+        application.router.add_post("/v1/chat/completions", self._complete)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, 0)
+        await site.start()
+        self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}/v1"
+
+    async def _stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for adapter in self._adapters.values():
+            await adapter.aclose()
+
+    async def _list_models(self, request: web.Request) -> web.Response:
+        from aiohttp import web
+
+        return web.json_response(
+            {"object": "list", "data": [{"id": name, "object": "model"} for name in self._clients]}
+        )
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        from aiohttp import web
+
+        try:
+            body = await _body(request)
+            answer = await self._answer(body)
+        except BadRequestError as error:
+            return web.json_response({"error": {"message": str(error), "type": "bad_request"}}, status=400)
+        except BudgetExceededError as error:
+            return web.json_response({"error": {"message": str(error), "type": "budget"}}, status=402)
+        except EngineError as error:
+            return web.json_response({"error": {"message": str(error), "type": "engine"}}, status=500)
+        return web.json_response(answer)
+
+    async def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        name = str(body.get("model", ""))
+        if name not in self._clients:
+            raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
+        prompt, stops, count = _prompt(body), _stops(body), int(_number(body, "n", 1))
+        seed = int(_number(body, "seed", 0))
+        decoding = Decoding(
+            "served", _number(body, "temperature", 1.0), _number(body, "top_p", 1.0), _limit(body)
+        )
+        client = self._clients[name]
+        replies = await asyncio.gather(
+            *(client.ask(prompt, decoding, seed + index) for index in range(count))
+        )
+        self._on_answer(name)
+        return _completion(name, replies, stops)
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        body = await request.json()
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"the request is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise BadRequestError("the request is not a JSON object")
+    for field, harmless in _NEUTRAL.items():
+        if body.get(field) not in harmless:
+            raise BadRequestError(f"'{field}' is not supported by this server")
+    return body
+
+
+def _prompt(body: Mapping[str, Any]) -> str:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or len(messages) != 1 or not isinstance(messages[0], dict):
+        raise BadRequestError("exactly one message is supported by this server")
+    message = messages[0]
+    if message.get("role") != "user" or not isinstance(message.get("content"), str):
+        raise BadRequestError("the message must be a user's text")
+    return str(message["content"])
+
+
+def _stops(body: Mapping[str, Any]) -> list[str]:
+    stops = body.get("stop") or []
+    listed = [stops] if isinstance(stops, str) else stops
+    if not isinstance(listed, list) or not all(isinstance(stop, str) and stop for stop in listed):
+        raise BadRequestError("'stop' must be text or a list of texts")
+    return listed
+
+
+def _limit(body: Mapping[str, Any]) -> int:
+    field = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
+    limit = int(_number(body, field, _DEFAULT_MAX_TOKENS))
+    if limit < 1:
+        raise BadRequestError(f"'{field}' must be at least 1")
+    return limit
+
+
+def _number(body: Mapping[str, Any], field: str, default: float) -> float:
+    value = body.get(field)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadRequestError(f"'{field}' must be a number")
+    return float(value)
+
+
+def cut_at_stop(text: str, stops: list[str]) -> tuple[str, bool]:
+    """The text before the first stop sequence, and whether there was one."""
+    places = [place for place in (text.find(stop) for stop in stops) if place >= 0]
+    return (text[: min(places)], True) if places else (text, False)
+
+
+def _completion(name: str, replies: list[Reply], stops: list[str]) -> dict[str, Any]:
+    """The answer as OpenAI's servers write it; adapters know no stop sequences, so the text is cut here."""
+    choices = []
+    for index, reply in enumerate(replies):
+        text, stopped = cut_at_stop(reply.text, stops)
+        choices.append(
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "stop" if stopped else reply.finish_reason,
+            }
+        )
+    prompt = replies[0].usage["prompt_tokens"] if replies else 0
+    completion = sum(reply.usage["completion_tokens"] for reply in replies)
+    return {
+        "id": f"pcsuite-{time.time_ns():x}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": name,
+        "choices": choices,
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+        },
+    }

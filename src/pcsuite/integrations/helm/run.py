@@ -1,0 +1,267 @@
+"""HELM beside the suite: models served to it, its scenarios run in its own environment, its results imported."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pcsuite.analysis.table import Table
+from pcsuite.config.load import Suite, digest
+from pcsuite.engines.adapters.base import ModelAdapter
+from pcsuite.engines.adapters.openai_api import OpenAIAdapter
+from pcsuite.engines.adapters.simulated import SimulatedAdapter
+from pcsuite.errors import AnalysisError, ConfigError, IntegrationError
+from pcsuite.integrations.environments import HELM, environment_python
+from pcsuite.integrations.helm.models import BUILT_IN, HelmModel, ModelServer, helm_name, write_model_files
+from pcsuite.integrations.helm.process import (
+    HelmProgress,
+    Report,
+    Scenario,
+    data_files,
+    parse_scenarios,
+    place_data,
+    run_tool,
+)
+from pcsuite.integrations.helm.results import (
+    FAILURES,
+    HelmRun,
+    helm_tables,
+    read_helm_runs,
+    told_reasons,
+    write_helm_tables,
+)
+from pcsuite.runners.plan import build_model
+
+_ANSWERS_EVERY_S = 10.0
+
+
+@dataclass(slots=True)
+class HelmImport:
+    """What was imported, and from where."""
+
+    runs: list[HelmRun]
+    tables: list[Table]
+    written: list[Path]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def unfinished(self) -> list[HelmRun]:
+        """Runs without results."""
+        return [run for run in self.runs if run.status == "unfinished"]
+
+
+@dataclass(frozen=True, slots=True)
+class HelmPlan:
+    """One call of ``helm-run``: made, checked, then carried out."""
+
+    suite: Suite
+    scenarios: tuple[Scenario, ...]
+    model_ids: tuple[str, ...]
+    output: Path
+    limit: int
+    data_hash: str
+
+    @property
+    def name(self) -> str:
+        """HELM's name of the suite: another limit or other data is another one, so that finished runs stay valid."""
+        stamp = digest([HELM.version, self.limit, self.data_hash])[:8]
+        return f"{self.suite.profile.run.name}-m{self.limit}-{stamp}"
+
+    @property
+    def local_path(self) -> Path:
+        """Where HELM finds the models and keeps its request cache."""
+        return self.output / "prod_env"
+
+    @property
+    def log(self) -> Path:
+        """HELM's own words."""
+        return self.output / f"{self.name}.log"
+
+
+def helm_output(suite: Suite) -> Path:
+    """Where HELM writes."""
+    profile = suite.profile
+    chosen = profile.integrations.helm.helm_output_dir
+    return Path(chosen or Path(profile.run.output_dir) / "helm").expanduser().resolve()
+
+
+def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
+    """Check everything that can be checked before a model is started, and put the data in its place."""
+    environment_python(HELM)
+    settings = suite.profile.integrations.helm
+    scenarios = tuple(parse_scenarios(settings.scenarios))
+    if not scenarios:
+        raise ConfigError(
+            "no HELM scenario is chosen", hint="give --scenarios, or integrations.helm.scenarios"
+        )
+    if not model_ids:
+        raise ConfigError("no model is chosen", hint="give --models, or selection.models")
+    output = helm_output(suite)
+    data_dir = None if settings.data_dir is None else Path(settings.data_dir).expanduser()
+    if data_dir is not None and not data_dir.is_dir():
+        raise ConfigError(f"{data_dir}: the folder of published files is not there")
+    data_hash = place_data(scenarios, data_dir, output)
+    return HelmPlan(suite, scenarios, tuple(model_ids), output, settings.max_instances, data_hash)
+
+
+def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
+    """Run HELM to its end, then import; what was finished before an interrupt is imported too."""
+    progress = HelmProgress(report)
+    try:
+        status = _run(plan, progress)
+    except (KeyboardInterrupt, SystemExit):
+        _keep_reasons(plan, progress, "interrupted")
+        with suppress(AnalysisError):  # where it came too early to leave anything
+            import_helm(plan.suite, plan.output, _tables_folder(plan.suite))
+        raise
+    if status != 0:
+        _keep_reasons(plan, progress, f"helm-run ended with status {status}")
+        if not progress.failures:
+            why = progress.last_exception or f"status {status}"
+            raise IntegrationError(f"helm-run failed: {why}", hint=f"its words are in {plan.log}")
+    imported = import_helm(plan.suite, plan.output, _tables_folder(plan.suite))
+    if any(run.status == "complete" for run in imported.runs):
+        imported.notes += _summarize(plan, report)
+    return imported
+
+
+def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmImport:
+    """Read HELM's results and write them as ``helm_*.csv``; the run log is never touched."""
+    runs = read_helm_runs(folder)
+    names = {} if suite is None else {helm_name(model_id): model_id for model_id in suite.models}
+    tables = helm_tables(runs, names)
+    return HelmImport(runs, tables, write_helm_tables(tables, tables_folder))
+
+
+def _tables_folder(suite: Suite) -> Path:
+    return Path(suite.profile.run.output_dir) / "tables"
+
+
+def _run(plan: HelmPlan, progress: HelmProgress) -> int:
+    with ExitStack() as stack:
+        for scenario in plan.scenarios:
+            if not data_files(scenario):
+                progress.report(f"HELM fetches the data of {scenario.entry} itself")
+        models, threads = _offer(plan, stack, _counter(progress))
+        write_model_files(models, plan.local_path)
+        return run_tool("helm-run", _arguments(plan, models, threads), plan.log, progress.feed)
+
+
+def _arguments(plan: HelmPlan, models: Sequence[HelmModel], threads: int) -> list[str]:
+    deployments = {model.id: (model.name, model.deployment) for model in models}
+    pairs = [deployments.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
+    entries = [scenario.for_model(*pair) for pair in pairs for scenario in plan.scenarios]
+    return [
+        *("--run-entries", *entries),
+        *("--suite", plan.name),
+        *("--max-eval-instances", str(plan.limit)),
+        *("--num-train-trials", "1"),
+        *("--num-threads", str(threads)),
+        *("--local-path", str(plan.local_path)),
+        *("--output-path", str(plan.output)),
+        "--skip-completed-runs",
+    ]
+
+
+def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -> tuple[list[HelmModel], int]:
+    """The models as HELM reaches them, served on loopback where they have no server, and how many calls at once."""
+    inflight = plan.suite.profile.repro.max_inflight
+    direct: list[HelmModel] = []
+    served: dict[str, ModelAdapter] = {}
+    threads = 1
+    for model_id in plan.model_ids:
+        if model_id == BUILT_IN:
+            continue
+        adapter = build_model(plan.suite, model_id)
+        stack.callback(adapter.close)
+        if isinstance(adapter, SimulatedAdapter):
+            raise ConfigError(
+                f"model '{model_id}' is simulated: it answers from the suite's own items, so HELM cannot ask it",
+                hint="choose others by --models",
+            )
+        threads = max(threads, min(inflight, adapter.max_concurrency or inflight))
+        if isinstance(adapter, OpenAIAdapter) and _helm_can_ask(adapter):
+            remote = adapter.options.model or model_id
+            direct.append(_helm_model(plan.suite, adapter, adapter.options.base_url, remote))
+        else:
+            served[model_id] = adapter
+    offered = direct
+    if served:
+        server = stack.enter_context(ModelServer(plan.suite, served, on_answer=on_answer))
+        offered += [
+            _helm_model(plan.suite, adapter, server.base_url, model_id)
+            for model_id, adapter in served.items()
+        ]
+    return offered, threads
+
+
+def _helm_can_ask(adapter: OpenAIAdapter) -> bool:
+    """Whether HELM's own client sends what ours would: no key, and nothing in the request of ours alone.
+
+    Keys would have to be written into HELM's files, so a model with one is asked through our server.
+    """
+    options = adapter.options
+    return not (
+        options.api_key_env
+        or options.extra_body
+        or options.system_prompt is not None
+        or options.max_tokens_field != "max_tokens"
+    )
+
+
+def _helm_model(suite: Suite, adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:
+    return HelmModel(
+        adapter.model_id,
+        base_url,
+        remote_name,
+        dict(adapter.identity()),
+        context_tokens=getattr(adapter.options, "context_tokens", None),
+        params_b=suite.models[adapter.model_id].params_b,
+        timeout_s=float(getattr(adapter.options, "timeout_s", 600.0)) * 2,
+    )
+
+
+def _counter(progress: HelmProgress) -> Callable[[str], None]:
+    """Counts answers of the served models and tells the number now and then."""
+    told = time.monotonic()
+
+    def on_answer(model_id: str) -> None:
+        nonlocal told
+        progress.answered += 1
+        if time.monotonic() - told > _ANSWERS_EVERY_S:
+            told = time.monotonic()
+            progress.report(f"  {progress.answered}/{progress.requests} answered by {model_id}")
+
+    return on_answer
+
+
+def _summarize(plan: HelmPlan, report: Report) -> list[str]:
+    """HELM's own summary, for its browser; the import does not rest on it."""
+    report("helm-summarize")
+    lines: list[str] = []
+    log = plan.output / f"{plan.name}-summarize.log"
+    arguments = [
+        "--suite",
+        plan.name,
+        "--output-path",
+        str(plan.output),
+        "--local-path",
+        str(plan.local_path),
+    ]
+    status = run_tool("helm-summarize", arguments, log, lines.append)
+    return [f"helm-summarize ended with status {status}; its words are in {log}"] if status else []
+
+
+def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:
+    """Leave beside the run folders why some are empty: HELM leaves nothing in them."""
+    reasons = dict(progress.failures)
+    if progress.unfinished is not None:
+        reasons[progress.unfinished] = ended
+    folder = plan.output / "runs" / plan.name
+    if reasons and folder.is_dir():
+        kept = {**told_reasons(folder), **reasons}
+        (folder / FAILURES).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

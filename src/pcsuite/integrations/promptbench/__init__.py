@@ -1,0 +1,1 @@
+"""PromptBench: attacked prompts searched on development items and run as a block of a profile."""

@@ -1,0 +1,242 @@
+"""Attacked prompts: the text an attack may change, the store of what was found, and the worker that attacks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pcsuite.errors import IntegrationError, LogError
+from pcsuite.integrations.environments import PROMPTBENCH, environment_python, environment_variables
+from pcsuite.integrations.promptbench import worker as promptbench_worker
+from pcsuite.logging.log import RunPaths
+from pcsuite.logging.row import PerturbationRef
+from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.prompt import PromptTree
+
+# The part of a prompt that a text attack may change, as one text, and back.
+
+
+SEPARATOR = "\n\n~~~\n\n"
+"""Between the parts of an attacked text; it has no letter, so word attacks leave it alone."""
+_LITERAL = re.compile(r'"[^"\n]+"|\{[^\n]*\}|\[[^\n]*\]|####|\b[A-Z][A-Z_]+\b|\b[A-Z]\b')
+_WORD = re.compile(r"\w+")
+_PROTOCOL = ("Action", "Observation", "Final", "Answer", "search", "JSON")
+
+
+def attackable_parts(tree: PromptTree, ctx: PromptContext) -> list[str]:
+    """Instruction and blocks, without what must stay verbatim: the schema, exemplars, the input."""
+    return [tree.instruction, *(tree.blocks[place].text for place in _places(tree, ctx))]
+
+
+def with_parts(tree: PromptTree, ctx: PromptContext, parts: Sequence[str]) -> PromptTree:
+    """The prompt with its attackable parts replaced."""
+    places = _places(tree, ctx)
+    if len(parts) != len(places) + 1:
+        raise ValueError(f"{len(parts)} parts given, the prompt has {len(places) + 1}")
+    blocks = list(tree.blocks)
+    for place, text in zip(places, parts[1:], strict=True):
+        blocks[place] = replace(blocks[place], text=text)
+    return replace(tree, instruction=parts[0], blocks=tuple(blocks))
+
+
+def protected_words(tree: PromptTree, ctx: PromptContext) -> tuple[str, ...]:
+    """Words of schema, labels, field names, formats and protocol lines, which keep the task solvable."""
+    parts = attackable_parts(tree, ctx)
+    literals = [match for part in parts for match in _LITERAL.findall(part)]
+    sources = [ctx.schema_text, *literals, *_PROTOCOL, ctx.final_answer_format, ctx.abstain]
+    return tuple(sorted({word for source in sources for word in _WORD.findall(source)}))
+
+
+def keeps_literals(original: str, changed: str, protected: Sequence[str]) -> bool:
+    """Whether a reworded part still has every quoted text, label, field name and format of the original."""
+    literals = set(_LITERAL.findall(original))
+    words, kept = set(_WORD.findall(original)), set(_WORD.findall(changed))
+    return all(literal in changed for literal in literals) and words & set(protected) <= kept
+
+
+def _places(tree: PromptTree, ctx: PromptContext) -> list[int]:
+    return [
+        place
+        for place, block in enumerate(tree.blocks)
+        if block.slot != "fewshot" and not (ctx.schema_text and ctx.schema_text in block.text)
+    ]
+
+
+# Attacked prompts that were found, kept beside the log: a search is done once and goes on after a kill.
+
+
+class AttackRecord(msgspec.Struct, frozen=True):
+    """One attacked prompt and how it was found."""
+
+    attack: str
+    task: str
+    model: str
+    condition: str
+    parts: list[str]
+    """The attacked parts of the prompt."""
+    original: list[str]
+    """The same parts before."""
+    original_score: float | None
+    attacked_score: float | None
+    """Scores on the items of the search (never the scored ones); ``None`` where nothing was searched."""
+    queries: int
+    budget: int
+    seed: int
+    ranking: str
+    """How deepwordbug ranked the words: ``unk`` by asking, ``random`` where the budget was too small."""
+    search_items: list[str]
+    version: str
+    """Of PromptBench, or the model that wrote a paraphrase."""
+    perturbation: PerturbationRef
+
+
+class AttackStore:
+    """The file of attacked prompts of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records: dict[str, AttackRecord] = {}
+        if path.exists():
+            try:
+                self.records = msgspec.json.decode(path.read_bytes(), type=dict[str, AttackRecord])
+            except (OSError, msgspec.MsgspecError) as error:
+                raise LogError(
+                    f"{path}: attacked prompts cannot be read ({error})",
+                    hint="move the file away to search anew",
+                ) from error
+
+    @classmethod
+    def of(cls, paths: RunPaths) -> AttackStore:
+        """``<run>.attacks.json`` beside the log."""
+        return cls(paths.log.with_suffix(".attacks.json"))
+
+    def put(self, key: str, record: AttackRecord) -> None:
+        """Add a record; the file is replaced whole."""
+        self.records[key] = record
+        content: Any = msgspec.json.format(msgspec.json.encode(self.records), indent=1)
+        temporary = self.path.with_suffix(".tmp")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(content + b"\n")
+            temporary.replace(self.path)
+        except OSError as error:
+            raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
+
+
+# PromptBench behind a JSON-lines worker in its own environment.
+
+
+ATTACKS = ("deepwordbug", "checklist", "stresstest", "semantic")
+"""Attacks that need nothing from the network."""
+PREFIX = "promptbench:"
+"""What the kinds of these attacks begin with in profiles and in the log."""
+_LINE_BYTES = 1 << 22
+_START_SECONDS = 300.0
+
+Scorer = Callable[[str], Awaitable[float]]
+
+
+class AttackNotApplicableError(IntegrationError):
+    """The attack has nothing to do on this prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackRequest:
+    """What is attacked, and how hard."""
+
+    attack: str
+    text: str
+    protected: tuple[str, ...]
+    """Words that stay as they are."""
+    seed: int
+    budget: int
+    """Most scores that may be asked for."""
+    instruction: str = ""
+    """The part of the text that ``semantic`` replaces."""
+    dataset: str = ""
+    """The data set whose canned prompts ``semantic`` uses."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for the wire."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"protected": list(self.protected)}
+
+
+class PromptBenchWorker:
+    """One PromptBench process, kept alive between attacks: it takes seconds to start."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def attack(self, request: AttackRequest, score: Scorer) -> dict[str, Any]:
+        """Run one attack, answering its questions by ``score``; returns what the worker reports."""
+        process = await self._started()
+        await self._send(request.as_dict())
+        while True:
+            message = await self._receive(process)
+            if "ask" in message:
+                await self._send({"score": await score(message["ask"])})
+            elif "done" in message:
+                return dict(message["done"])
+            elif "not_applicable" in message:
+                raise AttackNotApplicableError(str(message["not_applicable"]))
+            else:
+                raise IntegrationError(
+                    f"PromptBench {request.attack}: {message.get('error', 'no reason given')}"
+                )
+
+    async def aclose(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), timeout=5)
+        except asyncio.TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            python = environment_python(PROMPTBENCH)
+            self._process = await asyncio.create_subprocess_exec(
+                str(python),
+                "-I",  # this folder must not be on the path: it holds a promptbench.py of our own
+                str(Path(promptbench_worker.__file__)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=environment_variables(PROMPTBENCH),
+                limit=_LINE_BYTES,
+            )
+            await asyncio.wait_for(self._receive(self._process), _START_SECONDS)
+        return self._process
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            await self._process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise IntegrationError(
+                "the PromptBench worker has died", hint=f"{PROMPTBENCH.command} --force"
+            ) from error
+
+    async def _receive(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        if not line:
+            raise IntegrationError(
+                f"the PromptBench worker ended with status {await process.wait()}",
+                hint=f"{PROMPTBENCH.command} --force",
+            )
+        return dict(json.loads(line))

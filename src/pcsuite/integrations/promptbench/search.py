@@ -1,0 +1,262 @@
+"""Searching attacked prompts with PromptBench, on development items, against the model that is measured.
+
+The search sees the development split only. Had it seen the scored items, the worst prompt it finds would look
+worse than it is, because it was chosen for being bad on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pcsuite.config.load import Suite, digest
+from pcsuite.data.items import Item, load_items, sample_items
+from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.response_cache import ResponseCache
+from pcsuite.engines.session import ModelClient, clients_of, constraint_of
+from pcsuite.errors import DataError
+from pcsuite.evaluation.base import Answer
+from pcsuite.integrations.environments import PROMPTBENCH, environment_python
+from pcsuite.integrations.promptbench.attacks import (
+    PREFIX,
+    SEPARATOR,
+    AttackNotApplicableError,
+    AttackRecord,
+    AttackRequest,
+    AttackStore,
+    PromptBenchWorker,
+    attackable_parts,
+    protected_words,
+    with_parts,
+)
+from pcsuite.logging.log import RunPaths
+from pcsuite.logging.row import PerturbationRef
+from pcsuite.programs import PROGRAMS
+from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
+from pcsuite.prompts.prompt import fit
+from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
+from pcsuite.runners.plan import Cell, Plan, Unit, build_model, cell_program
+
+Report = Callable[[str], None]
+
+
+class Target(NamedTuple):
+    """A prompt to attack: one condition of one task on one model (decoding regimes share it)."""
+
+    task: str
+    model: str
+    condition: str
+
+
+def find_attacks(
+    plan: Plan, attacks: Sequence[str], report: Report, *, use_cache: bool = True
+) -> list[AttackRecord]:
+    """An attacked prompt for each attack and prompt of a plan; those not stored yet are searched."""
+    if not attacks:
+        return []
+    environment_python(PROMPTBENCH)  # a missing install is told before anything else starts
+    run = plan.suite.profile.run
+    store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
+    return asyncio.run(_search_all(plan, attacks, store, report, use_cache=use_cache))
+
+
+def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
+    """The plan with each cell's attacked prompts among its perturbations."""
+    found: dict[Target, list[PerturbationRef]] = {}
+    for record in records:
+        target = Target(record.task, record.model, record.condition)
+        found.setdefault(target, []).append(record.perturbation)
+    cells = [
+        replace(
+            cell, perturbations=tuple(dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ()))))
+        )
+        for cell in plan.cells
+    ]
+    return replace(plan, cells=tuple(cells))
+
+
+def attacked_perturber(records: Sequence[AttackRecord]) -> Perturber:
+    """Edits of attacked prompts, and of the registered kinds."""
+    by_ref = {
+        (Target(record.task, record.model, record.condition), record.perturbation): record
+        for record in records
+    }
+
+    def edit_of(unit: Unit) -> Edit | None:
+        record = by_ref.get((target_of(unit.cell), unit.perturbation))
+        if record is None:
+            return registered_perturbation(unit)
+        ctx = unit.cell.task.prompting.context(unit.item.input_text)
+        return lambda tree: with_parts(tree, ctx, record.parts)
+
+    return edit_of
+
+
+def target_of(cell: Cell) -> Target:
+    """What a cell's prompts belong to."""
+    return Target(cell.task.id, cell.model_id, cell.condition.id)
+
+
+def search_items(suite: Suite, cell: Cell) -> list[Item]:
+    """The development items that attacks are tried on."""
+    spec, repro = cell.task.spec, suite.profile.repro
+    if not spec.dev_split:
+        raise DataError(f"task '{cell.task.id}' has no dev_split to search attacks on")
+    loaded = load_items(spec.dataset, spec.dev_split, Path(suite.profile.run.cache_dir))
+    wanted = suite.profile.integrations.promptbench.search_items
+    return sample_items(loaded.items, wanted, repro.global_seed, cell.task.id, repro.deterministic_hash_seed)
+
+
+async def _search_all(
+    plan: Plan, attacks: Sequence[str], store: AttackStore, report: Report, *, use_cache: bool
+) -> list[AttackRecord]:
+    found: list[AttackRecord] = []
+    run = plan.suite.profile.run
+    cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
+    worker = PromptBenchWorker()
+    cells = {target_of(cell): cell for cell in reversed(plan.cells)}
+    try:
+        for model_id in plan.scope.models:
+            own = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
+            search = ModelSearch(plan.suite, model_id, store, worker, cache)
+            try:
+                for cell in own:
+                    for attack in attacks:
+                        record = await search.find(cell, attack, report)
+                        found += [record] if record is not None else []
+            finally:
+                await search.aclose()
+    finally:
+        await worker.aclose()
+        if cache is not None:
+            cache.close()
+    return found
+
+
+def single_client(suite: Suite, model_id: str, cache: ResponseCache | None) -> ModelClient:
+    """A client of one model outside a run, within the profile's limits."""
+    adapter = build_model(suite, model_id)
+    return clients_of(suite, {model_id: adapter}, cache=cache, policy=RetryPolicy())[model_id]
+
+
+class ModelSearch:
+    """Searches attacked prompts against one model."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        model_id: str,
+        store: AttackStore,
+        worker: PromptBenchWorker,
+        cache: ResponseCache | None,
+    ) -> None:
+        self._suite = suite
+        self._store = store
+        self._worker = worker
+        self._client = single_client(suite, model_id, cache)
+
+    async def aclose(self) -> None:
+        """Close the model."""
+        await self._client.adapter.aclose()
+
+    async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
+        """One attacked prompt, stored or searched; ``None`` where the attack does not apply."""
+        where = f"{attack} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
+        reason = await self._why_not(cell)
+        if reason is not None:
+            report(f"{where}: not applicable: {reason}")
+            return None
+        items = search_items(self._suite, cell)
+        request = self._request(cell, attack, items[0])
+        key = digest(
+            [request.as_dict(), dict(self._client.identity), cell.fingerprint, [i.item_id for i in items]]
+        )
+        if key in self._store.records:
+            return self._store.records[key]
+        parts = request.text.split(SEPARATOR)
+
+        async def score(text: str) -> float:
+            found = text.split(SEPARATOR)
+            # A text that lost a part would not be the same prompt: no gain for the attack.
+            return await self._score(cell, attack, found if len(found) == len(parts) else parts, items)
+
+        try:
+            result = await self._worker.attack(request, score)
+        except AttackNotApplicableError as why:
+            report(f"{where}: not applicable: {why}")
+            return None
+        record = _record(cell, request, result, items)
+        self._store.put(key, record)
+        report(
+            f"{where}: {record.original_score:.2f} → {record.attacked_score:.2f} on {len(items)} development"
+            f" items, {record.queries} queries"
+        )
+        return record
+
+    async def _why_not(self, cell: Cell) -> str | None:
+        """Why a cell's prompts cannot be attacked, or ``None``."""
+        if cell_program(cell) is not PROGRAMS.get("single"):
+            return "a search asks once a prompt, and the condition runs a loop"
+        wanted = constraint_of(apply_condition(cell.condition, cell.task.prompting.context("")))
+        return None if wanted is None else await self._client.why_unenforced(wanted)
+
+    def _request(self, cell: Cell, attack: str, item: Item) -> AttackRequest:
+        settings = self._suite.profile.integrations.promptbench
+        ctx = cell.task.prompting.context(item.input_text)
+        tree = apply_condition(cell.condition, ctx).tree
+        parts = attackable_parts(tree, ctx)
+        return AttackRequest(
+            attack=attack,
+            text=SEPARATOR.join(parts),
+            protected=protected_words(tree, ctx),
+            seed=self._suite.profile.repro.global_seed,
+            budget=settings.query_budget,
+            instruction=tree.instruction,
+            dataset=cell.task.spec.dataset,
+        )
+
+    async def _score(self, cell: Cell, attack: str, parts: Sequence[str], items: Sequence[Item]) -> float:
+        scores = await asyncio.gather(*(self._item_score(cell, attack, parts, item) for item in items))
+        return sum(scores) / len(scores)
+
+    async def _item_score(self, cell: Cell, attack: str, parts: Sequence[str], item: Item) -> float:
+        evaluator = cell.task.evaluator
+        ctx = cell.task.prompting.context(item.input_text)
+        condition = apply_condition(cell.condition, ctx, perturb=lambda tree: with_parts(tree, ctx, parts))
+        context = cell.context(item, f"{PREFIX}{attack}")
+        constraint = constraint_of(condition)
+        text = self._text(cell, condition)
+        reply = await self._client.ask(text, cell.decoding, cell.seeds[0], constraint, context)
+        evaluation = evaluator.evaluate(item, Answer(reply.text, reply.finish_reason))
+        return float(evaluation.metrics["task_score"] or 0.0)
+
+    def _text(self, cell: Cell, condition: PromptCondition) -> str:
+        control = self._suite.profile.length_control
+        return fit(condition.tree, cell.task.band, control, self._client.adapter.count_tokens).text
+
+
+def _record(
+    cell: Cell, request: AttackRequest, result: Mapping[str, Any], items: Sequence[Item]
+) -> AttackRecord:
+    attacked = str(result["attacked"]).split(SEPARATOR)
+    kind = f"{PREFIX}{request.attack}"
+    return AttackRecord(
+        attack=request.attack,
+        task=cell.task.id,
+        model=cell.model_id,
+        condition=cell.condition.id,
+        parts=attacked,
+        original=request.text.split(SEPARATOR),
+        original_score=float(result["original_score"]),
+        attacked_score=float(result["attacked_score"]),
+        queries=int(result["queries"]),
+        budget=request.budget,
+        seed=request.seed,
+        ranking=str(result["ranking"]),
+        search_items=[item.item_id for item in items],
+        version=PROMPTBENCH.version,
+        perturbation=PerturbationRef(kind, f"{kind}-{digest(attacked)[:12]}"),
+    )

@@ -1,0 +1,431 @@
+"""A run's log: appending without losing a row or writing it twice, reading it back, and knowing what is done."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import fcntl
+import hashlib
+import os
+import time
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.config.profile import RunSection
+from pcsuite.errors import LogError, RunLockedError
+from pcsuite.logging.row import RunRow, decode_row, encode_row
+from pcsuite.logging.segments import (
+    COMPRESSED,
+    AppendFile,
+    LogRotator,
+    Rotation,
+    closed_path,
+    closed_segments,
+    log_exists,
+    read_lines,
+    read_log_lines,
+)
+
+# One process at a time on a run.
+
+
+class RunLock:
+    """An advisory lock on a file beside the log; it goes with the process, however that ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> RunLock:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(descriptor, 64).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            by = f" by process {holder}" if holder else ""
+            raise RunLockedError(
+                f"{self.path.with_suffix('')}: the run is in use{by}",
+                hint="wait for it to end, or give this run another name with --name",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+# Raw prompts, kept once per hash beside the log, compressed.
+#
+# The file has one line per prompt: its sha256, a blank, and the zlib-compressed text in base64. Like the log
+# it only grows, and a line is one write, so whatever ends the process leaves whole lines behind.
+
+
+_HASH = 64
+
+
+class PromptStore:
+    """The prompt file of a run, open for appending."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = AppendFile(path)
+        self._known = {bytes.fromhex(line[:32].decode("ascii")) for line in read_lines(path)}
+
+    def add(self, prompt_hash: str, text: str) -> None:
+        """Keep a prompt, unless it is there already."""
+        key = bytes.fromhex(prompt_hash[:32])
+        if key in self._known:
+            return
+        body = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 3))
+        self._file.write(prompt_hash.encode("ascii") + b" " + body + b"\n")
+        self._known.add(key)
+
+    def sync(self) -> None:
+        """Bring what was written to the disk."""
+        self._file.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
+    """The texts of the wanted hashes that the file has."""
+    hashes = {prompt_hash.encode("ascii") for prompt_hash in wanted}
+    found: dict[str, str] = {}
+    for line in read_lines(path):
+        if line[:_HASH] in hashes:
+            try:
+                text = zlib.decompress(base64.b64decode(line[_HASH + 1 :])).decode("utf-8", "surrogatepass")
+            except (ValueError, zlib.error) as error:
+                raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
+            found[line[:_HASH].decode("ascii")] = text
+            if len(found) == len(hashes):
+                break
+    return found
+
+
+# Which rows of a plan are done: a compact index over a log's run ids.
+
+
+_MAX_NAMED = 20
+_MAX_BUCKET_BITS = 24
+
+
+class _Key(msgspec.Struct):
+    """The part of a row that the index reads; everything else is skipped without making objects."""
+
+    run_id: str
+    errors: list[Any]
+
+
+class ResumeIndex:
+    """The run ids whose newest row has no error: 16 bytes each, sorted, plus a set of what came since."""
+
+    def __init__(self, keys: bytes | bytearray = b"", failed: frozenset[bytes] = frozenset()) -> None:
+        pairs = np.frombuffer(keys, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+        if len(pairs):
+            fresh = np.ones(len(pairs), dtype=bool)
+            fresh[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+            pairs = pairs[fresh]
+        self._count = len(pairs)
+        self._sorted = pairs.astype(">u8").tobytes()
+        # Ids are hashes, so their first bits spread them evenly: a bucket for each of those holds one or two.
+        self._shift = 64 - max(1, min(_MAX_BUCKET_BITS, len(pairs).bit_length()))
+        edges = np.arange((1 << (64 - self._shift)) + 1, dtype=np.uint64)
+        buckets = pairs[:, 0] >> np.uint64(self._shift)
+        self._starts = array("I", np.searchsorted(buckets, edges).astype(np.uintc).tobytes())
+        self._failed = set(failed)
+        self._added: set[bytes] = set()
+        self.rows = 0
+        """Rows read from the log."""
+        self.malformed: list[int] = []
+        """The first line numbers that could not be read."""
+        self.malformed_count = 0
+
+    def __contains__(self, run_id: str) -> bool:
+        key = bytes.fromhex(run_id[:32])
+        if key in self._added:
+            return True
+        if key in self._failed:
+            return False
+        bucket = int.from_bytes(key[:8], "big") >> self._shift
+        for place in range(self._starts[bucket], self._starts[bucket + 1]):
+            if self._sorted[16 * place : 16 * place + 16] == key:
+                return True
+        return False
+
+    def __len__(self) -> int:
+        return self._count + len(self._added)
+
+    @property
+    def failed(self) -> int:
+        """Rows whose newest try ended in an error; they are tried again."""
+        return len(self._failed - self._added)
+
+    def add(self, run_id: str) -> None:
+        """Mark a row as done."""
+        self._added.add(bytes.fromhex(run_id[:32]))
+
+    @classmethod
+    def read(cls, path: Path) -> ResumeIndex:
+        """Index a log over all its files; malformed lines are counted and named, never fatal."""
+        keys = bytearray()
+        failed: dict[bytes, bool] = {}
+        decode = msgspec.json.Decoder(_Key).decode
+        rows = malformed_count = 0
+        malformed: list[int] = []
+        for number, line in enumerate(read_log_lines(path), start=1):
+            try:
+                row = decode(line)
+                key = bytes.fromhex(row.run_id[:32])
+                if len(key) != 16:
+                    raise ValueError("short run_id")
+            except (msgspec.MsgspecError, ValueError):
+                malformed_count += 1
+                if len(malformed) < _MAX_NAMED:
+                    malformed.append(number)
+                continue
+            rows += 1
+            if row.errors:
+                failed[key] = True
+            else:
+                keys += key
+                if key in failed:
+                    failed[key] = False
+        index = cls(keys, frozenset(key for key, state in failed.items() if state))
+        index.rows, index.malformed, index.malformed_count = rows, malformed, malformed_count
+        return index
+
+
+# Reading a log back: the newest row of each run id, malformed lines counted and named.
+
+
+def iter_rows(path: Path, malformed: list[int] | None = None) -> Iterator[RunRow]:
+    """Every readable row in file order; numbers of unreadable lines go to ``malformed``."""
+    if not log_exists(path):
+        raise LogError(f"{path}: no such log", hint="pcsuite run --config PROFILE writes it")
+    for number, line in enumerate(read_log_lines(path), start=1):
+        try:
+            yield decode_row(line)
+        except msgspec.MsgspecError:
+            if malformed is not None:
+                malformed.append(number)
+
+
+def newest_rows(path: Path, malformed: list[int] | None = None) -> list[RunRow]:
+    """The newest row of each run id, in order of first appearance."""
+    rows: dict[str, RunRow] = {}
+    for row in iter_rows(path, malformed):
+        rows[row.run_id] = row
+    return list(rows.values())
+
+
+def iter_newest_rows(path: Path) -> Iterator[RunRow]:
+    """The newest row of each run id in file order, holding a few bytes a row: the log is read twice.
+
+    Rows that are appended meanwhile are not seen.
+    """
+    if not log_exists(path):
+        raise LogError(f"{path}: no such log", hint="pcsuite run --config PROFILE writes it")
+    keys, places = bytearray(), array("Q")
+    for place, line in enumerate(read_log_lines(path)):
+        try:
+            keys += hashlib.blake2b(decode_row(line).run_id.encode(), digest_size=16).digest()
+        except msgspec.MsgspecError:
+            continue
+        places.append(place)
+    newest = _newest_places(keys, places)
+    wanted = iter(newest.tolist())
+    next_place = next(wanted, None)
+    for place, line in enumerate(read_log_lines(path)):
+        if next_place is None:
+            return
+        if place == next_place:
+            next_place = next(wanted, None)
+            yield decode_row(line)
+
+
+def _newest_places(keys: bytearray, places: array[int]) -> npt.NDArray[np.uint64]:
+    """The last place of each distinct key, in order."""
+    pairs = np.frombuffer(keys, dtype=np.uint64).reshape(-1, 2)
+    at = np.frombuffer(places, dtype=np.uint64)
+    order = np.lexsort((at, pairs[:, 1], pairs[:, 0]))
+    ordered = pairs[order]
+    last = np.ones(len(order), dtype=bool)
+    last[:-1] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return np.asarray(np.sort(at[order[last]]))
+
+
+# Appending to a run's log so that no finished row is lost and none is written twice.
+
+
+_SYNC_ROWS = 200
+_SYNC_SECONDS = 1.0
+ONE_FILE = Rotation()
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """The files of one run."""
+
+    log: Path
+    prompts: Path
+    lock: Path
+
+    @classmethod
+    def of(cls, output_dir: str | Path, name: str) -> RunPaths:
+        """Files of the run ``name`` under ``<output_dir>/runs``."""
+        folder = Path(output_dir) / "runs"
+        return cls(folder / f"{name}.jsonl", folder / f"{name}.prompts.z", folder / f"{name}.jsonl.lock")
+
+
+class RunLog:
+    """The append-only log of one run, locked for this process while open.
+
+    Rows are handed to the operating system at once, their prompts before them, so a killed process loses
+    none; inside an event loop the rows of one turn of the loop go out as one write. Both files are synced to
+    the disk at least every second or 200 rows; what a power cut takes with it is simply run again. With a
+    ``rotation`` the file is closed at a size and goes on in a new one; readers see one log.
+    """
+
+    def __init__(self, paths: RunPaths, *, overwrite: bool = False, rotation: Rotation = ONE_FILE) -> None:
+        self.paths = paths
+        self._rotation = rotation
+        self._overwrite = overwrite
+        self._lock = RunLock(paths.lock)
+        self._lines: list[bytes] = []
+        self._failure: LogError | None = None
+        self._unsynced = 0
+        self._synced_at = time.monotonic()
+
+    @classmethod
+    def of(cls, run: RunSection, *, overwrite: bool = False) -> RunLog:
+        """The log of a profile's run, rotated as the profile says."""
+        return cls(RunPaths.of(run.output_dir, run.name), overwrite=overwrite, rotation=Rotation.of(run))
+
+    def __enter__(self) -> RunLog:
+        self._lock.__enter__()
+        try:
+            if self._overwrite:
+                self._set_aside()
+            self._file = AppendFile(self.paths.log)
+            self._repaired_bytes = self._file.repaired_bytes
+            self.index = ResumeIndex.read(self.paths.log)
+            self.prompts = PromptStore(self.paths.prompts)
+            self._rotator = LogRotator(self.paths.log, self._rotation)
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._failure is None:
+                self.sync()
+            elif error is None:
+                raise self._failure
+        finally:
+            self.prompts.close()
+            self._file.close()
+            self._rotator.close()
+            self._lock.__exit__(kind, error, trace)
+        if error is None:
+            self._rotator.check()
+
+    @property
+    def repaired_bytes(self) -> int:
+        """Bytes of a torn last line that were cut off when the log was opened."""
+        return self._repaired_bytes
+
+    def append(self, row: RunRow, prompt: str | None = None) -> None:
+        """Write one row, and its prompt if it is new."""
+        text = None if prompt is None else (row.prompt.prompt_hash, prompt)
+        self.append_line(row.run_id, encode_row(row), done=not row.errors, prompt=text)
+
+    def append_line(
+        self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
+    ) -> None:
+        """Write one encoded row; ``done`` says that it has no error, ``prompt`` is its hash and text."""
+        if self._failure is not None:
+            raise self._failure
+        if prompt is not None:
+            self.prompts.add(*prompt)
+        self._lines.append(line)
+        if done:
+            self.index.add(run_id)
+        if len(self._lines) == 1:
+            try:
+                asyncio.get_running_loop().call_soon(self._write_in_loop)
+            except RuntimeError:
+                self._write()
+
+    def sync(self) -> None:
+        """Bring everything appended so far to the disk."""
+        self._write()
+        self.prompts.sync()
+        self._file.sync()
+        self._unsynced = 0
+        self._synced_at = time.monotonic()
+
+    def _write_in_loop(self) -> None:
+        """Write what one turn of the event loop appended; a failure is raised by the next append."""
+        try:
+            self._write()
+        except LogError as error:
+            self._failure = error
+
+    def _write(self) -> None:
+        if not self._lines:
+            return
+        lines, self._lines = self._lines, []
+        self._file.write(b"".join(lines))
+        self._unsynced += len(lines)
+        if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
+            self.sync()
+        if self._rotator.is_due(self._file.size):
+            self._rotate()
+
+    def _rotate(self) -> None:
+        """Close the live file and go on in a new one; every row so far is on the disk before it is renamed."""
+        self.sync()
+        self._file.close()
+        try:
+            self._rotator.close_live_file()
+        finally:
+            self._file = AppendFile(self.paths.log)
+
+    def _set_aside(self) -> None:
+        """Move an earlier log and its prompts out of the way under the next free number."""
+        log = self.paths.log
+        if not log_exists(log):
+            return
+        number = 1
+        while log_exists(aside := log.with_suffix(f".old-{number}.jsonl")):
+            number += 1
+        for segment in closed_segments(log):
+            target = closed_path(aside, segment.number)
+            segment.path.rename(target.with_name(target.name + COMPRESSED) if segment.compressed else target)
+        if log.exists():
+            log.rename(aside)
+        if self.paths.prompts.exists():
+            self.paths.prompts.rename(aside.with_suffix(".prompts.z"))

@@ -1,0 +1,477 @@
+"""A task on a model as a problem of optimisation: development items, the run's own engine, log and evaluators."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pcsuite.analysis.load.item_scores import closed_answers
+from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.load import Suite, digest
+from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import exemplars as choose_exemplars
+from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding
+from pcsuite.engines.limits import Budget, RetryPolicy
+from pcsuite.engines.session import LoopThread, ModelClient, check_model
+from pcsuite.errors import BudgetExceededError, DataError, ErrorRateError, PromptError
+from pcsuite.logging.log import RunLog, RunPaths, iter_rows
+from pcsuite.logging.row import RunRow, decode_row
+from pcsuite.optimization.problem import Candidate, CandidateScore
+from pcsuite.optimization.winner import Journal
+from pcsuite.prompts.compiled import CompiledPrompt, compiled_path
+from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
+from pcsuite.prompts.context import Exemplar, TaskPrompting
+from pcsuite.prompts.prompt import fit
+from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
+from pcsuite.runners.executors.local import LocalExecutor
+from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
+from pcsuite.runners.plan import (
+    CLEAN,
+    MAX_EXEMPLARS,
+    Cell,
+    Plan,
+    Scope,
+    TaskPlan,
+    plan_cell,
+    plan_task,
+    why_not_applicable,
+)
+from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.stats.objective import Objective, Replicate, item_parts
+
+# A task's development items in place of its test items, for a search of prompts.
+
+
+MAX_DEMONSTRATIONS = 64
+"""Training items a method may choose demonstrations from."""
+
+
+def dev_suite(suite: Suite, task_id: str, items: int | None) -> Suite:
+    """The suite with a task's development split in place of its test split."""
+    spec = suite.tasks[task_id]
+    if not spec.dev_split:
+        raise DataError(
+            f"task '{task_id}' has no dev_split to optimise on",
+            hint="name one in the tasks file; never the test split",
+        )
+    if spec.dev_split in (spec.split, spec.train_split):
+        raise DataError(
+            f"task '{task_id}': dev_split '{spec.dev_split}' is also the split that is scored or shown as exemplars",
+            hint="a prompt must be found on items that are neither",
+        )
+    limits = suite.profile.limits.model_copy(update={"per_task_max_items": {task_id: items}})
+    profile = suite.profile.model_copy(update={"limits": limits})
+    tasks = {**suite.tasks, task_id: spec.model_copy(update={"split": spec.dev_split})}
+    return replace(suite, profile=profile, tasks=tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class DevTask:
+    """A task's development items and demonstrations, with nothing of the test split in either."""
+
+    suite: Suite
+    plan: TaskPlan
+    train: tuple[Exemplar, ...]
+    train_items: tuple[Item, ...]
+    regime: str
+    seeds: tuple[int, ...]
+    categories: int | None
+    """Answers the task allows, for the normalised entropy; ``None`` for open ones."""
+
+
+def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
+    """Load development items and demonstrations; whatever shares its text with a test item is left out."""
+    inner = dev_suite(suite, task_id, items)
+    spec = suite.tasks[task_id]
+    cache_dir = Path(suite.profile.run.cache_dir)
+    tested = {_key(item) for item in load_items(spec.dataset, spec.split, cache_dir).items}
+    task = plan_task(inner, task_id)
+    kept = tuple(item for item in task.items if _key(item) not in tested)
+    if not kept:
+        raise DataError(f"task '{task_id}': every development item is also a test item")
+    taken = tested | {_key(item) for item in kept}
+    train_items = _demonstrations(suite, task_id, taken)
+    train = tuple(
+        Exemplar(item.input_text, task.evaluator.gold_answer(item), item.item_id) for item in train_items
+    )
+    prompting = replace(task.prompting, exemplars=train[:MAX_EXEMPLARS])
+    regime, seeds = _sampled(suite, task_id)
+    return DevTask(
+        inner,
+        replace(task, items=kept, prompting=prompting),
+        train,
+        train_items,
+        regime,
+        seeds,
+        closed_answers(kept),
+    )
+
+
+def _key(item: Item) -> str:
+    return " ".join(item.input_text.casefold().split())
+
+
+def _demonstrations(suite: Suite, task_id: str, taken: set[str]) -> tuple[Item, ...]:
+    spec = suite.tasks[task_id]
+    try:
+        loaded = load_items(spec.dataset, spec.train_split, Path(suite.profile.run.cache_dir)).items
+    except DataError:
+        return ()
+    usable = [item for item in loaded if _key(item) not in taken]
+    wanted = min(MAX_DEMONSTRATIONS, len(usable))
+    return tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
+
+
+def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
+    """The sampled regime and the seeds that entropy is measured with."""
+    selected = [*suite.profile.selection.decoding_regimes, *suite.regimes]
+    regime = next((name for name in selected if suite.regimes[name].temperature > 0), None)
+    seeds = () if regime is None else suite.seeds(regime, task_id)
+    wanted = suite.profile.optimization.dspy.replicates
+    if regime is not None and wanted is not None:
+        seeds = suite.profile.repro.seeds.get(regime, ())[:wanted]
+    if regime is None or len(seeds) < max(2, wanted or 2):
+        raise DataError(
+            f"task '{task_id}' has {len(seeds)} seeds of a sampled regime, and the objective's entropy needs"
+            f" {max(2, wanted or 2)}",
+            hint="give repro.seeds and repro.seeds_per_task more of them",
+        )
+    return regime, seeds
+
+
+# The log of candidates' rows: an ordinary run log that also keeps in memory what the objective reads.
+
+
+FOLDER = "optimization"
+
+
+def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunPaths:
+    """Files of the search for a task and a model, under ``<output_dir>/optimization``."""
+    stem = compiled_path(output_dir, task_id, model_id).stem
+    folder = Path(output_dir) / FOLDER
+    return RunPaths(folder / f"{stem}.jsonl", folder / f"{stem}.prompts.z", folder / f"{stem}.jsonl.lock")
+
+
+def replicate_of(row: RunRow) -> Replicate | None:
+    """What the objective reads of a row; ``None`` for a row that failed."""
+    if row.errors or row.generation is None or row.generation.usage is None:
+        return None
+    metrics = row.metrics
+    rate = metrics.get("unsupported_rate")
+    counts = tuple(metrics.get(name) for name in ("tp", "fp", "fn"))
+    return Replicate(
+        task_score=float(metrics.get("task_score") or 0.0),
+        unsupported=None if rate is None else float(rate),
+        answer=row.parsed.answer if row.parsed is not None else None,
+        tokens=float(row.generation.usage.total_tokens),
+        counts=None if None in counts else (float(counts[0]), float(counts[1]), float(counts[2])),  # type: ignore[arg-type]
+    )
+
+
+class CandidateLog(RunLog):
+    """A run log whose finished rows are at hand by run id."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        super().__init__(paths)
+        self._records: dict[str, Replicate] = {}
+        self._errors: dict[str, str] = {}
+        self._guard = threading.Lock()
+
+    def __enter__(self) -> CandidateLog:
+        super().__enter__()
+        if self.paths.log.exists():
+            for row in iter_rows(self.paths.log):
+                self._note(row)
+        return self
+
+    def append_line(
+        self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
+    ) -> None:
+        """Write one row, and keep what the objective reads."""
+        super().append_line(run_id, line, done=done, prompt=prompt)
+        self._note(decode_row(line))
+
+    def replicate(self, run_id: str) -> Replicate | None:
+        """A finished row, ``None`` where it failed or was not run."""
+        with self._guard:
+            return self._records.get(run_id)
+
+    def error(self, run_id: str) -> str | None:
+        """The error of a row that failed."""
+        with self._guard:
+            return self._errors.get(run_id)
+
+    def _note(self, row: RunRow) -> None:
+        found = replicate_of(row)
+        with self._guard:
+            if found is None:
+                self._errors[row.run_id] = row.errors[0] if row.errors else "no answer"
+            else:
+                self._records[row.run_id] = found
+                self._errors.pop(row.run_id, None)
+
+
+TOP_P = 0.95
+
+
+class DevProblem:
+    """The :class:`~pcsuite.optimization.problem.Problem` that methods are given."""
+
+    def __init__(
+        self,
+        dev: DevTask,
+        client: ModelClient,
+        proposer: ModelClient,
+        log: CandidateLog,
+        journal: Journal,
+        thread: LoopThread,
+        *,
+        objective: Objective,
+        seed: int,
+        policy: RetryPolicy,
+        use_cache: bool = True,
+        executor: ExecutorChoice = LOCAL,
+        on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None,
+    ) -> None:
+        self.task_id = dev.plan.id
+        self.model_id = client.model_id
+        self.prompting: TaskPrompting = dev.plan.prompting
+        self.evaluator = dev.plan.evaluator
+        self.objective = objective
+        self.dev: Sequence[Item] = dev.plan.items
+        self.train: Sequence[Exemplar] = dev.train
+        self.train_items: Sequence[Item] = dev.train_items
+        chosen = dev.suite.profile.optimization.dspy.operators
+        self.operators: Mapping[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
+        self.scores: dict[str, CandidateScore] = {}
+        """The newest score of every candidate, in the order they were first tried."""
+        self._dev, self._client, self._proposer = dev, client, proposer
+        self._log, self._journal, self._thread = log, journal, thread
+        self._seed, self._policy, self._on_score = seed, policy, on_score
+        self._use_cache, self._choice = use_cache, executor
+        self._commit = git_commit(dev.suite.path.resolve().parent)
+        self._cluster: Executor | None = None
+        self._cluster_guard = threading.Lock()
+        self._locks: dict[tuple[str, str], threading.Lock] = {}
+        self._guard = threading.Lock()
+        self._origins: dict[str, Candidate] = {}
+        _, high = dev.plan.band
+        self.token_budget = float(high + dev.plan.spec.max_tokens)
+        bare = Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
+        self.baseline = self.evaluate(bare)
+        if self.baseline.crashed:
+            raise ErrorRateError(
+                f"model '{self.model_id}' does not answer the bare instruction of task '{self.task_id}':"
+                f" {'; '.join(self.baseline.errors[:2])}"
+            )
+
+    @property
+    def engine(self) -> dict[str, str]:
+        """What determined the answers besides the prompts: engine version, weights hash."""
+        return self._client.identity
+
+    @property
+    def budget(self) -> Budget:
+        """What was spent."""
+        return self._client.budget
+
+    @property
+    def tried(self) -> int:
+        """Different candidates measured so far, the baseline not counted."""
+        return len(self.scores) - 1
+
+    def evaluate(self, candidate: Candidate, items: Sequence[Item] | None = None) -> CandidateScore:
+        """Measure a candidate; see :class:`~pcsuite.optimization.problem.Problem`."""
+        started = time.monotonic()
+        chosen = tuple(self.dev if items is None else items)
+        with self._guard:
+            candidate = self._origins.setdefault(candidate.id, candidate)
+        try:
+            cell = self._cell(candidate)
+        except PromptError as error:
+            score = self._crashed(candidate, chosen, [str(error)])
+        else:
+            with self._held(candidate, chosen):
+                failure = self._run(cell, chosen)
+                score = self._score(candidate, cell, chosen, failure)
+        with self._guard:
+            self.scores[candidate.id] = self._better_known(self.scores.get(candidate.id), score)
+        if len(chosen) > 1 or len(self.dev) == 1:  # single items are steps of a method's own evaluation
+            self._journal.add_score(score, seed=self._seed)
+        self._on_score(score, time.monotonic() - started)
+        return score
+
+    def render(self, candidate: Candidate, item: Item) -> str:
+        """The exact text that is sent for an item."""
+        condition = apply_condition(self._condition(candidate), self.prompting.context(item.input_text))
+        control = self._dev.suite.profile.length_control
+        return fit(condition.tree, self._dev.plan.band, control, self._client.adapter.count_tokens).text
+
+    def answer(self, candidate: Candidate, item: Item) -> str:
+        """The model's answer of the first replicate; asked once, then read back from the journal."""
+        cell = self._cell(candidate)
+        seed = cell.seeds[0]
+        key = digest(["answer", cell.fingerprint, item.item_id, item.input_text, seed])
+        known = self._journal.answer(key)
+        if known is not None:
+            return known
+        context = cell.context(item, CLEAN.type)
+        prompt = self.render(candidate, item)
+        reply = self._thread.call(self._client.ask(prompt, cell.decoding, seed, context=context))
+        facts = {"role": "answer", "model": self.model_id, "seed": seed, "candidate": candidate.id}
+        self._journal.add_answer(key, reply.text, {**facts, "item": item.item_id})
+        return reply.text
+
+    def ask(
+        self,
+        prompt: str,
+        *,
+        seed: int,
+        role: str = "proposer",
+        temperature: float = 0.9,
+        max_tokens: int = 300,
+    ) -> str:
+        """A text from the proposing model; asked once, then read back from the journal."""
+        model = self._proposer.model_id
+        key = digest([model, self._proposer.identity, prompt, seed, role, temperature, max_tokens])
+        known = self._journal.answer(key)
+        if known is not None:
+            return known
+        decoding = Decoding(role, temperature, TOP_P, max_tokens)
+        context = CallContext(
+            task_id=self.task_id,
+            item_id=f"{role}-{seed}",
+            condition_id=PROPOSER_CONDITION,
+            operators=(),
+            perturbation="none",
+            gold=lambda: "",
+            wrong=lambda rng: "",
+        )
+        reply = self._thread.call(self._proposer.ask(prompt, decoding, seed, context=context))
+        facts = {"role": role, "model": model, "seed": seed, "temperature": temperature}
+        self._journal.add_answer(key, reply.text, facts)
+        return reply.text
+
+    def _condition(self, candidate: Candidate) -> ConditionBundle:
+        target = self._dev.suite.profile.optimization.dspy.conditions_target[0]
+        return ConditionBundle(f"{target}:{candidate.id}", candidate.origin, ()).with_prompt(candidate.prompt)
+
+    def _cell(self, candidate: Candidate) -> Cell:
+        dev = self._dev
+        condition = self._condition(candidate)
+        adapter, options = check_model(self.model_id, dev.suite.models[self.model_id])
+        reason = why_not_applicable(dev.suite, dev.plan, adapter, options, condition)
+        if reason is not None:
+            raise PromptError(reason)
+        apply_condition(condition, dev.plan.prompting.context(self.dev[0].input_text))
+        cell = plan_cell(dev.suite, dev.plan, self.model_id, condition, dev.regime)
+        return replace(cell, seeds=dev.seeds)
+
+    def _run(self, cell: Cell, items: Sequence[Item]) -> str | None:
+        """Run what the log does not have; what stopped it, or ``None``."""
+        plan = self._plan(cell, items)
+        if all(unit.run_id in self._log.index for unit in plan.units(self.model_id)):
+            return None
+        work = Work(plan, self._policy, registered_perturbation, self._use_cache, self._commit)
+        try:
+            if self._choice.name == LOCAL.name:
+                executor = LocalExecutor(work, LOCAL, quiet=True, clients={self.model_id: self._client})
+                self._thread.call(self._carry_out(plan, executor))
+            else:
+                self._run_on_cluster(plan, work)
+        except BudgetExceededError:
+            raise
+        except ErrorRateError as error:
+            return str(error)
+        return None
+
+    async def _carry_out(self, plan: Plan, executor: Executor) -> None:
+        async with executor:
+            await run_into(self._log, plan, executor, quiet=True)
+
+    def _run_on_cluster(self, plan: Plan, work: Work) -> None:
+        """One plan after the other on workers that stay open between them."""
+        with self._cluster_guard:
+            if self._cluster is None:
+                executor = EXECUTORS.get(self._choice.name)(work, self._choice, quiet=True)
+                self._cluster = self._thread.call(executor.__aenter__())
+            self._thread.call(run_into(self._log, plan, self._cluster, quiet=True))
+
+    def close(self) -> None:
+        """Give back the workers, where there are any."""
+        if self._cluster is not None:
+            self._thread.call(self._cluster.aclose())
+            self._cluster = None
+
+    def _plan(self, cell: Cell, items: Sequence[Item]) -> Plan:
+        task = replace(cell.task, items=items)
+        scope = Scope((task.id,), (self.model_id,), (cell.condition.id,), (cell.decoding.id,))
+        return Plan(self._dev.suite, {task.id: task}, (replace(cell, task=task),), (), scope)
+
+    def _score(
+        self, candidate: Candidate, cell: Cell, items: Sequence[Item], failure: str | None
+    ) -> CandidateScore:
+        replicates: dict[str, list[Replicate]] = {item.item_id: [] for item in items}
+        errors: dict[str, None] = {} if failure is None else {failure: None}
+        for unit in self._plan(cell, items).units(self.model_id):
+            found = self._log.replicate(unit.run_id)
+            if found is not None:
+                replicates[unit.item.item_id].append(found)
+            elif (error := self._log.error(unit.run_id)) is not None:
+                errors[error] = None
+        if failure is not None or not any(replicates.values()):
+            return self._crashed(candidate, items, list(errors))
+        parts = item_parts(
+            replicates,
+            token_budget=self.token_budget,
+            categories=self._dev.categories,
+            wanted=len(self._dev.seeds),
+        )
+        whole = parts.parts()
+        return CandidateScore(
+            candidate,
+            self.objective,
+            self.objective.value(whole),
+            whole,
+            parts,
+            len(self._dev.seeds),
+            len(items) == len(self.dev),
+            tuple(errors),
+        )
+
+    def _crashed(self, candidate: Candidate, items: Sequence[Item], errors: Sequence[str]) -> CandidateScore:
+        nothing: dict[str, list[Replicate]] = {item.item_id: [] for item in items}
+        parts = item_parts(nothing, token_budget=self.token_budget)
+        return CandidateScore(
+            candidate,
+            self.objective,
+            self.objective.worst,
+            parts.parts(),
+            parts,
+            len(self._dev.seeds),
+            len(items) == len(self.dev),
+            tuple(errors) or ("no answer",),
+            crashed=True,
+        )
+
+    @staticmethod
+    def _better_known(before: CandidateScore | None, now: CandidateScore) -> CandidateScore:
+        """Of two scores of a candidate the one that rests on more items."""
+        return now if before is None or len(now.item_parts) >= len(before.item_parts) else before
+
+    @contextmanager
+    def _held(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[None]:
+        """Keep other threads from running the same rows; locks are taken in one order, so nobody waits in a ring."""
+        with self._guard:
+            locks = [
+                self._locks.setdefault((candidate.id, item_id), threading.Lock())
+                for item_id in sorted({item.item_id for item in items})
+            ]
+        with ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            yield

@@ -1,0 +1,170 @@
+"""Operators: composable values, the only source of prompt text besides instruction and input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from pcsuite.config.definitions import OperatorSpec, OperatorUse
+from pcsuite.errors import PromptError
+from pcsuite.prompts.context import PromptContext
+
+# The one Jinja2 environment: sandboxed, strict about undefined names, shared by all templates.
+
+
+BASE_TEMPLATES = Path(__file__).parent / "base_templates"
+
+
+@lru_cache(maxsize=8)
+def environment(templates_dir: Path | None = None) -> ImmutableSandboxedEnvironment:
+    """The environment; a user's ``templates_dir`` is searched before the bundled base templates."""
+    folders = [BASE_TEMPLATES] if templates_dir is None else [templates_dir, BASE_TEMPLATES]
+    return ImmutableSandboxedEnvironment(
+        loader=FileSystemLoader([str(folder) for folder in folders]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+        autoescape=False,
+        cache_size=1024,
+    )
+
+
+@lru_cache(maxsize=512)
+def _compiled(source: str) -> Template:
+    return environment().from_string(source)
+
+
+def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
+    """Render template text; ``where`` names it in errors."""
+    try:
+        return _compiled(source).render(variables).strip("\n")
+    except TemplateError as error:
+        raise PromptError(f"{where}: template cannot be rendered: {error}") from error
+
+
+def render_file(name: str, variables: dict[str, Any], templates_dir: Path | None = None) -> str:
+    """Render a base template by file name."""
+    try:
+        return environment(templates_dir).get_template(name).render(variables).strip("\n")
+    except TemplateError as error:
+        raise PromptError(f"{name}: template cannot be rendered: {error}") from error
+
+
+# Operators and bundles of them.
+#
+# ``ROLE + GOAL`` is a bundle; bundles add up, compare by value, and print as a tree.
+
+
+Slot = Literal["prefix", "block", "fewshot", "post", "none"]
+
+_SLOTS: dict[str, Slot] = {
+    "prefix_block": "prefix",
+    "block": "block",
+    "rule": "block",
+    "program": "block",
+    "fewshot": "fewshot",
+    "post_block": "post",
+    "constraint": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator with its parameters."""
+
+    name: str
+    spec: OperatorSpec
+
+    @property
+    def slot(self) -> Slot:
+        """Where the operator's text stands in the prompt."""
+        return _SLOTS[self.spec.type] if self.spec.template else "none"
+
+    def __add__(self, other: Operator | Bundle) -> Bundle:
+        return Bundle((self,)) + other
+
+    def with_options(self, use: OperatorUse) -> Operator:
+        """This operator with a condition's overrides."""
+        changes = {key: value for key, value in use.model_dump(exclude={"name"}).items() if value is not None}
+        return replace(self, spec=self.spec.model_copy(update=changes)) if changes else self
+
+    def applies_to(self, ctx: PromptContext) -> bool:
+        """Whether the task provides what the operator needs."""
+        if self.spec.type != "constraint":
+            return True
+        return bool(self.constraint_value(ctx))
+
+    def constraint_value(self, ctx: PromptContext) -> str:
+        """What a constraint operator enforces on this task; empty where the task has nothing for it."""
+        kind = self.spec.kind
+        if kind == "json_schema":
+            return ctx.schema_text
+        return ctx.answer_regex if kind == "regex" else ctx.grammar
+
+    def render(self, ctx: PromptContext) -> str:
+        """The operator's text for one item; empty for operators that show nothing."""
+        if not self.spec.template:
+            return ""
+        variables: dict[str, Any] = ctx.variables() | {
+            "mode": self.spec.mode,
+            "max_steps": self.spec.max_steps,
+        }
+        if self.spec.type == "fewshot":
+            variables["exemplars"] = ctx.exemplars[: self.spec.k]
+            if not variables["exemplars"]:
+                return ""
+        return render_text(self.spec.template, variables, where=f"operator {self.name}")
+
+    def __str__(self) -> str:
+        spec = self.spec
+        shown = {"k": spec.k, "mode": spec.mode, "max_steps": spec.max_steps, "kind": spec.kind}
+        inner = ", ".join(f"{key}={value}" for key, value in shown.items() if value is not None)
+        return f"{self.name}({inner})" if inner else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """An ordered set of operators."""
+
+    operators: tuple[Operator, ...] = ()
+
+    def __add__(self, other: Operator | Bundle) -> Bundle:
+        added = (other,) if isinstance(other, Operator) else other.operators
+        names = {operator.name for operator in added}
+        kept = tuple(operator for operator in self.operators if operator.name not in names)
+        return Bundle(kept + added)
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(self.operators)
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    def __contains__(self, name: object) -> bool:
+        return any(operator.name == name for operator in self.operators)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Operator names in order."""
+        return tuple(operator.name for operator in self.operators)
+
+    def of_type(self, kind: str) -> tuple[Operator, ...]:
+        """Operators of one type, in order."""
+        return tuple(operator for operator in self.operators if operator.spec.type == kind)
+
+    def __str__(self) -> str:
+        lines = ["Bundle"]
+        for index, operator in enumerate(self.operators):
+            branch = "└── " if index == len(self.operators) - 1 else "├── "
+            lines.append(f"{branch}{operator} [{operator.spec.type}]")
+        return "\n".join(lines)
+
+
+__all__ = ["Bundle", "Operator"]

@@ -1,0 +1,1 @@
+"""Statistics on plain arrays: intervals, tests, effects, models, information. Nothing here knows a log."""

@@ -1,0 +1,193 @@
+"""Design matrices for factors with treatment coding, and the data of a mixed model in compact form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.stats.estimate import FloatArray, IntArray, as_vector
+
+INTERCEPT = "(Intercept)"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedDesign:
+    """The fixed part of a model: one row per cell (a combination of factor levels), one column per
+    coefficient.
+
+    Factors are treatment coded; the first level of each is its reference. Columns that the observed cells
+    cannot tell apart from earlier ones are in ``dropped``, as R does.
+    """
+
+    factors: dict[str, tuple[str, ...]]
+    terms: tuple[tuple[str, ...], ...]
+    full: FloatArray
+    full_names: tuple[str, ...]
+    kept: tuple[int, ...]
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Rows of the observed cells, without the dropped columns."""
+        return self.full[:, list(self.kept)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients, ``condition[C1]:size[large]`` for an interaction."""
+        return tuple(self.full_names[i] for i in self.kept)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Coefficients that these cells cannot estimate."""
+        return tuple(name for i, name in enumerate(self.full_names) if i not in self.kept)
+
+    def rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
+        """Design rows (kept columns) of any cells, observed or not."""
+        return self.full_rows(cells)[:, list(self.kept)]
+
+    def full_rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
+        """Design rows with the dropped columns still in."""
+        return _coded_rows(cells, self.factors, self.terms)
+
+    def estimable(self, combinations: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which linear combinations of the *full* coefficients the observed cells determine."""
+        _, singular, right = np.linalg.svd(self.full, full_matrices=False)
+        basis = right[singular > singular.max() * 1e-10]
+        rest = combinations - combinations @ basis.T @ basis
+        return np.asarray(np.abs(rest).max(axis=1) < 1e-8)
+
+
+def fixed_design(
+    cells: Sequence[Mapping[str, str]],
+    terms: Sequence[str],
+    *,
+    references: Mapping[str, str] | None = None,
+) -> FixedDesign:
+    """Build the design of ``1 + terms`` for cells given by their factor levels.
+
+    ``terms`` are factor names or interactions, ``"condition:size"``. Levels are sorted; ``references``
+    names the level a factor is compared with (default: the first).
+    """
+    if not cells:
+        raise AnalysisError("there are no cells to build a design from")
+    split = tuple(tuple(part.strip() for part in term.split(":")) for term in terms)
+    known = cells[0].keys()
+    factors: dict[str, tuple[str, ...]] = {}
+    for name in dict.fromkeys(itertools.chain.from_iterable(split)):
+        if name not in known:
+            raise AnalysisError(f"unknown factor '{name}' in the model", hint=did_you_mean(name, known))
+        factors[name] = _ordered_levels(name, [cell[name] for cell in cells], references or {})
+    full = _coded_rows(cells, factors, split)
+    return FixedDesign(factors, split, full, _column_names(factors, split), _independent_columns(full))
+
+
+def _ordered_levels(name: str, seen: Sequence[str], references: Mapping[str, str]) -> tuple[str, ...]:
+    levels = sorted(set(seen))
+    reference = references.get(name, levels[0])
+    if reference not in levels:
+        raise AnalysisError(
+            f"reference '{reference}' of {name} does not occur", hint=did_you_mean(reference, levels)
+        )
+    levels.remove(reference)
+    return (reference, *levels)
+
+
+def _column_names(factors: Mapping[str, tuple[str, ...]], terms: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    names = [INTERCEPT]
+    for term in terms:
+        for levels in itertools.product(*(factors[name][1:] for name in term)):
+            names.append(":".join(f"{name}[{level}]" for name, level in zip(term, levels, strict=True)))
+    return tuple(names)
+
+
+def _coded_rows(
+    cells: Sequence[Mapping[str, str]],
+    factors: Mapping[str, tuple[str, ...]],
+    terms: Sequence[Sequence[str]],
+) -> FloatArray:
+    dummies = {
+        name: np.array([[float(cell[name] == level) for level in levels[1:]] for cell in cells]).reshape(
+            len(cells), len(levels) - 1
+        )
+        for name, levels in factors.items()
+    }
+    blocks = [np.ones((len(cells), 1))]
+    for term in terms:
+        block = np.ones((len(cells), 1))
+        for name in term:
+            block = (block[:, :, None] * dummies[name][:, None, :]).reshape(len(cells), -1)
+        blocks.append(block)
+    return np.hstack(blocks)
+
+
+def _independent_columns(matrix: FloatArray) -> tuple[int, ...]:
+    """The columns that are not combinations of earlier ones, by Gram–Schmidt in order."""
+    kept: list[int] = []
+    basis = np.empty((matrix.shape[0], 0))
+    for index in range(matrix.shape[1]):
+        column = matrix[:, index]
+        rest = column - basis @ (basis.T @ column)
+        rest -= basis @ (basis.T @ rest)
+        length = float(np.linalg.norm(rest))
+        if length > 1e-9 * max(1.0, float(np.linalg.norm(column))):
+            basis = np.column_stack([basis, rest / length])
+            kept.append(index)
+    return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class CellTotals:
+    """Sufficient statistics of rows grouped by item and cell: count, sum and sum of squares of the score.
+
+    ``GROUP BY item, cell`` in a database gives the same. ``item`` and ``cell`` are codes from 0.
+    """
+
+    item: IntArray
+    cell: IntArray
+    count: FloatArray
+    total: FloatArray
+    squares: FloatArray
+
+    @property
+    def rows(self) -> int:
+        """Number of scored rows behind the totals."""
+        return int(self.count.sum())
+
+
+def cell_totals(items: npt.ArrayLike, cells: npt.ArrayLike, scores: npt.ArrayLike) -> CellTotals:
+    """Group rows by item and cell; ``cells`` are codes of cells, ``items`` any labels."""
+    values = as_vector(scores, "scores")
+    _, item_codes = np.unique(np.asarray(items), return_inverse=True)
+    cell_codes = np.asarray(cells, dtype=np.int64)
+    if not len(item_codes) == len(cell_codes) == len(values):
+        raise AnalysisError(
+            f"{len(item_codes)} items, {len(cell_codes)} cells and {len(values)} scores do not pair"
+        )
+    width = int(cell_codes.max()) + 1
+    keys, inverse = np.unique(item_codes.astype(np.int64) * width + cell_codes, return_inverse=True)
+    return CellTotals(
+        keys // width,
+        keys % width,
+        np.bincount(inverse).astype(np.float64),
+        np.bincount(inverse, weights=values).astype(np.float64),
+        np.bincount(inverse, weights=values**2).astype(np.float64),
+    )
+
+
+def encode_cells(factors: Mapping[str, Sequence[str]]) -> tuple[list[dict[str, str]], IntArray]:
+    """The distinct combinations of factor levels over rows, and the code of each row."""
+    if not factors:
+        raise AnalysisError("a model needs at least one factor")
+    names = list(factors)
+    coded = []
+    for name in names:
+        levels, codes = np.unique(np.asarray(factors[name], dtype=str), return_inverse=True)
+        coded.append((levels, codes))
+    table = np.column_stack([codes for _, codes in coded])
+    distinct, inverse = np.unique(table, axis=0, return_inverse=True)
+    cells = [{name: str(coded[j][0][row[j]]) for j, name in enumerate(names)} for row in distinct]
+    return cells, np.asarray(inverse, dtype=np.int64).reshape(-1)

@@ -1,0 +1,111 @@
+"""Equivalence: evidence that a difference is too small to matter (two one-sided tests, Schuirmann 1987).
+
+A non-significant difference is no evidence of sameness. Equivalence is claimed only where the 1-2α interval
+lies within ±bound, the bound being set beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, require
+from pcsuite.stats.estimate import as_vector, check_same_length
+from pcsuite.stats.mixed import Contrast
+
+Verdict = Literal["equivalent", "different", "both", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """Result of two one-sided tests.
+
+    ``p_value`` is the larger of the two; ``low`` and ``high`` the 1-2α interval; ``verdict`` is "both"
+    where the difference is reliably not zero and reliably within the bound.
+    """
+
+    name: str
+    estimate: float
+    bound: float
+    p_value: float
+    difference_p: float
+    low: float
+    high: float
+    alpha: float
+    verdict: Verdict
+
+
+def tost_paired(
+    treated: npt.ArrayLike,
+    control: npt.ArrayLike | None = None,
+    *,
+    bound: float,
+    alpha: float = 0.05,
+    name: str = "",
+) -> Equivalence:
+    """Are two conditions equivalent on the same items, to within ``±bound`` of the mean score?"""
+    deltas = as_vector(treated, "treated", minimum=2)
+    if control is not None:
+        baseline = as_vector(control, "control", minimum=2)
+        check_same_length(deltas, baseline, "treated and control")
+        deltas = deltas - baseline
+    n = len(deltas)
+    return tost(
+        float(deltas.mean()),
+        float(deltas.std(ddof=1) / np.sqrt(n)),
+        n - 1,
+        bound=bound,
+        alpha=alpha,
+        name=name,
+    )
+
+
+def tost_contrast(contrast: Contrast, *, bound: float, alpha: float = 0.05) -> Equivalence:
+    """Is a contrast of a mixed model (an interaction, say) within ``±bound``?"""
+    return tost(contrast.estimate, contrast.se, contrast.df, bound=bound, alpha=alpha, name=contrast.name)
+
+
+def all_equivalent(results: Sequence[Equivalence]) -> Equivalence:
+    """The joint claim "every one of these is within its bound".
+
+    Its p-value is the largest (intersection–union).
+    """
+    if not results:
+        raise AnalysisError("there is nothing to be equivalent")
+    return max(results, key=lambda result: result.p_value)
+
+
+def tost(
+    estimate: float, se: float, df: float, *, bound: float, alpha: float = 0.05, name: str = ""
+) -> Equivalence:
+    """Two one-sided t tests of an estimate with its standard error."""
+    if not bound > 0:
+        raise AnalysisError(
+            f"the equivalence bound is {bound}, it must be positive", hint="0.02 is two points"
+        )
+    special = require("scipy.special", "stats")
+    if np.isnan(estimate) or np.isnan(se):
+        nan = float("nan")
+        return Equivalence(name, nan, bound, nan, nan, nan, nan, alpha, "inconclusive")
+    if se == 0:
+        p_value, difference_p = float(abs(estimate) >= bound), float(estimate == 0)
+    else:
+        below = float(special.stdtr(df, (estimate - bound) / se))
+        above = float(special.stdtr(df, -(estimate + bound) / se))
+        p_value = max(below, above)
+        difference_p = 2 * float(special.stdtr(df, -abs(estimate) / se))
+    half = float(special.stdtrit(df, 1 - alpha)) * se
+    return Equivalence(
+        name, estimate, bound, p_value, difference_p, estimate - half, estimate + half, alpha,
+        _verdict(p_value <= alpha, difference_p <= alpha),
+    )  # fmt: skip
+
+
+def _verdict(within: bool, differs: bool) -> Verdict:
+    if within:
+        return "both" if differs else "equivalent"
+    return "different" if differs else "inconclusive"

@@ -1,0 +1,419 @@
+"""Information between outputs and truth: mutual information, the InfoNCE bound, and what a fixed probe can read."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import zlib
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, require
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, resample_totals
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, as_matrix, check_same_length
+
+# A small fixed probe from text to label, and what it tells: online code length and usable information.
+#
+# The probe is multinomial logistic regression on hashed words and word pairs. It is fixed on purpose:
+# description lengths are comparable between conditions only when the probe, its features and the label set
+# are the same. What it measures is how *easily* the truth can be read off the output by this probe, not how
+# much is in it.
+
+
+FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Ends of the blocks of the online code, as in Voita & Titov 2020."""
+SMALLEST_BLOCK = 8
+RIDGE = 0.1
+_WORD = re.compile(r"[^\W_]+(?:['’.,-][^\W_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineCode:
+    """Length of the truth labels given the outputs, in bits, by an online code.
+
+    ``compression`` is ``uniform_bits / bits`` (1: nothing learned). ``control_bits`` is the length when
+    labels are shuffled, what the probe "learns" from nothing; ``control_sd`` its spread over shuffles.
+    """
+
+    bits: float
+    uniform_bits: float
+    bits_per_item: Estimate
+    control_bits: float
+    control_sd: float
+    classes: int
+
+    @property
+    def compression(self) -> float:
+        """How many times shorter than coding each label with log2 K bits."""
+        return self.uniform_bits / self.bits
+
+    @property
+    def saved_bits(self) -> float:
+        """Bits saved against the random-label control."""
+        return self.control_bits - self.bits
+
+
+def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
+    """Signed counts of words and word pairs in ``2**bits`` hashed columns, each row of unit length."""
+    if not 4 <= bits <= 16:
+        raise AnalysisError(f"bits is {bits}, it must lie in 4..16")
+    width = 1 << bits
+    features = np.zeros((len(texts), width))
+    for row, text in enumerate(texts):
+        words = [word.casefold() for word in _WORD.findall(text)]
+        for token in (*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))):
+            digest = zlib.crc32(token.encode("utf-8"))
+            features[row, digest & (width - 1)] += 1.0 if digest >> 31 else -1.0
+    length = np.linalg.norm(features, axis=1, keepdims=True)
+    return np.asarray(features / np.where(length > 0, length, 1.0), dtype=np.float64)
+
+
+def online_code(
+    features: npt.ArrayLike,
+    labels: Sequence[Hashable],
+    *,
+    rng: np.random.Generator,
+    controls: int = 3,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> OnlineCode:
+    """Online (prequential) description length of Voita & Titov 2020.
+
+    L = t1·log2 K + Σ -log2 p_i(block i+1), the probe p_i trained on all blocks up to i. Items are shuffled
+    first. The interval resamples items with their code lengths held; it leaves out the spread from
+    retraining.
+    """
+    table, codes, classes = _probe_data(features, labels)
+    order = rng.permutation(len(codes))
+    lengths = _code_lengths(table[order], codes[order], classes)
+    control = [
+        float(_code_lengths(table[order], rng.permutation(codes), classes).sum()) for _ in range(controls)
+    ]
+    per_item = bootstrap_means(lengths[:, None], rng=rng, resamples=resamples, level=level)[0]
+    return OnlineCode(
+        bits=float(lengths.sum()),
+        uniform_bits=len(codes) * float(np.log2(classes)),
+        bits_per_item=per_item,
+        control_bits=float(np.mean(control)) if control else float("nan"),
+        control_sd=float(np.std(control, ddof=1)) if controls > 1 else float("nan"),
+        classes=classes,
+    )
+
+
+def v_information(
+    features: npt.ArrayLike,
+    labels: Sequence[Hashable],
+    *,
+    rng: np.random.Generator,
+    folds: int = 5,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> Estimate:
+    """V-usable information in bits (Ethayarajh et al. 2022): mean over items of -log2 g0(y) + log2 g[x](y).
+
+    Both models are fitted on the other folds, so memorising does not count; the value can be negative.
+    """
+    table, codes, classes = _probe_data(features, labels)
+    n = len(codes)
+    if not 2 <= folds <= n:
+        raise AnalysisError(f"{folds} folds of {n} items are not possible")
+    fold = rng.permutation(n) % folds
+    pointwise = np.empty(n)
+    for held in range(folds):
+        train, test = fold != held, fold == held
+        prior = (np.bincount(codes[train], minlength=classes) + 1) / (train.sum() + classes)
+        informed = _log2_probability(fit_probe(table[train], codes[train], classes), table[test], codes[test])
+        pointwise[test] = informed - np.log2(prior[codes[test]])
+    return bootstrap_means(pointwise[:, None], rng=rng, resamples=resamples, level=level)[0]
+
+
+def fit_probe(features: FloatArray, codes: IntArray, classes: int, *, ridge: float = RIDGE) -> FloatArray:
+    """Weights (features + 1, classes) of ridge-penalised multinomial logistic regression.
+
+    The last row is the bias.
+    """
+    optimize = require("scipy.optimize", "stats")
+    inputs = np.hstack([features, np.ones((len(features), 1))])
+    target = np.eye(classes)[codes]
+    shape = (inputs.shape[1], classes)
+
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        weights = flat.reshape(shape)
+        logp = _log_softmax(inputs @ weights)
+        gradient = inputs.T @ (np.exp(logp) - target) + ridge * weights
+        value = -float((logp * target).sum()) + ridge / 2 * float((weights**2).sum())
+        return value, gradient.ravel()
+
+    found = optimize.minimize(
+        loss, np.zeros(shape[0] * classes), jac=True, method="L-BFGS-B", options={"maxiter": 200}
+    )
+    return np.asarray(found.x, dtype=np.float64).reshape(shape)
+
+
+def _probe_data(features: npt.ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatArray, IntArray, int]:
+    table = as_matrix(features, "features")
+    if len(labels) != len(table):
+        raise AnalysisError(f"{len(table)} rows of features but {len(labels)} labels")
+    seen: dict[Hashable, int] = {}
+    codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+    if len(seen) < 2:
+        raise AnalysisError("the truth has one label only, there is nothing to code")
+    if len(table) < 2 * SMALLEST_BLOCK:
+        raise AnalysisError(
+            f"{len(table)} items are too few for a probe", hint=f"at least {2 * SMALLEST_BLOCK}"
+        )
+    return table, codes, len(seen)
+
+
+def _code_lengths(features: FloatArray, codes: IntArray, classes: int) -> FloatArray:
+    """Bits of each label in order: uniform in the first block, by the probe so far in the others."""
+    n = len(codes)
+    ends = sorted({end for f in FRACTIONS if (end := round(f * n)) >= SMALLEST_BLOCK})
+    lengths = np.full(n, float(np.log2(classes)))
+    for start, end in itertools.pairwise(ends):
+        weights = fit_probe(features[:start], codes[:start], classes)
+        lengths[start:end] = -_log2_probability(weights, features[start:end], codes[start:end])
+    return lengths
+
+
+def _log2_probability(weights: FloatArray, features: FloatArray, codes: IntArray) -> FloatArray:
+    logp = _log_softmax(features @ weights[:-1] + weights[-1])
+    return np.asarray(logp[np.arange(len(codes)), codes] / np.log(2), dtype=np.float64)
+
+
+def _log_softmax(logits: FloatArray) -> FloatArray:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), dtype=np.float64)
+
+
+MAX_CELLS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class MutualInformation:
+    """I(prediction; truth) in nats.
+
+    ``information`` is corrected for bias and may come out slightly below 0; ``plug_in`` is not corrected.
+    ``null_mean`` is the plug-in value when truths are shuffled over items, ``p_value`` the share of
+    shuffles that reach the observed one.
+    """
+
+    information: Estimate
+    plug_in: float
+    truth_entropy: float
+    null_mean: float
+    p_value: float
+
+    @property
+    def share_of_truth(self) -> float:
+        """Information over the entropy of the truth, 0..1: how much of what there is to know is told."""
+        return self.information.value / self.truth_entropy if self.truth_entropy > 0 else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class InfoNce:
+    """InfoNCE lower bound in nats, and ``cap``, the log N it can never exceed."""
+
+    bound: Estimate
+    cap: float
+    batch: int
+    control: float
+    """The same with references shuffled over items, averaged: what chance alone gives."""
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the bound is so close to its cap that it says nothing about what lies above."""
+        return self.bound.value > 0.95 * self.cap
+
+
+def mutual_information(
+    predictions: Sequence[Hashable],
+    truths: Sequence[Hashable],
+    items: Sequence[Hashable] | None = None,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 2_000,
+    permutations: int = 500,
+    level: float = 0.95,
+) -> MutualInformation:
+    """Mutual information of predicted and true labels, items being the unit.
+
+    With one row per item the bias is removed by Miller–Madow's count of occupied cells, (m_xy - m_x - m_y +
+    1)/2n. With replicates (``items`` repeat) rows are not independent, and the mean under shuffled truths
+    is removed. The interval recentres the bootstrap draws on the corrected value, because resampling adds
+    the bias once more.
+    """
+    joint, shape = _joint_by_item(predictions, truths, items)
+    n = len(joint)
+    observed = _plug_in_information(joint.sum(axis=0)[None, :] / n, shape)[0]
+    null = _shuffled_information(joint, shape, rng, permutations)
+    replicated = len(predictions) > n
+    bias = float(null.mean()) if replicated else _miller_madow_bias(joint.sum(axis=0), shape, n)
+    draws = _plug_in_information(resample_totals(joint, rng, resamples) / n, shape)
+    value = float(observed) - bias
+    low, high = np.quantile(draws - draws.mean() + value, [(1 - level) / 2, (1 + level) / 2])
+    truth_share = joint.sum(axis=0).reshape(shape).sum(axis=0) / n
+    method = "null-corrected" if replicated else "miller-madow"
+    return MutualInformation(
+        Estimate(
+            value, float(low), float(high), level, n, f"{method}, recentred bootstrap", float(draws.std())
+        ),
+        float(observed),
+        float(-_xlogx(truth_share).sum()),
+        float(null.mean()),
+        float((1 + (null >= observed - 1e-12).sum()) / (1 + permutations)),
+    )
+
+
+def infonce(
+    outputs: npt.ArrayLike,
+    references: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    batch: int = 128,
+    temperature: float | Sequence[float] = 0.1,
+    rounds: int = 20,
+    shuffles: int = 5,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> InfoNce:
+    """InfoNCE (van den Oord et al. 2018) with a fixed critic, cosine similarity over ``temperature``.
+
+    Row i of ``references`` belongs to row i of ``outputs``; the others of its batch are its negatives.
+    Values are averaged over ``rounds`` random batchings, so that N is the same for every item. Any critic
+    gives a lower bound, but only if it was not chosen on the same items: of several temperatures each half of the
+    items uses the one that is best on the other half. Not learned, so a weak bound.
+    """
+    first, second = as_matrix(outputs, "outputs"), as_matrix(references, "references")
+    check_same_length(first, second, "outputs and references")
+    scales = np.atleast_1d(np.asarray(temperature, dtype=np.float64))
+    n = len(first)
+    size = min(batch, n if scales.size == 1 else n // 2)
+    if size < 2 or not scales.size or (scales <= 0).any():
+        raise AnalysisError(
+            "InfoNCE needs at least 2 items (4 to choose a temperature) and a positive temperature"
+        )
+    left, right = _unit(first, "outputs"), _unit(second, "references")
+    terms = _infonce_terms(left, right, scales, size, rounds, rng)
+    bound = bootstrap_means(terms[:, None], rng=rng, resamples=resamples, level=level)[0]
+    shuffled = [
+        _infonce_terms(left, right[rng.permutation(n)], scales, size, rounds, rng).mean()
+        for _ in range(shuffles)
+    ]
+    return InfoNce(bound, float(np.log(size)), size, float(np.mean(shuffled)) if shuffled else float("nan"))
+
+
+def _infonce_terms(
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+) -> FloatArray:
+    """Each item's term of the bound; items that no round placed in a whole batch are left out."""
+    if scales.size == 1:
+        return _known_columns(_batched_terms(left, right, scales, size, rounds, rng)).ravel()
+    order = rng.permutation(len(left))
+    halves = [
+        _known_columns(_batched_terms(left[rows], right[rows], scales, size, rounds, rng))
+        for rows in (order[: len(order) // 2], order[len(order) // 2 :])
+    ]
+    best = [int(np.argmax(half.mean(axis=1))) for half in halves]
+    return np.concatenate([halves[0][best[1]], halves[1][best[0]]])
+
+
+def _batched_terms(
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+) -> FloatArray:
+    """log(e^s_ii / mean_j e^s_ij) by temperature and item, averaged over random batchings."""
+    n = len(left)
+    total, seen = np.zeros((scales.size, n)), np.zeros(n)
+    # One batch of all items is the same in every round.
+    for _ in range(rounds if size < n else 1):
+        order = rng.permutation(n)
+        for start in range(0, n - size + 1, size):
+            rows = order[start : start + size]
+            logits = (left[rows] @ right[rows].T)[None, :, :] / scales[:, None, None]
+            top = logits.max(axis=2, keepdims=True)
+            spread = top[:, :, 0] + np.log(np.exp(logits - top).sum(axis=2))
+            total[:, rows] += np.diagonal(logits, axis1=1, axis2=2) - spread + np.log(size)
+            seen[rows] += 1
+    return np.asarray(total / np.where(seen > 0, seen, np.nan), dtype=np.float64)
+
+
+def _known_columns(terms: FloatArray) -> FloatArray:
+    return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
+
+
+def prompt_information(probabilities: npt.ArrayLike) -> float:
+    """Information between input and predicted label, H(mean p) - mean H(p), from label probabilities by item.
+
+    Needs no truth (Sorensen et al. 2022 choose prompts by it). In nats.
+    """
+    table = as_matrix(probabilities, "probabilities")
+    if (table < 0).any() or np.abs(table.sum(axis=1) - 1).max() > 1e-6:
+        raise AnalysisError("each row of probabilities must sum to 1")
+    return float(-_xlogx(table.mean(axis=0)).sum() + _xlogx(table).sum(axis=1).mean())
+
+
+def _joint_by_item(
+    predictions: Sequence[Hashable], truths: Sequence[Hashable], items: Sequence[Hashable] | None
+) -> tuple[FloatArray, tuple[int, int]]:
+    """One row per item: the shares of its (prediction, truth) cells, each row summing to 1."""
+    if len(predictions) != len(truths) or not len(predictions):
+        raise AnalysisError(f"{len(predictions)} predictions and {len(truths)} truths do not pair")
+    x, y = _codes(predictions), _codes(truths)
+    unit = _codes(items) if items is not None else np.arange(len(x))
+    if len(unit) != len(x):
+        raise AnalysisError(f"{len(x)} predictions but {len(unit)} items")
+    shape = (int(x.max()) + 1, int(y.max()) + 1)
+    if shape[0] * shape[1] > MAX_CELLS:
+        raise AnalysisError(
+            f"{shape[0]} predicted and {shape[1]} true labels are too many for a table",
+            hint="mutual information is for closed label sets",
+        )
+    table = np.zeros((int(unit.max()) + 1, shape[0] * shape[1]))
+    np.add.at(table, (unit, x * shape[1] + y), 1.0)
+    return table / table.sum(axis=1, keepdims=True), shape
+
+
+def _shuffled_information(
+    joint: FloatArray, shape: tuple[int, int], rng: np.random.Generator, permutations: int
+) -> FloatArray:
+    """Plug-in information with truths shuffled over items, the predictions of an item kept together."""
+    by_item = joint.reshape(len(joint), *shape)
+    predicted, true = by_item.sum(axis=2), by_item.sum(axis=1)
+    shuffled = np.stack(
+        [(predicted.T @ true[rng.permutation(len(true))]).ravel() for _ in range(permutations)]
+    )
+    return _plug_in_information(shuffled / len(joint), shape)
+
+
+def _plug_in_information(joint: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    table = joint.reshape(-1, *shape)
+    h_joint = -_xlogx(table).sum(axis=(1, 2))
+    h_rows = -_xlogx(table.sum(axis=2)).sum(axis=1)
+    h_columns = -_xlogx(table.sum(axis=1)).sum(axis=1)
+    return np.asarray(h_rows + h_columns - h_joint, dtype=np.float64)
+
+
+def _miller_madow_bias(total: FloatArray, shape: tuple[int, int], n: int) -> float:
+    table = total.reshape(shape)
+    occupied = int((table > 0).sum())
+    rows, columns = int((table.sum(axis=1) > 0).sum()), int((table.sum(axis=0) > 0).sum())
+    return (occupied - rows - columns + 1) / (2 * n)
+
+
+def _xlogx(share: FloatArray) -> FloatArray:
+    return np.asarray(np.where(share > 0, share * np.log(np.where(share > 0, share, 1.0)), 0.0))
+
+
+def _codes(labels: Sequence[Hashable]) -> IntArray:
+    seen: dict[Hashable, int] = {}
+    return np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+
+
+def _unit(vectors: FloatArray, name: str) -> FloatArray:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if (length == 0).any():
+        raise AnalysisError(f"{name} has a zero vector in row {int(np.argmin(length))}")
+    return np.asarray(vectors / length, dtype=np.float64)

@@ -1,0 +1,474 @@
+"""Linear mixed models with crossed random intercepts, fitted by REML.
+
+The same model as lme4's ``score ~ condition * size + … + (1|item) + (1|item:cell) + (1|dataset)``, on rows
+grouped by item and cell, so that a million rows fit in about a second. Seeds are replicates within a cell:
+with replicates, ``(1|item:cell)`` is in the model by default, without it standard errors are too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, did_you_mean, require
+from pcsuite.stats.design import CellTotals, FixedDesign, cell_totals, encode_cells, fixed_design
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray
+
+# The profiled REML criterion of a linear model with crossed random intercepts.
+#
+# y = Xβ + item + item:cell + Σ small factors + ε. Relative standard deviations θ (random effect over
+# residual) are the only free parameters; β and σ² are profiled out (Bates et al. 2015). The item
+# effect, which may have a hundred thousand levels, is eliminated analytically: its block of the precision is
+# diagonal. The small factors (dataset, model) stay dense. Only per-item sums of the columns are touched in an
+# evaluation.
+
+
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one evaluation of the criterion yields at given θ."""
+
+    log_determinants: float
+    rss: float
+    beta: FloatArray
+    unscaled_covariance: FloatArray
+
+
+class RemlProblem:
+    """Data of one fit, reduced to what every evaluation needs."""
+
+    def __init__(
+        self,
+        totals: CellTotals,
+        design: FloatArray,
+        small_factors: Mapping[str, IntArray],
+        *,
+        replicate_effect: bool,
+    ) -> None:
+        self.fixed = int(design.shape[1])
+        self.rows = totals.rows
+        self.replicate_effect = replicate_effect
+        self.factor_names = tuple(small_factors)
+        indicator = [_indicator(codes) for codes in small_factors.values()]
+        self.factor_of_column = np.repeat(np.arange(len(indicator)), [block.shape[1] for block in indicator])
+        by_cell = np.hstack([design, *indicator])
+        columns = np.column_stack([by_cell[totals.cell], totals.total / totals.count])
+        self.within = float(np.maximum(totals.squares - totals.total**2 / totals.count, 0.0).sum())
+        last = by_cell.shape[1]
+        self.outer = np.r_[0 : self.fixed, last]
+        self.outer_block = np.ix_(self.outer, self.outer)
+        self.identity = np.eye(self.fixed)
+        self._collapse(totals, columns)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the variance parameters, in the order of θ."""
+        replicate = ("item:cell",) if self.replicate_effect else ()
+        return ("item", *replicate, *self.factor_names)
+
+    @property
+    def residual_df(self) -> int:
+        """Rows minus fixed coefficients."""
+        return self.rows - self.fixed
+
+    def _collapse(self, totals: CellTotals, columns: FloatArray) -> None:
+        """Sum the columns over the cells of an item that have the same number of replicates."""
+        sizes, size_code = np.unique(totals.count, return_inverse=True)
+        self.sizes = sizes
+        self.cells_of_size = np.bincount(size_code).astype(np.float64)
+        self.products = np.stack(
+            [columns[size_code == d].T @ columns[size_code == d] for d in range(len(sizes))]
+        )
+        key = totals.item * len(sizes) + size_code
+        order = np.argsort(key, kind="stable")
+        starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+        self.sums = np.add.reduceat(columns[order], starts, axis=0)
+        self.block_cells = np.diff(starts, append=len(key)).astype(np.float64)
+        self.block_size = size_code[order][starts]
+        items = key[order][starts] // len(sizes)
+        self.item_starts = np.flatnonzero(np.diff(items, prepend=-1))
+        self.in_pairs = bool((np.diff(self.item_starts, append=len(items)) == 2).all())
+
+    def profile(self, theta: FloatArray) -> Profile:
+        """Evaluate the pieces of the criterion at relative standard deviations ``theta``."""
+        squared = theta**2
+        item, rest = squared[0], squared[1:]
+        replicate = rest[0] if self.replicate_effect else 0.0
+        small = rest[1:] if self.replicate_effect else rest
+        weight = self.sizes / (1 + self.sizes * replicate)
+        block_weight = weight[self.block_size]
+        sums = block_weight[:, None] * self.sums
+        mass = block_weight * self.block_cells
+        if self.in_pairs:  # a greedy and a sampled regime, say: the usual case, and much the faster sum
+            sums = sums[0::2] + sums[1::2]
+            mass = mass[0::2] + mass[1::2]
+        elif len(self.item_starts) < len(mass):
+            sums = np.add.reduceat(sums, self.item_starts, axis=0)
+            mass = np.add.reduceat(mass, self.item_starts)
+        shrink = item / (1 + item * mass)
+        cross = (weight[:, None, None] * self.products).sum(axis=0) - (sums * shrink[:, None]).T @ sums
+        logs = float(self.cells_of_size @ np.log1p(self.sizes * replicate) + np.log1p(item * mass).sum())
+        return self._eliminate_small(cross, np.sqrt(small), logs)
+
+    def _eliminate_small(self, cross: FloatArray, scale: FloatArray, logs: float) -> Profile:
+        p, q = self.fixed, len(self.factor_of_column)
+        reduced = cross[self.outer_block]
+        if q:
+            d = scale[self.factor_of_column]
+            inner = np.eye(q) + d[:, None] * cross[p : p + q, p : p + q] * d
+            lower = np.linalg.cholesky(inner)
+            half = np.linalg.solve(lower, d[:, None] * cross[p : p + q][:, self.outer])
+            reduced = reduced - half.T @ half
+            logs += 2 * float(np.log(np.diag(lower)).sum())
+        lower_x = np.linalg.cholesky(reduced[:p, :p])
+        inverse = np.linalg.solve(lower_x, self.identity)
+        rotated = inverse @ reduced[:p, p]
+        rss = float(reduced[p, p] - rotated @ rotated) + self.within
+        logs += 2 * float(np.log(np.diag(lower_x)).sum())
+        return Profile(logs, max(rss, _TINY), inverse.T @ rotated, inverse.T @ inverse)
+
+    def deviance(self, theta: FloatArray) -> float:
+        """The REML criterion (-2 log restricted likelihood), β and σ² profiled out."""
+        at = self.profile(theta)
+        df = self.residual_df
+        return at.log_determinants + df * (1 + float(np.log(2 * np.pi * at.rss / df)))
+
+    def full_deviance(self, parameters: FloatArray) -> float:
+        """The same criterion with σ (the last parameter) free: what curvature is taken of."""
+        at = self.profile(parameters[:-1])
+        variance = float(parameters[-1]) ** 2
+        scale = self.residual_df * float(np.log(2 * np.pi * variance))
+        return at.log_determinants + scale + at.rss / variance
+
+
+def _indicator(codes: IntArray) -> FloatArray:
+    return np.asarray(codes[:, None] == np.arange(int(codes.max()) + 1), dtype=np.float64)
+
+
+SINGULAR_BELOW = 1e-4
+"""A relative standard deviation below this is a variance of zero (lme4's ``isSingular``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A linear combination of coefficients with its t test (Satterthwaite df) and interval."""
+
+    name: str
+    estimate: float
+    se: float
+    df: float
+    t: float
+    p_value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class MixedFit:
+    """A fitted mixed model; ``coefficients`` in the order of ``design.names``."""
+
+    design: FixedDesign
+    beta: FloatArray
+    covariance: FloatArray
+    coefficients: tuple[Contrast, ...]
+    components: dict[str, Estimate]
+    """Variance of each random effect and of the residual."""
+    deviance: float
+    rows: int
+    items: int
+    converged: bool
+    singular: bool
+    message: str
+    covariance_slopes: FloatArray
+    """Derivatives of ``covariance`` by the variance parameters, for Satterthwaite's degrees of freedom."""
+    parameter_covariance: FloatArray
+
+    def contrast(self, weights: npt.ArrayLike, name: str = "", *, level: float = 0.95) -> Contrast:
+        """Test ``weights @ beta`` (weights over the kept coefficients)."""
+        combination = np.asarray(weights, dtype=np.float64)
+        if combination.shape != self.beta.shape:
+            raise AnalysisError(f"a contrast needs {len(self.beta)} weights, not {combination.shape}")
+        return _contrast(self, combination, name, level)
+
+
+def fit_mixed(
+    totals: CellTotals,
+    design: FixedDesign,
+    *,
+    small_factors: Mapping[str, IntArray] | None = None,
+    replicate_effect: bool | None = None,
+    level: float = 0.95,
+) -> MixedFit:
+    """Fit the model to grouped rows.
+
+    ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
+    a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
+    """
+    totals = _without_identical_replicates(totals)
+    replicated = bool((totals.count > 1).any())
+    if replicate_effect and not replicated:
+        raise AnalysisError(
+            "item:cell cannot be told from the residual without replicates",
+            hint="leave replicate_effect unset",
+        )
+    factors = dict(small_factors or {})
+    for name, codes in factors.items():
+        if len(np.unique(codes)) < 2:
+            raise AnalysisError(f"random factor '{name}' has one level", hint="leave it out of the model")
+    with_replicates = replicated if replicate_effect is None else replicate_effect
+    problem = RemlProblem(totals, design.matrix, factors, replicate_effect=with_replicates)
+    items = len(np.unique(totals.item))
+    if problem.residual_df < 1 or items < 2:
+        raise AnalysisError(
+            f"{totals.rows} rows of {items} items are too few for {problem.fixed} coefficients"
+        )
+    rss = problem.profile(np.ones(len(problem.parameter_names))).rss
+    if rss <= 1e-12 * float(totals.squares.sum()):
+        raise AnalysisError("the scores do not vary around the fixed effects, there is nothing to fit")
+    theta, message = _minimise(problem)
+    return _assemble(problem, design, theta, message, items, level)
+
+
+def fit_mixed_rows(
+    scores: npt.ArrayLike,
+    items: npt.ArrayLike,
+    factors: Mapping[str, Sequence[str]],
+    terms: Sequence[str],
+    *,
+    random_factors: Sequence[str] = (),
+    references: Mapping[str, str] | None = None,
+    replicate_effect: bool | None = None,
+    level: float = 0.95,
+) -> MixedFit:
+    """Fit from one score per row: ``factors`` gives levels by row, ``terms`` are the fixed effects.
+
+    >>> fit = fit_mixed_rows(y, item, {"condition": c, "size": s}, ["condition", "size", "condition:size"])
+    """
+    for name in random_factors:
+        if name not in factors:
+            raise AnalysisError(f"unknown random factor '{name}'", hint=did_you_mean(name, factors))
+    cells, codes = encode_cells(factors)
+    small = {
+        name: np.unique([cell[name] for cell in cells], return_inverse=True)[1].astype(np.int64)
+        for name in random_factors
+    }
+    return fit_mixed(
+        cell_totals(items, codes, scores),
+        fixed_design(cells, terms, references=references),
+        small_factors=small,
+        replicate_effect=replicate_effect,
+        level=level,
+    )
+
+
+def _without_identical_replicates(totals: CellTotals) -> CellTotals:
+    """Replicates that never differ (greedy decoding) are one answer each, not evidence of zero noise."""
+    within = float((totals.squares - totals.total**2 / totals.count).sum())
+    if not (totals.count > 1).any() or within > 1e-12 * max(float(totals.squares.sum()), 1e-9):
+        return totals
+    means = totals.total / totals.count
+    return CellTotals(totals.item, totals.cell, np.ones_like(means), means, means**2)
+
+
+def _minimise(problem: RemlProblem) -> tuple[FloatArray, str]:
+    """The best θ, from a second start where the first did not settle; the message is empty when it did."""
+    best, message = _descend(problem, 1.0)
+    if message:
+        other, other_message = _descend(problem, 0.2)
+        if problem.deviance(other) < problem.deviance(best) or not other_message:
+            return other, other_message
+    return best, message
+
+
+def _descend(problem: RemlProblem, start: float) -> tuple[FloatArray, str]:
+    optimize = require("scipy.optimize", "stats")
+    size = len(problem.parameter_names)
+    found = optimize.minimize(
+        problem.deviance,
+        np.full(size, start),
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * size,
+        options={"ftol": 1e-10, "maxiter": 500},
+    )
+    if not np.isfinite(found.fun):
+        raise AnalysisError("the mixed model's criterion is not finite", hint="are all scores the same?")
+    theta = _polish(problem, np.asarray(found.x, dtype=np.float64))
+    gradient, hessian = _curvature(problem.deviance, theta, free=theta > SINGULAR_BELOW)
+    steps = np.abs(np.linalg.lstsq(hessian, gradient, rcond=None)[0]) if gradient.size else np.zeros(1)
+    largest = float(steps.max(initial=0.0))
+    return theta, f"a Newton step of {largest:.1e} remains" if largest > 1e-3 else ""
+
+
+def _polish(problem: RemlProblem, theta: FloatArray) -> FloatArray:
+    """Newton steps on the interior parameters; a parameter next to 0 is put on 0 where that is no worse."""
+    current = problem.deviance(theta)
+    for index in np.flatnonzero(theta < 1e-2):
+        trial = theta.copy()
+        trial[index] = 0.0
+        if problem.deviance(trial) <= current + 1e-9:
+            theta, current = trial, problem.deviance(trial)
+    for _ in range(4):
+        free = theta > SINGULAR_BELOW
+        if not free.any():
+            break
+        gradient, hessian = _curvature(problem.deviance, theta, free=free)
+        trial = theta.copy()
+        trial[free] -= np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        if (trial[free] <= 0).any():
+            break
+        value = problem.deviance(trial)
+        if value > current:
+            break
+        theta, gain, current = trial, current - value, value
+        if gain < 1e-9:
+            break
+    return theta
+
+
+def _curvature(
+    function: Callable[[FloatArray], float], at: FloatArray, *, free: npt.NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """Central-difference gradient and Hessian over the free parameters."""
+    index = np.flatnonzero(free)
+    step = 1e-3 * np.maximum(at[index], 1e-2)
+
+    def value(*moves: tuple[int, float]) -> float:
+        point = at.copy()
+        for which, sign in moves:
+            point[index[which]] += sign * step[which]
+        return float(function(point))
+
+    centre = value()
+    k = len(index)
+    gradient = np.empty(k)
+    hessian = np.empty((k, k))
+    for i in range(k):
+        up, down = value((i, 1.0)), value((i, -1.0))
+        gradient[i] = (up - down) / (2 * step[i])
+        hessian[i, i] = (up - 2 * centre + down) / step[i] ** 2
+        for j in range(i):
+            corners = (
+                value((i, 1), (j, 1))
+                - value((i, 1), (j, -1))
+                - value((i, -1), (j, 1))
+                + value((i, -1), (j, -1))
+            )
+            hessian[i, j] = hessian[j, i] = corners / (4 * step[i] * step[j])
+    return gradient, hessian
+
+
+def _assemble(
+    problem: RemlProblem, design: FixedDesign, theta: FloatArray, message: str, items: int, level: float
+) -> MixedFit:
+    at = problem.profile(theta)
+    sigma = float(np.sqrt(at.rss / problem.residual_df))
+    covariance = sigma**2 * at.unscaled_covariance
+    parameters = np.append(theta, sigma)
+    free = np.append(theta > SINGULAR_BELOW, True)
+    _, hessian = _curvature(problem.full_deviance, parameters, free=free)
+    parameter_covariance = np.asarray(2 * np.linalg.pinv(hessian), dtype=np.float64)
+    fit = MixedFit(
+        design=design,
+        beta=at.beta,
+        covariance=covariance,
+        coefficients=(),
+        components=_components(problem, parameters, free, parameter_covariance, level),
+        deviance=problem.deviance(theta),
+        rows=problem.rows,
+        items=items,
+        converged=not message,
+        singular=not bool(free.all()),
+        message=message,
+        covariance_slopes=_covariance_slopes(problem, parameters, free),
+        parameter_covariance=parameter_covariance,
+    )
+    rows = np.eye(problem.fixed)
+    coefficients = tuple(
+        _contrast(fit, row, name, level) for row, name in zip(rows, design.names, strict=True)
+    )
+    return replace(fit, coefficients=coefficients)
+
+
+def _covariance_slopes(
+    problem: RemlProblem, parameters: FloatArray, free: npt.NDArray[np.bool_]
+) -> FloatArray:
+    def covariance(point: FloatArray) -> FloatArray:
+        return np.asarray(point[-1] ** 2 * problem.profile(point[:-1]).unscaled_covariance)
+
+    slopes = []
+    for index in np.flatnonzero(free):
+        step = np.zeros_like(parameters)
+        step[index] = 1e-4 * max(parameters[index], 1e-2)
+        slopes.append((covariance(parameters + step) - covariance(parameters - step)) / (2 * step[index]))
+    return np.stack(slopes)
+
+
+def _contrast(fit: MixedFit, weights: FloatArray, name: str, level: float) -> Contrast:
+    special = require("scipy.special", "stats")
+    estimate = float(weights @ fit.beta)
+    variance = float(weights @ fit.covariance @ weights)
+    se = float(np.sqrt(variance))
+    slopes = np.einsum("i,kij,j->k", weights, fit.covariance_slopes, weights)
+    spread = float(slopes @ fit.parameter_covariance @ slopes)
+    # Satterthwaite: 2·v² over the variance of v.
+    df = 2 * variance**2 / spread if spread > 0 else float(fit.rows - len(fit.beta))
+    if se == 0:
+        return Contrast(name, estimate, 0.0, df, float("nan"), float("nan"), estimate, estimate)
+    t = estimate / se
+    half = float(special.stdtrit(df, (1 + level) / 2)) * se
+    p_value = 2 * float(special.stdtr(df, -abs(t)))
+    return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+
+
+def _components(
+    problem: RemlProblem,
+    parameters: FloatArray,
+    free: npt.NDArray[np.bool_],
+    covariance: FloatArray,
+    level: float,
+) -> dict[str, Estimate]:
+    """Variances with Wald intervals on the log scale; a zero one has its likelihood slice's upper end."""
+    special = require("scipy.special", "stats")
+    z = float(special.ndtri((1 + level) / 2))
+    sigma = float(parameters[-1])
+    position = np.cumsum(free) - 1
+    last = int(position[-1])
+    result: dict[str, Estimate] = {}
+    for index, name in enumerate((*problem.parameter_names, "residual")):
+        is_residual = name == "residual" and index == len(problem.parameter_names)
+        relative = 1.0 if is_residual else float(parameters[index])
+        variance = (relative * sigma) ** 2
+        if not free[index]:
+            high = _slice_end(problem, parameters[:-1], index, z**2) * sigma**2
+            result[name] = Estimate(0.0, 0.0, high, level, problem.rows, "boundary")
+            continue
+        gradient = np.zeros(last + 1)
+        gradient[last] = 1 / sigma
+        if not is_residual:
+            gradient[position[index]] = 1 / relative
+        log_sd_se = float(np.sqrt(max(float(gradient @ covariance @ gradient), 0.0)))
+        low, high = (float(variance * np.exp(sign * 2 * z * log_sd_se)) for sign in (-1, 1))
+        result[name] = Estimate(variance, low, high, level, problem.rows, "wald on log")
+    return result
+
+
+def _slice_end(problem: RemlProblem, theta: FloatArray, index: int, drop: float) -> float:
+    """The relative variance at which the deviance has risen by ``drop`` from its value at zero."""
+    base = problem.deviance(theta)
+    point = theta.copy()
+    low, high = 0.0, 0.05
+    while high < 1e3:
+        point[index] = high
+        if problem.deviance(point) - base > drop:
+            break
+        low, high = high, high * 2
+    for _ in range(30):
+        middle = (low + high) / 2
+        point[index] = middle
+        low, high = (low, middle) if problem.deviance(point) - base > drop else (middle, high)
+    return high**2

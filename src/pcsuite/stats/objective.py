@@ -1,0 +1,205 @@
+"""The information objective J = task − unsupported − entropy − token cost, from rows or from arrays.
+
+    J = w_t·TaskScore − w_u·UnsupportedRate − w_e·Entropy − w_c·TokenCost
+
+Replicates are averaged within the item first. ``TaskScore`` is the mean item score, or micro-F1 of pooled counts
+where the task is scored so; ``UnsupportedRate`` is the mean over the items that can have one (0 where none can);
+``Entropy`` is the bias-corrected entropy of the answers over replicates, as a share of its maximum; ``TokenCost``
+is tokens over the task's token budget (top of the length band + completion limit) and may exceed 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.config.profile import ObjectiveSection
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals
+from pcsuite.stats.entropy import answer_counts, normalised_entropy
+from pcsuite.stats.estimate import Estimate, FloatArray
+
+
+class Replicate(NamedTuple):
+    """What J reads of one row."""
+
+    task_score: float
+    unsupported: float | None
+    answer: str | None
+    tokens: float
+    counts: tuple[float, float, float] | None = None
+    """``(tp, fp, fn)`` where the task is scored by pooled counts."""
+
+
+class Parts(NamedTuple):
+    """The four parts of J, none of them weighted yet."""
+
+    task: float
+    unsupported: float | None
+    """``None`` where the task cannot have unsupported content; it then costs nothing."""
+    entropy: float
+    token_cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The weights of J."""
+
+    task: float = 1.0
+    unsupported: float = 0.7
+    entropy: float = 0.3
+    token_cost: float = 0.1
+
+    @classmethod
+    def of(cls, section: ObjectiveSection) -> Objective:
+        """The weights of a profile."""
+        return cls(
+            section.task_weight,
+            section.unsupported_weight,
+            section.entropy_weight,
+            section.token_cost_weight,
+        )
+
+    def value(self, parts: Parts) -> float:
+        """J."""
+        unsupported = 0.0 if parts.unsupported is None else parts.unsupported
+        return (
+            self.task * parts.task
+            - self.unsupported * unsupported
+            - self.entropy * parts.entropy
+            - self.token_cost * parts.token_cost
+        )
+
+    def combined(
+        self, task: FloatArray, unsupported: FloatArray, entropy: FloatArray, token_cost: FloatArray
+    ) -> FloatArray:
+        """J of arrays of parts."""
+        return np.asarray(
+            self.task * task
+            - self.unsupported * unsupported
+            - self.entropy * entropy
+            - self.token_cost * token_cost,
+            dtype=np.float64,
+        )
+
+    @property
+    def worst(self) -> float:
+        """J of a candidate that gets nothing right, invents all, never agrees with itself and spends its budget."""
+        return -(self.unsupported + self.entropy + self.token_cost)
+
+    def rescaled(self, value: float) -> float:
+        """J as a number in 0..1 (for the default weights (J + 1.1)/2.1): 0 is a crash, so it never wins."""
+        share = (value - self.worst) / (self.task - self.worst)
+        return min(1.0, max(0.0, share))
+
+
+@dataclass(frozen=True, slots=True)
+class ItemParts:
+    """The parts of J item by item; ``nan`` where an item has no such part."""
+
+    items: tuple[str, ...]
+    task: FloatArray
+    unsupported: FloatArray
+    entropy: FloatArray
+    token_cost: FloatArray
+    counts: FloatArray | None = None
+    """``(tp, fp, fn)`` by item where micro-F1 of the pooled counts is the task score."""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def parts(self) -> Parts:
+        """The parts over all items."""
+        task, unsupported, entropy, cost = (float(part[0]) for part in self.of_totals(self._total()))
+        return Parts(task, unsupported if np.isfinite(self.unsupported).any() else None, entropy, cost)
+
+    def values(self, objective: Objective) -> FloatArray:
+        """J of each item on its own."""
+        unsupported = np.where(np.isfinite(self.unsupported), self.unsupported, 0.0)
+        return objective.combined(self.task, unsupported, self.entropy, self.token_cost)
+
+    def columns(self) -> FloatArray:
+        """One row per item whose totals over any (re)sample of items determine the parts."""
+        known = np.isfinite(self.unsupported)
+        counts = np.zeros((len(self), 3)) if self.counts is None else self.counts
+        unsupported = np.where(known, self.unsupported, 0.0)
+        return np.column_stack(
+            [np.ones(len(self)), self.task, counts, unsupported, known, self.entropy, self.token_cost]
+        )
+
+    def of_totals(self, totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Task score, unsupported rate, entropy and token cost for each row of totals."""
+        size, score, true, wrong, missed, unsupported, known, entropy, cost = totals.T
+        size = np.where(size > 0, size, np.nan)
+        task = score / size
+        if self.counts is not None:
+            claimed = 2 * true + wrong + missed
+            # Nothing to find and nothing claimed is perfect, as for a single sentence.
+            task = np.where(claimed > 0, 2 * true / np.where(claimed > 0, claimed, 1.0), 1.0)
+        rate = np.where(known > 0, unsupported / np.where(known > 0, known, 1.0), 0.0)
+        return task, rate, entropy / size, cost / size
+
+    def resampled(self, objective: Objective, weights: npt.ArrayLike) -> FloatArray:
+        """J under item weights, one value per row of them."""
+        return objective.combined(*self.of_totals(np.asarray(weights, dtype=np.float64) @ self.columns()))
+
+    def estimate(
+        self, objective: Objective, rng: np.random.Generator, resamples: int = RESAMPLES
+    ) -> Estimate:
+        """J with its bootstrap interval over items."""
+        return bootstrap_totals(
+            self.columns(),
+            lambda totals: objective.combined(*self.of_totals(totals)),
+            rng=rng,
+            resamples=resamples,
+        )
+
+    def _total(self) -> FloatArray:
+        return np.asarray(self.columns().sum(axis=0, keepdims=True))
+
+
+def item_parts(
+    replicates: Mapping[str, Sequence[Replicate]],
+    *,
+    token_budget: float,
+    categories: int | None = None,
+    wanted: int = 2,
+) -> ItemParts:
+    """The parts of J from the replicates of each item.
+
+    ``categories`` is the number of answers the task allows (``None`` for open answers, see
+    :func:`~pcsuite.stats.entropy.normalised_entropy`). An item with fewer than two answered replicates of the
+    ``wanted`` ones counts as the worst there is: it is never dropped.
+    """
+    if not replicates:
+        raise AnalysisError("there are no items to compute J of")
+    needed = min(2, wanted)
+    size = len(replicates)
+    task, cost, entropy = np.zeros(size), np.ones(size), np.ones(size)
+    unsupported = np.full(size, np.nan)
+    counts = np.zeros((size, 3))
+    pooled = False
+    measured: list[int] = []
+    answers: list[list[str | None]] = []
+    for place, given in enumerate(replicates.values()):
+        if len(given) < needed:
+            unsupported[place] = 1.0
+            continue
+        task[place] = np.mean([one.task_score for one in given])
+        cost[place] = np.mean([one.tokens for one in given]) / token_budget
+        rates = [one.unsupported for one in given if one.unsupported is not None]
+        unsupported[place] = np.mean(rates) if rates else np.nan
+        measured.append(place)
+        answers.append([one.answer for one in given])
+        found = [one.counts for one in given if one.counts is not None]
+        if found:
+            pooled = True
+            counts[place] = np.mean(found, axis=0)
+    if measured:
+        spread = normalised_entropy(answer_counts(answers), categories=categories)
+        entropy[measured] = np.where(np.isfinite(spread), spread, 0.0)  # one replicate cannot vary
+    return ItemParts(tuple(replicates), task, unsupported, entropy, cost, counts if pooled else None)

@@ -1,0 +1,220 @@
+"""Permutation tests for paired conditions, and p-values adjusted for many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, did_you_mean, require
+from pcsuite.stats.bootstrap import micro_f1, random_bit_totals
+from pcsuite.stats.estimate import (
+    Alternative,
+    FloatArray,
+    TestResult,
+    as_matrix,
+    as_vector,
+    check_same_length,
+)
+
+PERMUTATIONS = 10_000
+ENUMERATE_UP_TO = 20
+_LATTICE_STEPS = (1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 20, 24, 30, 60, 100)
+_LATTICE_POINTS = 1 << 21
+_RELATIVE_SLACK = 1e-9
+
+
+def sign_flip_test(
+    deltas: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    permutations: int = PERMUTATIONS,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """Is the mean paired difference zero? Signs of the per-item differences are flipped.
+
+    Exact when the differences lie on a coarse grid (0/1 scores, averages of R replicates: the null
+    distribution is then a product of cosines, inverted by one Fourier transform) or when at most 20 of them
+    are not zero; Monte Carlo otherwise. For 0/1 scores it is the exact McNemar test.
+    """
+    values = as_vector(deltas, "deltas")
+    _check_alternative(alternative)
+    moved = values[values != 0]
+    mean = float(values.mean())
+    if moved.size == 0:
+        return TestResult(mean, 1.0, "sign-flip exact", len(values))
+    steps = _lattice_steps(moved)
+    if steps is not None:
+        return TestResult(mean, _lattice_p(steps, alternative), "sign-flip exact (lattice)", len(values))
+    if moved.size <= ENUMERATE_UP_TO:
+        sums = np.zeros(1)
+        for value in moved:
+            sums = np.concatenate([sums + value, sums - value])
+        p_value = _share_extreme(sums, float(moved.sum()), float(np.abs(moved).sum()), alternative)
+        return TestResult(mean, p_value, "sign-flip exact", len(values))
+    draws = 2 * random_bit_totals(moved[:, None], rng, permutations)[:, 0] - moved.sum()
+    # float32 sums: the slack makes near-ties count as extreme, which errs on the safe side.
+    share = _share_extreme(draws, float(moved.sum()), float(np.abs(moved).sum()), alternative, slack=1e-6)
+    p_value = (1 + round(share * permutations)) / (1 + permutations)
+    return TestResult(mean, p_value, f"sign-flip {permutations} draws", len(values))
+
+
+def micro_f1_permutation_test(
+    treated: npt.ArrayLike,
+    control: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    permutations: int = PERMUTATIONS,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """Is the difference of corpus micro-F1 zero? Items exchange their ``(tp, fp, fn)`` between conditions."""
+    first = as_matrix(treated, "treated", columns=3)
+    second = as_matrix(control, "control", columns=3)
+    check_same_length(first, second, "treated and control")
+    _check_alternative(alternative)
+    observed = float(micro_f1(first.sum(0)[None, :])[0] - micro_f1(second.sum(0)[None, :])[0])
+    changed = (first != second).any(axis=1)
+    exchange = (second - first)[changed]
+    if len(exchange) == 0:
+        return TestResult(observed, 1.0, "label-swap exact", len(first))
+    exact = len(exchange) <= ENUMERATE_UP_TO
+    moved = _all_subset_totals(exchange) if exact else random_bit_totals(exchange, rng, permutations)
+    draws = micro_f1(first.sum(0) + moved) - micro_f1(second.sum(0) - moved)
+    share = _share_extreme(draws, observed, 1.0, alternative)
+    if exact:
+        return TestResult(observed, share, "label-swap exact", len(first))
+    p_value = (1 + round(share * permutations)) / (1 + permutations)
+    return TestResult(observed, p_value, f"label-swap {permutations} draws", len(first))
+
+
+def _all_subset_totals(rows: FloatArray) -> FloatArray:
+    totals = np.zeros((1, rows.shape[1]))
+    for row in rows:
+        totals = np.concatenate([totals, totals + row])
+    return totals
+
+
+def _lattice_steps(moved: FloatArray) -> npt.NDArray[np.int64] | None:
+    """The differences in whole steps of the coarsest grid they all lie on, or ``None``."""
+    for parts in _LATTICE_STEPS:
+        scaled = moved * parts
+        whole = np.rint(scaled)
+        if np.abs(scaled - whole).max() <= 1e-9 * parts:
+            steps = np.asarray(whole, dtype=np.int64)
+            return steps if 2 * int(np.abs(steps).sum()) + 1 <= _LATTICE_POINTS else None
+    return None
+
+
+def _lattice_p(steps: npt.NDArray[np.int64], alternative: Alternative) -> float:
+    """Exact tail of Σ ±|step|: its characteristic function is Π cos(|step|·t), sampled and inverted."""
+    sizes, multiplicity = np.unique(np.abs(steps), return_counts=True)
+    if len(sizes) == 1:
+        return _binomial_p(int((steps > 0).sum()), len(steps), alternative)
+    reach = int((sizes * multiplicity).sum())
+    points = 1 << int(2 * reach + 1).bit_length()
+    angle = 2 * np.pi * np.arange(points // 2 + 1) / points
+    characteristic = np.ones(points // 2 + 1)
+    for size, count in zip(sizes, multiplicity, strict=True):
+        characteristic *= np.cos(size * angle) ** count
+    # irfft returns P(S = s) at index s modulo points.
+    mass = np.maximum(np.fft.irfft(characteristic, points), 0.0)
+    support = np.arange(points)
+    support = np.where(support > points // 2, support - points, support)
+    observed = int(steps.sum())
+    extreme = {
+        "two-sided": np.abs(support) >= abs(observed),
+        "greater": support >= observed,
+        "less": support <= observed,
+    }[alternative]
+    # Rounding in the transform leaves noise of this size; p is never stated smaller.
+    noise = points * float(np.finfo(np.float64).eps)
+    return float(min(1.0, max(float(mass[extreme].sum()), noise)))
+
+
+def _binomial_p(positive: int, n: int, alternative: Alternative) -> float:
+    """All differences of one size: the sign test."""
+    stats = require("scipy.stats", "stats")
+    if alternative == "two-sided":
+        return min(1.0, 2 * float(stats.binom.cdf(min(positive, n - positive), n, 0.5)))
+    fewer = n - positive if alternative == "greater" else positive
+    return float(stats.binom.cdf(fewer, n, 0.5))
+
+
+def _share_extreme(
+    draws: FloatArray, observed: float, scale: float, alternative: Alternative, slack: float = _RELATIVE_SLACK
+) -> float:
+    margin = slack * scale
+    if alternative == "two-sided":
+        extreme = np.abs(draws) >= abs(observed) - margin
+    elif alternative == "greater":
+        extreme = draws >= observed - margin
+    else:
+        extreme = draws <= observed + margin
+    return float(extreme.mean())
+
+
+def _check_alternative(alternative: str) -> None:
+    known = ("two-sided", "greater", "less")
+    if alternative not in known:
+        raise AnalysisError(f"unknown alternative '{alternative}'", hint=did_you_mean(alternative, known))
+
+
+# Adjusted p-values: Benjamini–Hochberg (false-discovery rate) and Holm (family-wise error).
+
+
+def benjamini_hochberg(p_values: npt.ArrayLike) -> FloatArray:
+    """Adjusted p-values of Benjamini & Hochberg 1995.
+
+    ``nan`` (not tested) stays ``nan`` and does not count.
+    """
+    return _adjust(p_values, _step_up)
+
+
+def holm(p_values: npt.ArrayLike) -> FloatArray:
+    """Adjusted p-values of Holm 1979; ``nan`` (not tested) stays ``nan`` and does not count."""
+    return _adjust(p_values, _step_down)
+
+
+def adjust_within_families(
+    p_values: npt.ArrayLike,
+    families: Sequence[Hashable],
+    method: Callable[[npt.ArrayLike], FloatArray] = benjamini_hochberg,
+) -> FloatArray:
+    """Adjust p-values separately within each family (the conditions of one dataset, say)."""
+    values = np.asarray(p_values, dtype=np.float64)
+    if len(families) != len(values):
+        raise AnalysisError(f"{len(values)} p-values but {len(families)} families")
+    rows: dict[Hashable, list[int]] = {}
+    for index, family in enumerate(families):
+        rows.setdefault(family, []).append(index)
+    adjusted = np.full(len(values), np.nan)
+    for indices in rows.values():
+        adjusted[indices] = method(values[indices])
+    return adjusted
+
+
+def _adjust(p_values: npt.ArrayLike, rule: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1:
+        raise AnalysisError(f"p-values have {values.ndim} dimensions, one is needed")
+    tested = ~np.isnan(values)
+    if (values[tested] < 0).any() or (values[tested] > 1).any():
+        raise AnalysisError("p-values lie outside 0..1")
+    adjusted = np.full(values.shape, np.nan)
+    order = np.argsort(values[tested], kind="stable")
+    ranked = np.empty(len(order))
+    ranked[order] = rule(values[tested][order])
+    adjusted[tested] = ranked
+    return adjusted
+
+
+def _step_up(ascending: FloatArray) -> FloatArray:
+    m = len(ascending)
+    scaled = ascending * m / np.arange(1, m + 1)
+    return np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+
+
+def _step_down(ascending: FloatArray) -> FloatArray:
+    m = len(ascending)
+    return np.minimum(np.maximum.accumulate(ascending * (m - np.arange(m))), 1.0)

@@ -1,0 +1,192 @@
+"""Proportions and small samples: score and exact intervals, McNemar's test, clustered standard errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, require
+from pcsuite.stats.estimate import (
+    Estimate,
+    TestResult,
+    as_vector,
+    check_level,
+    check_same_length,
+    undefined,
+)
+
+FEW = 8
+"""Below this many informative items a bootstrap distribution is too coarse to read quantiles from."""
+
+
+def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
+    """Wilson 1927 score interval of a proportion.
+
+    ``successes`` and ``n`` may be effective (fractional) numbers.
+    """
+    _check_counts(successes, n)
+    z2 = _z(level) ** 2
+    share = successes / n
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2) / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    low = 0.0 if successes == 0 else float(centre - half)
+    high = 1.0 if successes == n else float(centre + half)
+    return Estimate(share, low, high, level, round(n), "wilson")
+
+
+def wilson_mean(scores: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Wilson's interval for the mean of scores in 0..1, at the effective sample size n·p(1-p)/s².
+
+    Binary scores give the ordinary Wilson interval (Franco et al. 2019 use the same device for survey
+    designs).
+    """
+    values = as_vector(scores, "scores")
+    if values.min() < 0 or values.max() > 1:
+        raise AnalysisError("scores lie outside 0..1", hint="use bootstrap_mean for unbounded scores")
+    n = len(values)
+    share = float(values.mean())
+    variance = float(values.var())
+    bernoulli = share * (1 - share)
+    effective = n * bernoulli / variance if variance > 1e-12 else float(n)
+    estimate = wilson(min(share * effective, effective), effective, level=level)
+    se = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+    return Estimate(share, estimate.low, estimate.high, level, n, "wilson", se)
+
+
+def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Estimate:
+    """Exact interval of a proportion (Clopper & Pearson 1934): never below its level, often above."""
+    _check_counts(successes, n)
+    check_level(level)
+    special = require("scipy.special", "stats")
+    tail = (1 - level) / 2
+    low = 0.0 if successes == 0 else float(special.betaincinv(successes, n - successes + 1, tail))
+    high = 1.0 if successes == n else float(special.betaincinv(successes + 1, n - successes, 1 - tail))
+    return Estimate(successes / n, low, high, level, n, "clopper-pearson")
+
+
+def mid_p_interval(successes: int, n: int, *, level: float = 0.95) -> Estimate:
+    """Mid-p interval of a proportion (Lancaster 1961): counts half of the observed outcome in each tail."""
+    _check_counts(successes, n)
+    check_level(level)
+    optimize = require("scipy.optimize", "stats")
+    stats = require("scipy.stats", "stats")
+    tail = (1 - level) / 2
+
+    def upper_tail(share: float) -> float:
+        return float(stats.binom.sf(successes, n, share) + stats.binom.pmf(successes, n, share) / 2)
+
+    low = 0.0 if successes == 0 else float(optimize.brentq(lambda p: upper_tail(p) - tail, 0.0, 1.0))
+    high = 1.0 if successes == n else float(optimize.brentq(lambda p: upper_tail(p) - 1 + tail, 0.0, 1.0))
+    return Estimate(successes / n, low, high, level, n, "mid-p")
+
+
+def newcombe_difference(
+    successes_a: int, n_a: int, successes_b: int, n_b: int, *, level: float = 0.95
+) -> Estimate:
+    """Difference of two independent proportions ``a - b`` (Newcombe 1998, method 10.
+
+    Squared Wilson distances).
+    """
+    a = wilson(successes_a, n_a, level=level)
+    b = wilson(successes_b, n_b, level=level)
+    gap = a.value - b.value
+    low = gap - np.hypot(a.value - a.low, b.high - b.value)
+    high = gap + np.hypot(a.high - a.value, b.value - b.low)
+    return Estimate(gap, float(low), float(high), level, n_a + n_b, "newcombe")
+
+
+def adjusted_paired_interval(deltas: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Interval of a mean paired difference when few pairs differ (Bonett & Price 2012).
+
+    One pair is added in favour of each side before the Wald interval is taken. For differences in {-1, 0,
+    1} this is their interval exactly; for averaged replicates the added pairs have the size of a typical
+    difference.
+    """
+    values = as_vector(deltas, "deltas")
+    n = len(values)
+    moved = values[values != 0]
+    size = float(np.sqrt((moved**2).mean())) if moved.size else 1.0
+    added = np.concatenate([values, [size, -size]])
+    centre = float(added.mean())
+    half = _z(level) * float(np.sqrt(added.var() / (n + 2)))
+    bound = max(1.0, float(np.abs(values).max()))
+    return Estimate(
+        float(values.mean()),
+        max(centre - half, -bound),
+        min(centre + half, bound),
+        level,
+        n,
+        "bonett-price",
+        half / _z(level),
+    )
+
+
+def mcnemar_exact(only_treated: int, only_control: int) -> TestResult:
+    """Exact McNemar test: of the discordant pairs, are those for the treated side a fair coin's?"""
+    return _mcnemar(only_treated, only_control, mid=False)
+
+
+def mcnemar_mid_p(only_treated: int, only_control: int) -> TestResult:
+    """Mid-p McNemar test (Fagerland et al. 2013): the exact test without its conservatism."""
+    return _mcnemar(only_treated, only_control, mid=True)
+
+
+def mcnemar_from_scores(treated: npt.ArrayLike, control: npt.ArrayLike, *, mid: bool = True) -> TestResult:
+    """McNemar's test from two vectors of 0/1 scores on the same items."""
+    first = as_vector(treated, "treated")
+    second = as_vector(control, "control")
+    check_same_length(first, second, "treated and control")
+    if not (np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all()):
+        raise AnalysisError("McNemar's test needs 0/1 scores", hint="use sign_flip_test for graded scores")
+    return _mcnemar(int((first > second).sum()), int((first < second).sum()), mid=mid)
+
+
+def _mcnemar(only_treated: int, only_control: int, *, mid: bool) -> TestResult:
+    if only_treated < 0 or only_control < 0:
+        raise AnalysisError("discordant counts must not be negative")
+    stats = require("scipy.stats", "stats")
+    n = only_treated + only_control
+    smaller = min(only_treated, only_control)
+    p_value = min(1.0, 2 * float(stats.binom.cdf(smaller, n, 0.5)))
+    if mid:
+        # 2·(P(X<k) + P(X=k)/2); with equal counts the two halves overlap in the middle term.
+        p_value = 2 * float(stats.binom.cdf(smaller, n, 0.5)) - float(stats.binom.pmf(smaller, n, 0.5))
+        p_value = min(1.0, p_value)
+    return TestResult(float(smaller), p_value, "mcnemar mid-p" if mid else "mcnemar exact", n)
+
+
+def clustered_se(scores: npt.ArrayLike, clusters: npt.ArrayLike) -> float:
+    """Standard error of the mean when scores within a cluster are related (Miller 2024).
+
+    SE² = SE_CLT² + n⁻² Σ_c Σ_{i≠j∈c} (s_i-m)(s_j-m), with SE_CLT² = n⁻² Σ (s_i-m)²: the squared cluster sums.
+    """
+    values = as_vector(scores, "scores", minimum=2)
+    _, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    if len(codes) != len(values):
+        raise AnalysisError(f"scores have {len(values)} rows, clusters {len(codes)}")
+    sums = np.bincount(codes, weights=values - values.mean())
+    return float(np.sqrt((sums**2).sum()) / len(values))
+
+
+def clustered_mean(scores: npt.ArrayLike, clusters: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Mean over rows with a t interval from :func:`clustered_se`, clusters minus one degrees of freedom."""
+    values = as_vector(scores, "scores", minimum=2)
+    groups = len(np.unique(np.asarray(clusters)))
+    if groups < 2:
+        return undefined("one cluster", groups, level)
+    special = require("scipy.special", "stats")
+    se = clustered_se(values, clusters) * float(np.sqrt(groups / (groups - 1)))
+    half = float(special.stdtrit(groups - 1, (1 + level) / 2)) * se
+    mean = float(values.mean())
+    return Estimate(mean, mean - half, mean + half, level, groups, "clustered t", se)
+
+
+def _z(level: float) -> float:
+    check_level(level)
+    special = require("scipy.special", "stats")
+    return float(special.ndtri((1 + level) / 2))
+
+
+def _check_counts(successes: float, n: float) -> None:
+    if n <= 0 or successes < 0 or successes > n:
+        raise AnalysisError(f"{successes} successes of {n} is not a proportion")

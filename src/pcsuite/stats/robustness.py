@@ -1,0 +1,199 @@
+"""Robustness to perturbed prompts: worst case over attacks, performance drop, sensitivity and spread.
+
+The smallest of several noisy means is too small (the winner's curse), so neither the naive interval of the
+attack that happened to be worst nor the percentiles of the resampled minimum cover the true worst case:
+with five equally harmful attacks they cover it in about 90 % and 45 % of simulated runs. :func:`worst_case`
+takes its lower limit from the worst attack alone and its upper limit from the resampled minimum over every
+attack that may be the worst; it covers in 94–98 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bootstrap_totals, resample_totals
+from pcsuite.stats.estimate import (
+    Estimate,
+    FloatArray,
+    as_matrix,
+    as_vector,
+    check_level,
+    check_same_length,
+    undefined,
+)
+
+QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """The smallest mean score over attacks.
+
+    ``score.value`` is the plain minimum, ``bias_corrected`` the minimum less the bootstrap's estimate of
+    its bias, ``naive`` the interval of the worst attack as if it had been named beforehand (for comparison
+    only).
+    """
+
+    attack: str
+    score: Estimate
+    bias_corrected: float
+    naive: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How scores vary over formats or perturbations, in the corpus and with an interval over items."""
+
+    quantiles: dict[float, float]
+    range: Estimate
+    """Max - min of the mean scores (FormatSpread). An extreme: it grows with the number of formats."""
+    interquartile: Estimate
+
+
+def worst_case(
+    attacked: npt.ArrayLike,
+    attacks: Sequence[str],
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> WorstCase:
+    """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole."""
+    table = _named_table(attacked, attacks)
+    check_level(level)
+    means, draws = _bootstrap_attack_means(table, rng, resamples)
+    worst = int(means.argmin())
+    value = float(means[worst])
+    alone, minimum = _deviations(table, means, draws)
+    tail = (1 - level) / 2
+    low = value - float(np.quantile(alone, 1 - tail))
+    high = value - float(np.quantile(minimum, tail))
+    bias = float((draws.min(axis=1) - draws[:, worst]).mean())
+    naive = np.quantile(draws[:, worst], [tail, 1 - tail])
+    n = len(table)
+    return WorstCase(
+        attacks[worst],
+        Estimate(value, low, high, level, n, "bootstrap minimum over contenders"),
+        value - bias,
+        Estimate(value, float(naive[0]), float(naive[1]), level, n, "naive percentile"),
+    )
+
+
+def worst_case_difference(
+    treated: npt.ArrayLike,
+    control: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> Estimate:
+    """Worst case of one condition minus worst case of another, the same items drawn for both."""
+    first, second = as_matrix(treated, "treated"), as_matrix(control, "control")
+    check_same_length(first, second, "treated and control")
+    check_level(level)
+    means, draws = _bootstrap_attack_means(np.hstack([first, second]), rng, resamples)
+    split = first.shape[1]
+    value = float(means[:split].min() - means[split:].min())
+    alone_a, minimum_a = _deviations(first, means[:split], draws[:, :split])
+    alone_b, minimum_b = _deviations(second, means[split:], draws[:, split:])
+    tail = (1 - level) / 2
+    low = value - float(np.quantile(alone_a - minimum_b, 1 - tail))
+    high = value - float(np.quantile(minimum_a - alone_b, tail))
+    return Estimate(value, low, high, level, len(first), "bootstrap minimum over contenders")
+
+
+def performance_drop_rate(
+    clean: npt.ArrayLike,
+    attacked: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> Estimate:
+    """PDR = 1 - attacked / clean, of mean scores over items (Zhu et al. 2023); undefined where clean is 0."""
+    before, after = as_vector(clean, "clean"), as_vector(attacked, "attacked")
+    check_same_length(before, after, "clean and attacked")
+
+    def drop(totals: FloatArray) -> FloatArray:
+        safe = np.where(totals[:, 0] > 0, totals[:, 0], 1.0)
+        return np.asarray(np.where(totals[:, 0] > 0, 1 - totals[:, 1] / safe, np.nan))
+
+    if before.sum() <= 0:
+        return undefined("clean score is 0", len(before), level)
+    return bootstrap_totals(np.column_stack([before, after]), drop, rng=rng, resamples=resamples, level=level)
+
+
+def prompt_sensitivity(
+    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
+) -> Estimate:
+    """PSS.
+
+    Mean |score under one prompt - score under another| over prompt pairs and items (Zhuo et al. 2024).
+    """
+    table = as_matrix(scores, "scores")
+    k = table.shape[1]
+    if k < 2:
+        raise AnalysisError("sensitivity needs at least 2 prompts")
+    # Σ_{j<k} |y_j - y_k| from the sorted scores: the i-th smallest enters with weight 2i - k + 1.
+    weights = 2 * np.arange(k) - k + 1
+    per_item = np.sort(table, axis=1) @ weights / (k * (k - 1) / 2)
+    return bootstrap_means(per_item[:, None], rng=rng, resamples=resamples, level=level)[0]
+
+
+def format_spread(
+    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
+) -> Spread:
+    """Spread of the mean score over formats (Sclar et al. 2024), with quantiles beside the biased extreme.
+
+    The intervals resample items and recentre the draws, because the noise of items adds to any spread.
+    """
+    table = as_matrix(scores, "scores")
+    if table.shape[1] < 2:
+        raise AnalysisError("a spread needs at least 2 formats")
+    means, draws = _bootstrap_attack_means(table, rng, resamples)
+    quantiles = dict(zip(QUANTILES, (float(q) for q in np.quantile(means, QUANTILES)), strict=True))
+    n = len(table)
+    outer = _recentred(float(np.ptp(means)), np.ptp(draws, axis=1), n, level)
+    quartiles = np.quantile(draws, [0.25, 0.75], axis=1)
+    inner = _recentred(quantiles[0.75] - quantiles[0.25], quartiles[1] - quartiles[0], n, level)
+    return Spread(quantiles, outer, inner)
+
+
+def _bootstrap_attack_means(
+    table: FloatArray, rng: np.random.Generator, resamples: int
+) -> tuple[FloatArray, FloatArray]:
+    if len(table) < 2:
+        raise AnalysisError("robustness needs at least 2 items")
+    return table.mean(axis=0), resample_totals(table, rng, resamples) / len(table)
+
+
+def _deviations(table: FloatArray, means: FloatArray, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Deviations of the resampled means: of the worst attack alone, and the minimum over possible worst ones.
+
+    An attack may be the worst if its paired distance to the smallest mean is within sqrt(log n) standard
+    errors (the moment selection of Andrews & Soares 2010).
+    """
+    n = len(table)
+    worst = int(means.argmin())
+    apart = (table - table[:, [worst]]).std(axis=0, ddof=1) / np.sqrt(n)
+    contenders = means - means[worst] <= np.sqrt(np.log(max(n, 3))) * apart + 1e-12
+    deviations = draws - means
+    return deviations[:, worst], np.asarray(deviations[:, contenders].min(axis=1), dtype=np.float64)
+
+
+def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:
+    check_level(level)
+    low, high = np.quantile(draws - draws.mean() + value, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(value, max(0.0, float(low)), float(high), level, n, "recentred bootstrap")
+
+
+def _named_table(values: npt.ArrayLike, names: Sequence[str]) -> FloatArray:
+    table = as_matrix(values, "attacked")
+    if table.shape[1] != len(names):
+        raise AnalysisError(f"attacked has {table.shape[1]} columns but {len(names)} attacks are named")
+    return table

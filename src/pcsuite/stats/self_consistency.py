@@ -1,0 +1,130 @@
+"""Self-consistency: majority vote over K of the R sampled answers of an item (Wang et al. 2023)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, paired_bootstrap
+from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix
+
+MAX_SUBSETS = 300
+"""All subsets of K of 10 answers are at most 252, so ten samples are voted on exactly."""
+_BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Accuracy of the vote of ``k`` answers, and its gain over a single answer on the same items."""
+
+    k: int
+    accuracy: Estimate
+    gain: Estimate
+    exact: bool
+    """Whether every subset of ``k`` answers was voted on, rather than a sample of subsets."""
+
+
+def self_consistency(
+    answers: Sequence[Sequence[Hashable]],
+    correct: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    ks: Sequence[int] | None = None,
+    verifier: npt.ArrayLike | None = None,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> list[Vote]:
+    """Accuracy of the majority vote as a function of K.
+
+    ``answers`` holds R canonical answers per item (``None``: no answer, which never wins), ``correct`` the
+    score of each. Ties go to the answer with the highest mean ``verifier`` score among its votes; without
+    one, or where that ties too, each tied answer counts by its expected value. K defaults to 1..R.
+    """
+    scores = as_matrix(correct, "correct")
+    n, r = scores.shape
+    if len(answers) != n or any(len(row) != r for row in answers):
+        raise AnalysisError(f"answers must have {r} entries for each of {n} items, as correct does")
+    weights = as_matrix(verifier, "verifier", columns=r) if verifier is not None else None
+    wanted = list(ks) if ks is not None else list(range(1, r + 1))
+    if any(not 1 <= k <= r for k in wanted):
+        raise AnalysisError(f"K must lie between 1 and the {r} answers there are, not {wanted}")
+    same = _same_answer(answers)
+    single = vote_accuracy(same, scores, 1, rng=rng, verifier=weights)[0]
+    votes = []
+    for k in wanted:
+        accuracy, exact = vote_accuracy(same, scores, k, rng=rng, verifier=weights)
+        votes.append(
+            Vote(
+                k,
+                bootstrap_mean(accuracy, rng=rng, resamples=resamples, level=level),
+                paired_bootstrap(accuracy, single, rng=rng, resamples=resamples, level=level),
+                exact,
+            )
+        )
+    return votes
+
+
+def vote_accuracy(
+    same: npt.NDArray[np.bool_],
+    scores: FloatArray,
+    k: int,
+    *,
+    rng: np.random.Generator,
+    verifier: FloatArray | None = None,
+) -> tuple[FloatArray, bool]:
+    """Expected score by item of the vote over ``k`` answers, and whether it is exact.
+
+    ``same[i, a, b]`` says that answer ``a`` of item ``i`` is the ``b``-th distinct one.
+    """
+    n, r = scores.shape
+    votes = same.astype(np.float64)
+    total = votes.sum(axis=1)
+    worth = np.einsum("nab,na->nb", votes, scores) / np.where(total > 0, total, 1.0)
+    exact = math.comb(r, k) <= MAX_SUBSETS
+    masks = _all_masks(r, k) if exact else _random_masks(r, k, rng)
+    result = np.zeros(n)
+    for start in range(0, len(masks), _BLOCK):
+        block = masks[start : start + _BLOCK]
+        counts = np.tensordot(block, votes, axes=(1, 1))
+        leading = (counts == counts.max(axis=2, keepdims=True)) & (counts > 0)
+        if verifier is not None:
+            trust = np.einsum("ma,na,nab->mnb", block, verifier, votes) / np.where(counts > 0, counts, 1.0)
+            trust = np.where(leading, trust, -np.inf)
+            best = trust.max(axis=2, keepdims=True)
+            leading &= trust >= best - 1e-12
+        winners = leading.sum(axis=2)
+        result += ((leading * worth).sum(axis=2) / np.where(winners > 0, winners, 1)).sum(axis=0)
+    return result / len(masks), exact
+
+
+def _same_answer(answers: Sequence[Sequence[Hashable]]) -> npt.NDArray[np.bool_]:
+    n, r = len(answers), len(answers[0])
+    same = np.zeros((n, r, r), dtype=bool)
+    for i, row in enumerate(answers):
+        place: dict[Hashable, int] = {}
+        for a, answer in enumerate(row):
+            if answer is not None:
+                same[i, a, place.setdefault(answer, len(place))] = True
+    return same
+
+
+def _all_masks(r: int, k: int) -> FloatArray:
+    return np.array(list(_chosen(r, itertools.combinations(range(r), k))))
+
+
+def _random_masks(r: int, k: int, rng: np.random.Generator) -> FloatArray:
+    picks = rng.random((MAX_SUBSETS, r)).argsort(axis=1)[:, :k]
+    return np.array(list(_chosen(r, (tuple(int(i) for i in row) for row in picks))))
+
+
+def _chosen(r: int, subsets: Iterator[tuple[int, ...]]) -> Iterator[FloatArray]:
+    for subset in subsets:
+        mask = np.zeros(r)
+        mask[list(subset)] = 1.0
+        yield mask

@@ -1,0 +1,178 @@
+"""Where the variance of scores comes from: items, perturbations, seeds, and repeats of the same seed.
+
+Score of item i under perturbation p, seed s, repeat r:  μ + item_i + pert_p + (item·pert)_ip + seed_ips +
+ε_ipsr. Perturbations are crossed with items; seeds are nested (a seed starts a new random stream for every
+prompt).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, require
+from pcsuite.stats.bootstrap import interval_from_draws, resample_totals
+from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
+from pcsuite.stats.estimate import Estimate, FloatArray, undefined
+from pcsuite.stats.mixed import fit_mixed
+
+COMPONENTS = ("items", "perturbations", "seeds", "within_seed")
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceDecomposition:
+    """Variance components of one task, model and condition.
+
+    A component that the data cannot separate is not defined and its variance is in the one named by
+    ``confounded``: without repeats ``within_seed`` is part of ``seeds``; with one seed, ``seeds`` is part of
+    ``perturbations`` (or of ``items`` without perturbations).
+    """
+
+    items: Estimate
+    perturbations: Estimate
+    seeds: Estimate
+    within_seed: Estimate
+    confounded: dict[str, str]
+    method: str
+
+    def shares(self) -> dict[str, float]:
+        """Each defined component over their sum."""
+        values = {name: getattr(self, name).value for name in COMPONENTS}
+        total = sum(value for value in values.values() if np.isfinite(value))
+        return {name: value / total if total > 0 else float("nan") for name, value in values.items()}
+
+
+def decompose_variance(
+    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = 2_000, level: float = 0.95
+) -> VarianceDecomposition:
+    """Components by the method of moments from a balanced array, items × perturbations × seeds (× repeats).
+
+    Intervals resample items, so they hold for scores of any distribution; those of ``perturbations`` are
+    for the perturbations that were tried. Values below 0 are reported as 0.
+    """
+    array = np.asarray(scores, dtype=np.float64)
+    if array.ndim == 3:
+        array = array[..., None]
+    if array.ndim != 4 or array.shape[0] < 2 or not np.isfinite(array).all():
+        raise AnalysisError(
+            f"scores have shape {array.shape}, a filled items × perturbations × seeds array is needed",
+            hint="use decompose_variance_unbalanced for gaps",
+        )
+    n, p, s, r = array.shape
+    columns = _moment_columns(array)
+    value = _components(columns.sum(axis=0)[None, :], n, (p, s, r), resampled=False)[0]
+    draws = _components(resample_totals(columns, rng, resamples), n, (p, s, r), resampled=True)
+    estimates = {}
+    for index, name in enumerate(COMPONENTS):
+        if not np.isfinite(value[index]):
+            estimates[name] = undefined("confounded", n, level)
+            continue
+        low, high = interval_from_draws(draws[:, index], float(value[index]), n=n, level=level)
+        estimates[name] = Estimate(
+            max(0.0, float(value[index])), max(0.0, low), max(0.0, high), level, n, "bootstrap expanded"
+        )
+    return VarianceDecomposition(**estimates, confounded=_confounding(p, s, r), method="moments")
+
+
+def decompose_variance_unbalanced(
+    scores: npt.ArrayLike, items: npt.ArrayLike, perturbations: npt.ArrayLike, *, level: float = 0.95
+) -> VarianceDecomposition:
+    """Components by REML from rows with gaps; rows of the same item and perturbation are its seeds."""
+    cells, codes = encode_cells({"perturbation": [str(p) for p in np.asarray(perturbations)]})
+    totals = cell_totals(items, codes, scores)
+    several = len(cells) > 1
+    replicated = bool((totals.count > 1).any())
+    fit = fit_mixed(
+        totals,
+        fixed_design(cells, []),
+        small_factors={"perturbation": np.arange(len(cells))} if several else None,
+        replicate_effect=several and replicated,
+        level=level,
+    )
+    n = fit.items
+    none = undefined("confounded", n, level)
+    if not several:
+        return VarianceDecomposition(
+            fit.components["item"],
+            undefined("one perturbation", n, level),
+            fit.components["residual"],
+            none,
+            {"within_seed": "seeds"},
+            "REML",
+        )
+    inner = fit.components["item:cell"] if replicated else fit.components["residual"]
+    return VarianceDecomposition(
+        fit.components["item"],
+        _sum_of_components(fit.components["perturbation"], inner, level),
+        fit.components["residual"] if replicated else none,
+        none,
+        {"within_seed": "seeds"}
+        if replicated
+        else {"within_seed": "perturbations", "seeds": "perturbations"},
+        "REML",
+    )
+
+
+def _moment_columns(array: FloatArray) -> FloatArray:
+    """Per-item sums from which every mean square follows.
+
+    M, m², three inner sums of squares, and m by pert.
+    """
+    by_seed = array.mean(axis=3)
+    by_pert = by_seed.mean(axis=2)
+    mean = by_pert.mean(axis=1)
+    inner_pert = ((by_pert - mean[:, None]) ** 2).sum(axis=1)
+    inner_seed = ((by_seed - by_pert[:, :, None]) ** 2).sum(axis=(1, 2))
+    inner_repeat = ((array - by_seed[..., None]) ** 2).sum(axis=(1, 2, 3))
+    return np.column_stack([mean, mean**2, inner_pert, inner_seed, inner_repeat, by_pert])
+
+
+def _components(totals: FloatArray, n: int, sizes: tuple[int, int, int], *, resampled: bool) -> FloatArray:
+    """Items, perturbations, seeds, within-seed from the expected mean squares (Searle et al.
+
+    1992, chapter 4).
+    """
+    p, s, r = sizes
+    mean, square, inner_pert, inner_seed, inner_repeat = totals.T[:5]
+    by_pert = totals[:, 5:] / n
+    # A resample of n from n items has n-1 parts in n of the sample's spread.
+    unshrink = n / (n - 1) if resampled else 1.0
+    item_square = p * s * r * (square - mean**2 / n) / (n - 1) * unshrink
+    main = n * ((by_pert - by_pert.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    repeat_square = inner_repeat / (n * p * s * (r - 1)) if r > 1 else np.zeros_like(mean)
+    seed_square = r * inner_seed / (n * p * (s - 1)) if s > 1 else repeat_square
+    pert_square = seed_square
+    perturbation = np.full_like(mean, np.nan)
+    if p > 1:
+        pert_square = s * r * (inner_pert - main) / ((n - 1) * (p - 1)) * unshrink
+        common = (s * r * main / (p - 1) - pert_square) / (n * s * r)
+        interaction = (pert_square - seed_square) / (s * r)
+        perturbation = np.maximum(common, 0.0) + interaction
+    item = (item_square - pert_square) / (p * s * r)
+    seed = (seed_square - repeat_square) / r if s > 1 else np.full_like(mean, np.nan)
+    repeat = repeat_square if r > 1 else np.full_like(mean, np.nan)
+    return np.column_stack([item, perturbation, seed, repeat])
+
+
+def _confounding(p: int, s: int, r: int) -> dict[str, str]:
+    outer = "perturbations" if p > 1 else "items"
+    confounded = {}
+    if s == 1:
+        confounded["seeds"] = outer
+    if r == 1:
+        confounded["within_seed"] = "seeds" if s > 1 else outer
+    return confounded
+
+
+def _sum_of_components(first: Estimate, second: Estimate, level: float) -> Estimate:
+    """Sum of two variances; its log has the combined relative error of the two."""
+    special = require("scipy.special", "stats")
+    z = float(special.ndtri((1 + level) / 2))
+    value = first.value + second.value
+    if value <= 0:
+        return Estimate(0.0, 0.0, first.high + second.high, level, first.n, "boundary")
+    spread = float(np.hypot(first.high - first.low, second.high - second.low)) / (2 * z * value)
+    half = float(np.exp(min(z * spread, 50.0)))
+    return Estimate(value, value / half, value * half, level, first.n, "wald on log")

@@ -1,0 +1,264 @@
+"""What an improvement loop remembers and learns from: failures, hand-written rules, and the state on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from pcsuite._util.files import replace_atomically
+from pcsuite.config.definitions import Definition
+from pcsuite.config.load import bundled_configs
+from pcsuite.config.yaml_source import YamlSource
+from pcsuite.errors import DataError
+from pcsuite.verifier.compare import Scored
+from pcsuite.verifier.paths import parse_path, pattern_of
+from pcsuite.verifier.scores import ErrorType
+from pcsuite.verifier.store import to_json
+
+# What goes wrong most often over several evals: the raw material of a better prompt.
+
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One kind of error on one field, how often it occurred, and a few examples."""
+
+    field: str
+    error_type: str
+    count: int
+    examples: tuple[dict[str, Any], ...]
+
+
+def summarise_failures(scored: Iterable[tuple[str, Scored]]) -> list[Failure]:
+    """Errors of several evals by field and type, most frequent first."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for eval_id, one in scored:
+        for entry in one.comparison.discrepancies:
+            key = (_pattern(entry.field_path), entry.error_type)
+            found.setdefault(key, []).append({"eval_id": eval_id, **entry.as_dict()})
+    failures = [
+        Failure(field, kind, len(entries), tuple(entries[:_EXAMPLES]))
+        for (field, kind), entries in found.items()
+    ]
+    return sorted(failures, key=lambda failure: (-failure.count, failure.field, failure.error_type))
+
+
+def _pattern(path: str) -> str:
+    try:
+        return pattern_of(parse_path(path))
+    except ValueError:  # a key the model made up can hold any character
+        return path
+
+
+# The state of an improvement loop on disk.
+#
+# ``state.json`` lists the finished steps; ``prompts/v000.txt`` … the prompts; ``failures/`` what a prompt was drafted
+# from; ``extractions/<prompt hash>/<eval>.json`` the answers. Each file is whole or absent.
+
+
+STATE = "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptVersion:
+    """A prompt, its number and the hash of its text."""
+
+    version: int
+    text: str
+
+    @property
+    def text_hash(self) -> str:
+        """What answers to this prompt are filed under."""
+        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One finished step: a prompt, the scores under it, and what was decided."""
+
+    iteration: int
+    timestamp: str
+    prompt_version: int
+    prompt_hash: str
+    rules_hash: str
+    config_hash: str
+    scores: dict[str, float]
+    train_f1: float
+    held_out_f1: float
+    held_out_change: float
+    held_out_low: float | None
+    held_out_high: float | None
+    decision: str
+    reason: str
+
+
+def stored_prompts(folder: Path) -> list[str]:
+    """Texts of all prompts of a loop, tried or drafted, oldest first."""
+    return [path.read_bytes().decode("utf-8") for path in sorted((folder / "prompts").glob("v*.txt"))]
+
+
+class ImproveState:
+    """Reads and writes the files of one loop; refuses a state made under other rules or other evals."""
+
+    def __init__(self, folder: Path, rules_hash: str, config_hash: str, evals_hash: str) -> None:
+        self._folder = folder
+        self.rules_hash = rules_hash
+        self.config_hash = config_hash
+        self._made_under = {"rules_hash": rules_hash, "config_hash": config_hash, "evals_hash": evals_hash}
+        self._steps: list[StepRecord] = []
+
+    def load(self) -> list[StepRecord]:
+        """Finished steps, oldest first; none where the loop is new."""
+        path = self._folder / STATE
+        if not path.exists():
+            return []
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            names = {field.name for field in fields(StepRecord)}
+            steps = [
+                StepRecord(**{k: v for k, v in step.items() if k in names}) for step in document["steps"]
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path}: not the state of an improvement loop ({error})") from None
+        for key, value in self._made_under.items():
+            if document.get(key) != value:
+                what = {"rules_hash": "another mapping", "config_hash": "another configuration"}.get(
+                    key, "other evals"
+                )
+                raise DataError(f"{path}: this loop was run under {what}", hint="choose another folder")
+        self._steps = steps
+        return list(steps)
+
+    def append(self, step: StepRecord) -> None:
+        """Add a finished step."""
+        self._steps = [*self._steps, step]
+        document = {**self._made_under, "steps": [asdict(one) for one in self._steps]}
+        replace_atomically(self._folder / STATE, to_json(document))
+
+    def save_prompt(self, version: int, text: str) -> PromptVersion:
+        """Store a prompt; it counts from now on, whatever happens."""
+        path = self._prompt_path(version)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_atomically(path, text.encode("utf-8", "backslashreplace"))
+        return self.prompt(version)
+
+    def prompt(self, version: int) -> PromptVersion:
+        """A stored prompt."""
+        return PromptVersion(version, self._prompt_path(version).read_bytes().decode("utf-8"))
+
+    def pending(self, version: int) -> PromptVersion | None:
+        """A prompt that was drafted but not tried to the end."""
+        return self.prompt(version) if self._prompt_path(version).exists() else None
+
+    def _prompt_path(self, version: int) -> Path:
+        return self._folder / "prompts" / f"v{version:03d}.txt"
+
+    def save_failures(self, version: int, failures: list[dict[str, Any]]) -> None:
+        """Store what a prompt was drafted from."""
+        path = self._folder / "failures" / f"v{version:03d}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_atomically(path, to_json({"failures": failures}))
+
+    def extraction(self, prompt: PromptVersion, eval_id: str) -> bytes | None:
+        """A stored answer."""
+        path = self._extraction_path(prompt, eval_id)
+        return path.read_bytes() if path.exists() else None
+
+    def save_extraction(self, prompt: PromptVersion, eval_id: str, answer: Mapping[str, Any] | str) -> bytes:
+        """Store an answer and return its bytes."""
+        data = (
+            answer.encode("utf-8", "backslashreplace") if isinstance(answer, str) else to_json(dict(answer))
+        )
+        path = self._extraction_path(prompt, eval_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_atomically(path, data)
+        return data
+
+    def _extraction_path(self, prompt: PromptVersion, eval_id: str) -> Path:
+        return self._folder / "extractions" / prompt.text_hash[:16] / f"{eval_id}.json"
+
+
+# A catalogue of hand-written rules, and a proposer that adds the one the failures ask for.
+
+
+BUNDLED_RULES = "extraction_rules_v1.yaml"
+_FIELD = "{field}"
+
+
+class PromptRule(Definition):
+    """One sentence that may help against some kinds of error."""
+
+    id: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$")
+    """Name; a simulated model can give it an effect."""
+    error_types: tuple[ErrorType, ...]
+    """Kinds of error it is meant for."""
+    fields: tuple[str, ...] = ("*",)
+    """Fields it is meant for: patterns over dotted paths without brackets."""
+    text: str
+    """The sentence; ``{field}`` stands for the failing field."""
+
+    def meets(self, failure: Failure) -> bool:
+        """Whether the rule is meant for a failure."""
+        field = failure.field.replace("[]", "")
+        return failure.error_type in self.error_types and any(
+            fnmatchcase(field, pattern) for pattern in self.fields
+        )
+
+    def sentence(self, field: str) -> str:
+        """The text as it goes into the prompt."""
+        return self.text.replace(_FIELD, field)
+
+    def stands_in(self, prompt: str) -> bool:
+        """Whether a prompt has the rule, for any field."""
+        if _FIELD not in self.text:
+            return self.text in prompt
+        return re.search(re.escape(self.text).replace(re.escape(_FIELD), ".+?"), prompt) is not None
+
+
+class RuleCatalogue(Definition):
+    """``extraction_rules_v1.yaml``: rules in order of preference."""
+
+    version: str
+    """Version of the definitions."""
+    rules: tuple[PromptRule, ...]
+    """Rules, the particular before the general."""
+
+    def in_prompt(self, prompt: str) -> tuple[str, ...]:
+        """Names of the rules a prompt has."""
+        return tuple(rule.id for rule in self.rules if rule.stands_in(prompt))
+
+
+def load_rules(path: Path | None = None) -> RuleCatalogue:
+    """Read a catalogue; by default the bundled one."""
+    return YamlSource.read(path or bundled_configs() / BUNDLED_RULES).parse(RuleCatalogue)
+
+
+class RuleProposer:
+    """Adds the untried rule that is meant for most of the failures; of equals the first of the catalogue."""
+
+    def __init__(self, catalogue: RuleCatalogue, tried: Callable[[], Iterable[str]]) -> None:
+        self._catalogue = catalogue
+        self._tried = tried
+
+    def __call__(self, failures: Sequence[Failure], prompt: str) -> str:
+        """The prompt with one more rule, or as it is where none is left."""
+        seen = "\n".join([prompt, *self._tried()])
+        weights: dict[str, int] = {}
+        for rule in self._catalogue.rules:
+            for failure in failures:
+                sentence = rule.sentence(failure.field)
+                if rule.meets(failure) and sentence not in seen:
+                    weights[sentence] = weights.get(sentence, 0) + failure.count
+        if not weights:
+            return prompt
+        return f"{prompt.rstrip()}\n- {max(weights, key=weights.__getitem__)}"

@@ -1,0 +1,79 @@
+import pytest
+from scipy import stats
+
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.tables.effects import effects, stars
+from support.synthetic_log import make_row, write_log
+
+
+def compute(tmp_path, rows, **options):
+    log = write_log(tmp_path / "a.jsonl", rows)
+    with RunTables([log], tmp_path / "tables") as tables:
+        return list(effects(item_scores(tables), **options).records())
+
+
+def paired_rows(condition, scores, **more):
+    return [
+        make_row(item=f"i{k:03d}", condition=condition, score=float(v), **more) for k, v in enumerate(scores)
+    ]
+
+
+def test_difference_is_paired_and_its_p_value_is_mcnemars(tmp_path):
+    control = [0] * 12 + [1] * 8
+    treated = [1] * 9 + [0] * 3 + [1] * 7 + [0]
+    records = compute(tmp_path, paired_rows("C0", control) + paired_rows("C4", treated), metrics=("score",))
+    (record,) = records
+    assert (record["control"], record["treated"]) == (0.4, 0.8)
+    assert record["delta"] == pytest.approx(0.4)
+    assert record["delta_low"] < 0.4 < record["delta_high"]
+    # 9 items won, 1 lost: exact two-sided binomial test.
+    assert record["p_value"] == pytest.approx(stats.binomtest(1, 10).pvalue)
+    assert record["p_bh"] == record["p_value"]
+    assert record["risk_reduction"] == pytest.approx(0.4)
+    assert record["number_needed"] == pytest.approx(2.5)
+    assert record["odds_ratio"] == pytest.approx((0.8 / 0.2) / (0.4 / 0.6))
+
+
+def test_adjustment_is_over_the_conditions_of_a_dataset(tmp_path):
+    rows = paired_rows("C0", [0] * 20)
+    rows += paired_rows("C1", [1] * 10 + [0] * 10) + paired_rows("C2", [1] * 4 + [0] * 16)
+    first, second = compute(tmp_path, rows, metrics=("score",))
+    p_one, p_two = 2 * 0.5**10, 2 * 0.5**4
+    assert (first["p_value"], second["p_value"]) == pytest.approx((p_one, p_two))
+    assert (first["p_bh"], second["p_bh"]) == pytest.approx((2 * p_one, p_two))
+    assert (first["p_holm"], second["p_holm"]) == pytest.approx((2 * p_one, p_two))
+    assert (first["stars"], second["stars"]) == ("**", "")
+
+
+def test_only_common_items_are_compared(tmp_path):
+    rows = paired_rows("C0", [0, 0, 0]) + paired_rows("C1", [1, 1])
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    assert record["n_items"] == 2
+
+
+def test_pooled_tasks_compare_micro_f1(tmp_path):
+    rows = []
+    for k in range(30):
+        rows.append(make_row(task="ner", item=f"{k}", condition="C0", metrics={"tp": 1, "fp": 1, "fn": 2}))
+        rows.append(
+            make_row(task="ner", item=f"{k}", condition="C6", metrics={"tp": 3, "fp": k % 2, "fn": 0})
+        )
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    assert record["measure"] == "micro-F1"
+    assert record["control"] == pytest.approx(2 / 5)
+    assert record["treated"] == pytest.approx(180 / 195)
+    assert record["delta_low"] > 0.4
+
+
+def test_without_a_control_there_is_nothing_to_compare(tmp_path):
+    rows = paired_rows("C1", [1, 1]) + paired_rows("C2", [1, 0])
+    assert compute(tmp_path, rows) == []
+    assert len(compute(tmp_path / "b", rows, metrics=("score",), baseline="C1")) == 1
+
+
+@pytest.mark.parametrize(
+    ("p", "mark"), [(0.0009, "***"), (0.009, "**"), (0.049, "*"), (0.05, ""), (None, "")]
+)
+def test_stars(p, mark):
+    assert stars(p) == mark

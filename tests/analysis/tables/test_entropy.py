@@ -1,0 +1,60 @@
+import pytest
+
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.tables.entropy import entropy_tables
+from support.synthetic_log import make_row, write_log
+
+
+def compute(tmp_path, rows):
+    log = write_log(tmp_path / "a.jsonl", rows)
+    with RunTables([log], tmp_path / "tables") as tables:
+        per_item, by_condition = entropy_tables(tables, item_scores(tables))
+        return list(per_item.records()), list(by_condition.records())
+
+
+def replicates(item, condition, answers, **more):
+    return [
+        make_row(item=item, condition=condition, decoding="d1_sampled", seed=seed, answer=answer, **more)
+        for seed, answer in enumerate(answers, start=1)
+    ]
+
+
+def test_disagreement_counts_pairs_and_missing_answers(tmp_path):
+    rows = replicates("a", "C0", ["x", "x", "y", None]) + replicates("b", "C0", ["x"] * 4)
+    per_item, (record,) = compute(tmp_path, rows)
+    # a: one agreeing pair of six.
+    assert [row["disagreement"] for row in per_item] == pytest.approx([5 / 6, 0.0])
+    assert [row["distinct_answers"] for row in per_item] == [3, 1]
+    assert record["disagreement"] == pytest.approx(5 / 12)
+    assert record["replicates"] == 4
+    assert record["answers"] == "3 choices"
+
+
+def test_greedy_rows_have_no_entropy(tmp_path):
+    per_item, by_condition = compute(
+        tmp_path, [make_row(item="a", answer="x"), make_row(item="b", answer="y")]
+    )
+    assert per_item == []
+    assert by_condition == []
+
+
+def test_conditions_are_compared_item_by_item(tmp_path):
+    rows = []
+    for k in range(20):
+        rows += replicates(f"i{k}", "C0", ["x", "y", "z"] if k % 2 else ["x", "y", "x"])
+        rows += replicates(f"i{k}", "C6", ["x", "x", "x"])
+    _, (control, treated) = compute(tmp_path, rows)
+    assert control["delta"] is None
+    assert treated["baseline"] == "C0"
+    assert treated["delta"] == pytest.approx(-(1 + 2 / 3) / 2)
+    assert treated["p_value"] == pytest.approx(2 * 0.5**20)
+
+
+def test_long_answers_are_compared_by_their_facts(tmp_path):
+    long = "The tower in Paris was finished in 1889 and it stands beside the river Seine today."
+    other = long.replace("1889", "1887")
+    per_item, (record,) = compute(tmp_path, replicates("a", "C0", [long, long, other], task="open"))
+    # Facts: Paris, 1889 or 1887, Seine: two of four shared in two of three pairs.
+    assert per_item[0]["fact_disagreement"] == pytest.approx((0 + 0.5 + 0.5) / 3)
+    assert record["fact_disagreement"] == per_item[0]["fact_disagreement"]

@@ -1,0 +1,95 @@
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.tables.mixed import ALL_TASKS, mixed_results
+from support.synthetic_log import make_row, write_log
+
+
+def graded(items, conditions, models=(("m1", "1B"),), task="t", seeds=(0,)):
+    rng = np.random.default_rng(5)
+    rows = []
+    for item in range(items):
+        ease = rng.normal(0, 0.2)
+        for model, size in models:
+            for place, condition in enumerate(conditions):
+                for seed in seeds:
+                    score = 0.4 + ease + 0.1 * place + rng.normal(0, 0.1)
+                    rows.append(
+                        make_row(
+                            task=task,
+                            item=f"{item}",
+                            model=model,
+                            size=size,
+                            condition=condition,
+                            seed=seed,
+                            score=score,
+                        )
+                    )
+    return rows
+
+
+def fit(tmp_path, rows, metrics=("score",)):
+    log = write_log(tmp_path / "a.jsonl", rows)
+    with RunTables([log], tmp_path / "tables") as tables:
+        return mixed_results(tables, item_scores(tables), metrics)
+
+
+def test_estimates_are_those_of_a_reference_fit(tmp_path):
+    rows = graded(40, ("C0", "C1", "C2"))
+    found = fit(tmp_path, rows)
+    data = pd.DataFrame(
+        {
+            "y": [row.metrics["task_score"] for row in rows],
+            "item": [row.task.item_id for row in rows],
+            "condition": [row.condition.id for row in rows],
+        }
+    )
+    reference = smf.mixedlm("y ~ C(condition)", data, groups=data["item"]).fit(reml=True)
+    table = {record["term"]: record for record in found.models.records() if record["kind"] == "fixed"}
+    for term, name in (("condition[C1]", "C(condition)[T.C1]"), ("condition[C2]", "C(condition)[T.C2]")):
+        assert table[term]["estimate"] == pytest.approx(reference.params[name], abs=1e-4)
+        assert table[term]["se"] == pytest.approx(reference.bse[name], rel=1e-2)
+    variance = next(record for record in found.models.records() if record["term"] == "item")
+    assert variance["estimate"] == pytest.approx(float(reference.cov_re.iloc[0, 0]), rel=1e-2)
+
+
+def test_marginal_means_of_a_balanced_run_are_plain_means(tmp_path):
+    rows = graded(30, ("C0", "C1"))
+    found = fit(tmp_path, rows)
+    means = {r["condition"]: r for r in found.means.records() if r["over"] == "condition"}
+    plain = {c: np.mean([r.metrics["task_score"] for r in rows if r.condition.id == c]) for c in ("C0", "C1")}
+    assert means["C1"]["mean"] == pytest.approx(plain["C1"], abs=1e-6)
+    assert means["C1"]["difference"] == pytest.approx(plain["C1"] - plain["C0"], abs=1e-6)
+    assert means["C0"]["difference"] is None
+
+
+def test_sizes_enter_with_their_interaction(tmp_path):
+    found = fit(tmp_path, graded(20, ("C0", "C1"), models=(("a", "1B"), ("b", "8B"))))
+    terms = {record["term"] for record in found.models.records()}
+    assert {"condition[C1]", "size[8B]", "condition[C1]:size[8B]"} <= terms
+    assert any(record["over"] == "condition × size" for record in found.means.records())
+
+
+def test_tasks_are_pooled_with_a_dataset_intercept(tmp_path):
+    rows = graded(15, ("C0", "C1"), task="t1") + graded(15, ("C0", "C1"), task="t2")
+    found = fit(tmp_path, rows)
+    assert {scope for scope, _ in found.fits} == {"t1", "t2", ALL_TASKS}
+    pooled = {
+        r["term"] for r in found.models.records() if r["scope"] == ALL_TASKS and r["kind"] == "variance"
+    }
+    assert "dataset" in pooled
+
+
+def test_scores_without_spread_are_said_not_fitted(tmp_path):
+    rows = [
+        make_row(item=f"{k}", condition=c, score=float(c == "C1")) for k in range(5) for c in ("C0", "C1")
+    ]
+    found = fit(tmp_path, rows)
+    assert found.fits == {}
+    assert found.notes == [
+        "No mixed model of score for agnews_json: the values do not vary within any condition."
+    ]

@@ -1,0 +1,63 @@
+"""Variances of wording and structure, against figures worked out by hand."""
+
+import numpy as np
+import pytest
+
+from pcsuite.analysis.tables.robustness import (
+    FormatVariation,
+    effect_over_spread,
+    format_variation,
+    reading,
+)
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.estimate import Estimate, undefined
+
+
+def rng():
+    return np.random.default_rng(7)
+
+
+def test_variance_and_spread_by_hand():
+    # Two formats, four items; the second format loses one item. Differences d = (1, 0, 0, 0).
+    table = np.array([[1, 0], [1, 1], [0, 0], [0, 0]], dtype=float)
+    found = format_variation(table, rng=rng())
+    # Means 0.5 and 0.25. Mean square of item × format: Σ(d - d̄)² / 2 / (n - 1) = 0.75 / 2 / 3 = 0.125.
+    # Format mean square: n · 2 · 0.125² = 0.125; main effect (0.125 - 0.125) / 4 = 0; so 0 + 0.125.
+    assert found.spread.value == pytest.approx(0.25)
+    assert found.variance.value == pytest.approx(0.125)
+    assert found.formats == 2
+
+
+def test_formats_that_do_not_matter_have_no_variance_and_no_ratio():
+    table = np.repeat(np.array([[1.0], [0.0], [1.0]]), 3, axis=1)
+    found = format_variation(table, rng=rng())
+    assert found.variance.value == 0
+    assert found.spread.value == 0
+    ratio = effect_over_spread([1, 0, 0], table, rng=rng())
+    assert not ratio.defined
+    assert ratio.method == "no spread over formats"
+
+
+def test_ratio_of_effect_to_spread_by_hand():
+    table = np.array([[1, 0], [1, 1], [1, 1], [1, 0]], dtype=float)  # means 1 and 0.5: spread 0.5
+    ratio = effect_over_spread([-1, -1, -1, 0], table, rng=rng())  # mean effect -0.75
+    assert ratio.value == pytest.approx(1.5)
+    assert ratio.low <= 1.5 <= ratio.high
+
+
+def test_the_ratio_wants_the_same_items():
+    with pytest.raises(AnalysisError, match="3 and 2 items"):
+        effect_over_spread([1, 0, 0], [[1, 0], [0, 1]], rng=rng())
+
+
+def test_reading_in_words():
+    def variation(spread):
+        return FormatVariation(4, Estimate(0.1, 0, 1), Estimate(spread, 0, 1))
+
+    sure = Estimate(0.2, 0.1, 0.3)
+    assert reading(sure, variation(0.1), variation(0.05)) == "larger than what formats make"
+    assert reading(sure, variation(0.3), variation(0.05)) == "within the spread of mere wording"
+    assert reading(sure, variation(0.3), variation(0.2)) == "within the spread of mere wording and structure"
+    assert reading(sure, None, variation(0.4)) == "within the spread of mere structure"
+    assert reading(Estimate(0.2, -0.1, 0.5), variation(0.1), None) == "no effect shown"
+    assert reading(undefined("no baseline"), variation(0.1), None) == "no baseline to compare with"

@@ -1,0 +1,79 @@
+"""HELM's figures on the page: labelled as external, beside ours, and never able to break the report."""
+
+import csv
+
+import pytest
+from statsmodels.stats.proportion import proportion_confint
+
+from pcsuite.integrations.helm.results import helm_tables, read_helm_runs, write_helm_tables
+from pcsuite.report.build import build_report
+from support.helm_folder import SCENARIO, write_run
+from support.synthetic_log import make_row, write_log
+
+
+def write_rows(folder):
+    rows = [
+        make_row(
+            item=f"i{k}", task="truthfulqa_mc", model="tiny", condition=condition, score=float(k < right)
+        )
+        for condition, right in (("C0", 2), ("C4", 6))
+        for k in range(8)
+    ]
+    return write_log(folder / "runs" / "a.jsonl", rows)
+
+
+def import_into(folder):
+    output = folder / "helm"
+    write_run(output, {f"id{k}": [float(k < 1)] for k in range(4)})
+    (output / "runs" / "s" / "gsm:model=pcsuite_tiny").mkdir()
+    write_helm_tables(helm_tables(read_helm_runs(output), {"pcsuite/tiny": "tiny"}), folder / "tables")
+
+
+def test_helm_stands_beside_the_run_and_outside_its_tables(tmp_path):
+    log = write_rows(tmp_path)
+    plain = build_report([log], tmp_path, plots=False)
+    before = {path.name: path.read_bytes() for path in plain.tables if path.suffix == ".csv"}
+    assert 'id="helm"' not in plain.index.read_text()
+    logged = log.read_bytes()
+    import_into(tmp_path)
+    files = build_report([log], tmp_path, plots=False, formats=("html", "md"))
+    page = files.index.read_text()
+    assert '<section id="helm">' in page
+    assert "External evidence: HELM" in page
+    assert "0.25 [0.05, 0.70]" in page  # 1 of 4, Wilson: 0.0456 to 0.6994
+    assert "no results: it was interrupted or failed" in page
+    assert "Without results: 1 of HELM&#39;s 2 runs" in page
+    assert {path.name: path.read_bytes() for path in files.tables if path.name in before} == before
+    assert log.read_bytes() == logged
+    beside = (tmp_path / "tables" / "helm_beside_ours.csv").read_text().splitlines()
+    assert len(beside) == 3
+    first = next(csv.DictReader(beside))
+    low, high = proportion_confint(2, 8, method="wilson")
+    assert (first["task"], first["model"], first["condition"]) == ("truthfulqa_mc", "tiny", "C0")
+    assert [float(first[name]) for name in ("score", "score_low", "score_high")] == pytest.approx(
+        [0.25, low, high]
+    )
+    assert (first["helm_scenario"], first["helm_metric"], first["helm_value"]) == (
+        SCENARIO,
+        "exact_match",
+        "0.25",
+    )
+    assert "External evidence: HELM" in files.reports[1].read_text()
+
+
+def test_a_damaged_import_leaves_the_report_whole(tmp_path):
+    log = write_rows(tmp_path)
+    import_into(tmp_path)
+    (tmp_path / "tables" / "helm_metrics.csv").write_bytes(b"\xff\x00 not a table")
+    page = build_report([log], tmp_path, plots=False).index.read_text()
+    assert "helm_metrics.csv cannot be read" in page
+    assert "HELM has no finished run." in page
+    assert '<section id="levels">' in page
+
+
+def test_an_import_beside_the_log_is_found_from_another_folder(tmp_path):
+    log = write_rows(tmp_path)
+    import_into(tmp_path)
+    files = build_report([log], tmp_path / "paper", plots=False)
+    assert '<section id="helm">' in files.index.read_text()
+    assert (tmp_path / "paper" / "tables" / "helm_beside_ours.csv").is_file()

@@ -1,0 +1,65 @@
+"""Calibration figures worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.calibration import area_under_risk_coverage, brier, cohens_kappa, ece, risk_coverage
+
+CONFIDENCE = [0.9, 0.8, 0.8, 0.3]
+CORRECT = [1, 1, 0, 0]
+
+
+def test_ece() -> None:
+    # Bins (0.8, 0.9]: gap 0.1 of 1 row; (0.7, 0.8]: 0.8 against 0.5, gap 0.3 of 2; (0.2, 0.3]: gap 0.3 of 1.
+    assert ece(CONFIDENCE, CORRECT) == pytest.approx((0.1 + 2 * 0.3 + 0.3) / 4)
+    assert ece([1.0, 0.0], [1, 0]) == 0.0
+    # One bin: mean confidence 0.7 against accuracy 0.5.
+    assert ece(CONFIDENCE, CORRECT, bins=1) == pytest.approx(0.2)
+
+
+def test_brier() -> None:
+    assert brier(CONFIDENCE, CORRECT) == pytest.approx((0.01 + 0.04 + 0.64 + 0.09) / 4)
+
+
+def test_risk_coverage_takes_ties_together() -> None:
+    assert risk_coverage(CONFIDENCE, CORRECT) == [(0.25, 0.0), (0.75, 1 / 3), (1.0, 0.5)]
+    assert risk_coverage([0.8, 0.9, 0.3, 0.8], [0, 1, 0, 1]) == risk_coverage(CONFIDENCE, CORRECT)
+    assert area_under_risk_coverage(CONFIDENCE, CORRECT) == pytest.approx(0.5 / 3 + 0.25 * 0.5)
+
+
+def test_no_rows_and_wrong_rows() -> None:
+    assert math.isnan(ece([], []))
+    assert math.isnan(brier([], []))
+    assert math.isnan(area_under_risk_coverage([], []))
+    assert risk_coverage([], []) == []
+    with pytest.raises(ValueError, match="equal length"):
+        ece([0.5], [1, 0])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        brier([1.5], [1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_statsmodels(seed):
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 4, 120)
+    second = np.where(rng.random(120) < 0.6, first, rng.integers(0, 4, 120))
+    table = np.zeros((4, 4))
+    np.add.at(table, (first, second), 1)
+    reference = reference_kappa(table)
+    ours = cohens_kappa(first, second)
+    assert ours.value == pytest.approx(reference.kappa)
+    assert ours.se == pytest.approx(reference.std_kappa)
+    assert ours.low == pytest.approx(reference.kappa_low)
+
+
+def test_labels_may_be_words_and_one_label_is_undefined():
+    assert cohens_kappa(["a", "b", "a"], ["a", "b", "a"]).value == pytest.approx(1.0)
+    assert not cohens_kappa(["a", "a"], ["a", "a"]).defined
+    with pytest.raises(AnalysisError, match="one length"):
+        cohens_kappa(["a"], ["a", "b"])

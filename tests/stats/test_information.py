@@ -1,0 +1,195 @@
+"""The probe and the code lengths it gives: a known optimum, control labels, order of conditions."""
+
+import zlib
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.information import (
+    fit_probe,
+    hashed_features,
+    infonce,
+    mutual_information,
+    online_code,
+    prompt_information,
+    v_information,
+)
+
+TOPICS = ("sports", "markets", "science")
+
+
+def outputs(rng, n, clarity):
+    labels = [TOPICS[i] for i in rng.integers(0, 3, n)]
+    texts = [
+        f"the label is {label if rng.random() < clarity else TOPICS[rng.integers(0, 3)]} today"
+        for label in labels
+    ]
+    return texts, labels
+
+
+def test_features_are_stable_and_of_unit_length():
+    features = hashed_features(["Gold price", "gold PRICE", "", "silver"])
+    assert features.shape == (4, 1024)
+    assert (features[0] == features[1]).all()
+    assert np.linalg.norm(features, axis=1) == pytest.approx([1, 1, 0, 1])
+    # The place of a word comes from its checksum, not from Python's salted hash.
+    assert np.flatnonzero(features[3]).tolist() == [zlib.crc32(b"silver") % 1024]
+
+
+def test_probe_finds_the_penalised_optimum():
+    rng = np.random.default_rng(0)
+    features, codes = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    weights = fit_probe(features, codes, 3, ridge=0.5)
+    inputs = np.hstack([features, np.ones((60, 1))])
+    scores = np.exp(inputs @ weights)
+    gradient = inputs.T @ (scores / scores.sum(1, keepdims=True) - np.eye(3)[codes]) + 0.5 * weights
+    assert np.abs(gradient).max() < 1e-2
+
+
+def test_clearer_outputs_have_shorter_codes():
+    rng = np.random.default_rng(1)
+    lengths = []
+    for clarity in (1.0, 0.6, 0.0):
+        texts, labels = outputs(np.random.default_rng(2), 400, clarity)
+        lengths.append(online_code(hashed_features(texts), labels, rng=rng, resamples=500))
+    bits = [code.bits for code in lengths]
+    assert bits[0] < bits[1] < bits[2]
+    assert lengths[0].compression > 3
+    assert lengths[2].compression == pytest.approx(1.0, abs=0.15)
+    for code in lengths:
+        assert code.uniform_bits == pytest.approx(400 * np.log2(3))
+        assert code.bits_per_item.value == pytest.approx(code.bits / 400)
+    assert lengths[0].saved_bits > 300
+    assert abs(lengths[2].saved_bits) < 5 * lengths[2].control_sd + 40
+
+
+def test_usable_information_lies_between_nothing_and_the_label_entropy():
+    rng = np.random.default_rng(3)
+    texts, labels = outputs(rng, 300, 1.0)
+    clear = v_information(hashed_features(texts), labels, rng=rng, resamples=500)
+    assert 1.3 < clear.value <= np.log2(3) + 0.05
+    texts, labels = outputs(rng, 300, 0.0)
+    nothing = v_information(hashed_features(texts), labels, rng=rng, resamples=500)
+    assert nothing.value < 0.05
+
+
+def test_refusals():
+    features = np.eye(20)
+    with pytest.raises(AnalysisError, match="one label only"):
+        online_code(features, ["a"] * 20, rng=np.random.default_rng())
+    with pytest.raises(AnalysisError, match="too few"):
+        online_code(features[:5], list("ababa"), rng=np.random.default_rng())
+    with pytest.raises(AnalysisError, match="but 3 labels"):
+        v_information(features, list("abc"), rng=np.random.default_rng())
+    with pytest.raises(AnalysisError, match="bits"):
+        hashed_features(["a"], bits=40)
+
+
+CONFUSION = np.array([[0.25, 0.05, 0.03], [0.04, 0.22, 0.07], [0.04, 0.06, 0.24]])
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+def true_information():
+    rows, columns = CONFUSION.sum(1), CONFUSION.sum(0)
+    return float((CONFUSION * np.log(CONFUSION / np.outer(rows, columns))).sum())
+
+
+def draw_pairs(rng, n):
+    cells = rng.choice(9, n, p=CONFUSION.ravel())
+    return (cells // 3).tolist(), (cells % 3).tolist()
+
+
+def test_perfect_prediction_tells_all_there_is():
+    truth = ["a"] * 50 + ["b"] * 50
+    result = mutual_information(truth, truth, rng=generator(), resamples=200, permutations=99)
+    assert result.plug_in == pytest.approx(np.log(2))
+    assert result.truth_entropy == pytest.approx(np.log(2))
+    assert result.p_value == pytest.approx(1 / 100)
+
+
+def test_plug_in_is_half_the_g_statistic():
+    predictions, truths = draw_pairs(generator(1), 200)
+    table = np.zeros((3, 3))
+    np.add.at(table, (predictions, truths), 1)
+    g = stats.chi2_contingency(table, lambda_="log-likelihood").statistic
+    result = mutual_information(predictions, truths, rng=generator(), resamples=100, permutations=99)
+    assert result.plug_in == pytest.approx(g / (2 * 200))
+    assert result.information.value == pytest.approx(g / 400 - 4 / 400)
+
+
+def test_no_information_is_not_called_some():
+    rng = generator(2)
+    values, rejections = [], 0
+    for _ in range(200):
+        result = mutual_information(
+            rng.integers(0, 4, 60).tolist(),
+            rng.integers(0, 4, 60).tolist(),
+            rng=rng,
+            resamples=10,
+            permutations=99,
+        )
+        values.append((result.plug_in, result.information.value))
+        rejections += result.p_value <= 0.05
+    plug_in, corrected = np.mean(values, axis=0)
+    assert plug_in > 0.05
+    assert abs(corrected) < 0.015
+    assert rejections / 200 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+
+
+def test_interval_covers():
+    rng = generator(3)
+    hits = 0
+    for _ in range(500):
+        result = mutual_information(*draw_pairs(rng, 150), rng=rng, resamples=500, permutations=1)
+        hits += result.information.low <= true_information() <= result.information.high
+    assert 0.93 <= hits / 500 <= 0.97
+
+
+def test_replicates_do_not_add_certainty():
+    predictions, truths = draw_pairs(generator(4), 80)
+    once = mutual_information(predictions, truths, rng=generator(5), permutations=50)
+    many = mutual_information(
+        predictions * 10, truths * 10, list(range(80)) * 10, rng=generator(5), permutations=50
+    )
+    assert many.plug_in == pytest.approx(once.plug_in)
+    width = once.information.high - once.information.low
+    assert many.information.high - many.information.low == pytest.approx(width, rel=0.1)
+    assert many.information.value == pytest.approx(once.information.value, abs=0.02)
+
+
+def test_infonce_by_hand_and_its_cap():
+    points = np.eye(2)
+    result = infonce(points, points, rng=generator(), temperature=1.0, rounds=1, resamples=100)
+    expected = 1 - np.log((np.e + 1) / 2)
+    assert result.bound.value == pytest.approx(expected)
+    assert result.cap == pytest.approx(np.log(2))
+    many = infonce(np.eye(64), np.eye(64), rng=generator(), batch=32, temperature=0.01, resamples=100)
+    assert many.bound.value <= many.cap + 1e-9
+    assert many.saturated
+
+
+def test_infonce_of_unrelated_embeddings_is_not_positive():
+    rng = generator(6)
+    result = infonce(rng.normal(size=(256, 8)), rng.normal(size=(256, 8)), rng=rng, temperature=0.5)
+    assert result.bound.low < 0.05
+    assert result.bound.value < 0.1
+    assert not result.saturated
+
+
+def test_prompt_information():
+    assert prompt_information([[1.0, 0.0], [0.0, 1.0]]) == pytest.approx(np.log(2))
+    assert prompt_information([[0.5, 0.5], [0.5, 0.5]]) == pytest.approx(0.0)
+
+
+def test_refusals_of_information():
+    with pytest.raises(AnalysisError, match="do not pair"):
+        mutual_information(["a"], [], rng=generator())
+    with pytest.raises(AnalysisError, match="too many"):
+        mutual_information(list(range(100)), list(range(100)), rng=generator())
+    with pytest.raises(AnalysisError, match="sum to 1"):
+        prompt_information([[0.5, 0.2]])

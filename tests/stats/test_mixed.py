@@ -1,0 +1,145 @@
+"""The mixed model against stored fits of R (tests/fixtures/lme4: script, data, versions), and its errors."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
+from pcsuite.stats.mixed import fit_mixed, fit_mixed_rows
+
+MODELS = ("crossed", "crossed_no_replicate_effect", "plain", "singular", "full")
+
+
+def like_r(name):
+    return re.sub(r"\[(.*?)\]", r"\1", name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_agrees_with_lme4(name, reference_fit, lme4_reference):
+    fit, reference = reference_fit(name), lme4_reference[name]
+    by_name = {like_r(c.name): c for c in fit.coefficients}
+    assert set(by_name) == set(reference["names"])
+    for i, key in enumerate(reference["names"]):
+        ours = by_name[key]
+        assert ours.estimate == pytest.approx(reference["beta"][i], abs=1e-5)
+        assert ours.se == pytest.approx(reference["se"][i], rel=1e-3)
+        assert ours.df == pytest.approx(reference["df"][i], rel=1e-2)
+        assert ours.p_value == pytest.approx(reference["p"][i], rel=1e-2, abs=1e-5)
+    assert fit.deviance == pytest.approx(reference["deviance"], abs=1e-3)
+    assert fit.converged
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_variance_components_agree_with_lme4(name, reference_fit, lme4_reference):
+    fit, components = reference_fit(name), lme4_reference[name]["components"]
+    for key, value in components.items():
+        ours = fit.components[
+            "item:cell" if key.startswith("item:") else key.lower() if key == "Residual" else key
+        ]
+        assert ours.value == pytest.approx(value, rel=1e-3, abs=1e-6)
+        assert ours.low <= ours.value <= ours.high
+
+
+def test_a_zero_variance_is_said_to_be_one(reference_fit):
+    fit = reference_fit("singular")
+    assert fit.singular
+    assert fit.components["item"].value == 0.0
+    assert 0 < fit.components["item"].high < fit.components["residual"].value
+
+
+def test_grouped_totals_give_the_same_fit_as_rows(reference_fit, reference_columns):
+    columns = reference_columns("plain")
+    scores, items = np.array(columns["score"], dtype=float), columns["item"]
+    cells, codes = encode_cells({"condition": columns["condition"]})
+    order = np.random.default_rng(0).permutation(len(scores))
+    totals = cell_totals(np.array(items)[order], codes[order], scores[order])
+    fit = fit_mixed(totals, fixed_design(cells, ["condition"]))
+    assert fit.beta == pytest.approx(reference_fit("plain").beta, abs=1e-9)
+
+
+def test_balanced_two_way_fit_is_the_paired_t_test():
+    rng = np.random.default_rng(1)
+    base = rng.normal(0, 1, 20)
+    scores = np.concatenate([base + rng.normal(0, 0.5, 20), base + 0.4 + rng.normal(0, 0.5, 20)])
+    fit = fit_mixed_rows(scores, list(range(20)) * 2, {"condition": ["a"] * 20 + ["b"] * 20}, ["condition"])
+    reference = stats.ttest_rel(scores[20:], scores[:20])
+    effect = fit.coefficients[1]
+    assert effect.t == pytest.approx(reference.statistic, rel=1e-4)
+    assert effect.p_value == pytest.approx(reference.pvalue, rel=1e-3)
+    assert effect.df == pytest.approx(19, rel=1e-2)
+
+
+def test_missing_cells_drop_a_column_by_name():
+    factors = {"condition": ["a", "b", "a"] * 8, "size": ["s", "s", "t"] * 8}
+    items = np.repeat(np.arange(8), 3)
+    scores = np.random.default_rng(2).random(24)
+    fit = fit_mixed_rows(scores, items, factors, ["condition", "size", "condition:size"])
+    assert fit.design.dropped == ("condition[b]:size[t]",)
+    assert len(fit.beta) == 3
+
+
+def test_reference_level_can_be_chosen():
+    factors = {"condition": ["a", "b"] * 6}
+    scores = np.random.default_rng(3).random(12)
+    fit = fit_mixed_rows(
+        scores, np.repeat(np.arange(6), 2), factors, ["condition"], references={"condition": "b"}
+    )
+    assert fit.design.names == ("(Intercept)", "condition[a]")
+
+
+def test_replicates_without_their_effect_are_too_sure():
+    """Type-I error at 5 %: with (1|item:cell) near nominal, without it far above."""
+    rng = np.random.default_rng(4)
+    items, replicates = 30, 8
+    repetitions = {True: 500, False: 60}
+    cells, codes = encode_cells({"condition": ["a", "b"]})
+    design = fixed_design(cells, ["condition"])
+    item = np.repeat(np.arange(items), 2 * replicates)
+    cell = np.tile(np.repeat(codes, replicates), items)
+    rejected = {True: 0, False: 0}
+    for repetition in range(repetitions[True]):
+        means = rng.normal(0, 0.3, (items, 1)) + rng.normal(0, 0.2, (items, 2))
+        scores = (means[:, :, None] + rng.normal(0, 0.3, (items, 2, replicates))).ravel()
+        totals = cell_totals(item, cell, scores)
+        for with_effect in rejected:
+            if repetition >= repetitions[with_effect]:
+                continue
+            fit = fit_mixed(totals, design, replicate_effect=with_effect)
+            rejected[with_effect] += fit.coefficients[1].p_value <= 0.05
+    assert 0.03 <= rejected[True] / repetitions[True] <= 0.07
+    assert rejected[False] / repetitions[False] > 0.15
+
+
+def test_replicates_that_never_differ_are_one_answer():
+    rng = np.random.default_rng(6)
+    scores = rng.integers(0, 2, 40).astype(float)
+    items, factors = np.repeat(np.arange(20), 2), {"condition": ["a", "b"] * 20}
+    once = fit_mixed_rows(scores, items, factors, ["condition"])
+    tripled = fit_mixed_rows(
+        np.repeat(scores, 3), np.repeat(items, 3), {"condition": np.repeat(["a", "b"] * 20, 3)}, ["condition"]
+    )
+    assert tripled.coefficients[1] == once.coefficients[1]
+
+
+@pytest.mark.parametrize("scores", [[0.5] * 8, [0.0, 1.0] * 4])
+def test_scores_without_noise_are_refused(scores):
+    with pytest.raises(AnalysisError, match="do not vary"):
+        fit_mixed_rows(scores, np.repeat(np.arange(4), 2), {"condition": ["a", "b"] * 4}, ["condition"])
+
+
+def test_refusals():
+    factors = {"condition": ["a", "b"] * 3}
+    items, scores = np.repeat(np.arange(3), 2), np.random.default_rng(5).random(6)
+    with pytest.raises(AnalysisError, match="did you mean 'condition'"):
+        fit_mixed_rows(scores, items, factors, ["conditon"])
+    with pytest.raises(AnalysisError, match="without replicates"):
+        fit_mixed_rows(scores, items, factors, ["condition"], replicate_effect=True)
+    with pytest.raises(AnalysisError, match="unknown random factor"):
+        fit_mixed_rows(scores, items, factors, ["condition"], random_factors=["dataset"])
+    with pytest.raises(AnalysisError, match="does not occur"):
+        fit_mixed_rows(scores, items, factors, ["condition"], references={"condition": "c"})
+    with pytest.raises(AnalysisError, match="too few"):
+        fit_mixed_rows(scores[:2], items[:2], {"condition": ["a", "b"]}, ["condition"])

@@ -1,0 +1,131 @@
+"""Intervals for proportions and McNemar's test against statsmodels; clustered errors by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.proportions import (
+    adjusted_paired_interval,
+    clopper_pearson,
+    clustered_mean,
+    clustered_se,
+    mcnemar_exact,
+    mcnemar_from_scores,
+    mcnemar_mid_p,
+    mid_p_interval,
+    newcombe_difference,
+    wilson,
+    wilson_mean,
+)
+
+counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+@given(counts, st.sampled_from([0.9, 0.95, 0.99]))
+def test_intervals_agree_with_statsmodels(pair, level):
+    k, n = pair
+    for ours, name in ((wilson, "wilson"), (clopper_pearson, "beta")):
+        low, high = proportion_confint(k, n, alpha=1 - level, method=name)
+        estimate = ours(k, n, level=level)
+        assert estimate.low == pytest.approx(low, abs=1e-9)
+        assert estimate.high == pytest.approx(high, abs=1e-9)
+
+
+@given(counts)
+def test_mid_p_limits_solve_their_equation(pair):
+    k, n = pair
+    estimate = mid_p_interval(k, n)
+    exact = clopper_pearson(k, n)
+    assert exact.low <= estimate.low + 1e-9
+    assert estimate.high <= exact.high + 1e-9
+    if k > 0:
+        tail = stats.binom.sf(k, n, estimate.low) + stats.binom.pmf(k, n, estimate.low) / 2
+        assert tail == pytest.approx(0.025, abs=1e-6)
+
+
+def test_newcombe_agrees_with_statsmodels():
+    low, high = confint_proportions_2indep(56, 70, 48, 80, method="newcomb", compare="diff")
+    estimate = newcombe_difference(56, 70, 48, 80)
+    assert estimate.value == pytest.approx(0.2)
+    assert (estimate.low, estimate.high) == pytest.approx((low, high))
+
+
+@given(st.integers(0, 80), st.integers(0, 80))
+def test_mcnemar_agrees_with_statsmodels(b, c):
+    reference = mcnemar([[10, b], [c, 10]], exact=True).pvalue if b + c else 1.0
+    assert mcnemar_exact(b, c).p_value == pytest.approx(reference)
+    mid = mcnemar_mid_p(b, c).p_value
+    expected = min(1.0, 2 * stats.binom.cdf(min(b, c), b + c, 0.5) - stats.binom.pmf(b, b + c, 0.5))
+    assert mid == pytest.approx(expected)
+    assert mid <= mcnemar_exact(b, c).p_value
+
+
+def test_mcnemar_from_scores_counts_discordant_pairs():
+    result = mcnemar_from_scores([1, 1, 1, 0, 0], [0, 0, 1, 1, 0], mid=False)
+    assert result.n == 3
+    assert result.p_value == pytest.approx(1.0)
+    with pytest.raises(AnalysisError, match="0/1"):
+        mcnemar_from_scores([0.5], [1.0])
+
+
+def test_bonett_price_by_hand():
+    # n=30, 4 gains, 1 loss: p12=5/32, p21=2/32
+    deltas = np.array([1.0] * 4 + [-1.0] + [0.0] * 25)
+    gain, loss = 5 / 32, 2 / 32
+    half = stats.norm.ppf(0.975) * np.sqrt((gain + loss - (gain - loss) ** 2) / 32)
+    estimate = adjusted_paired_interval(deltas)
+    assert estimate.value == pytest.approx(0.1)
+    assert estimate.low == pytest.approx(gain - loss - half)
+    assert estimate.high == pytest.approx(gain - loss + half)
+
+
+def test_wilson_mean_is_wilson_for_binary_scores_and_narrower_for_graded():
+    binary = np.array([1.0] * 27 + [0.0] * 3)
+    assert wilson_mean(binary).low == pytest.approx(wilson(27, 30).low)
+    graded = np.array([0.9] * 15 + [1.0] * 12 + [0.7] * 3)
+    assert wilson_mean(graded).low > wilson(27, 30).low
+    with pytest.raises(AnalysisError, match=r"outside 0\.\.1"):
+        wilson_mean([2.0])
+
+
+def test_wilson_covers_where_the_bootstrap_cannot():
+    rng = np.random.default_rng(3)
+    hits = 0
+    for k in rng.binomial(30, 0.95, 2000):
+        interval = wilson(k, 30)
+        hits += interval.low <= 0.95 <= interval.high
+    assert hits / 2000 >= 0.93
+
+
+def test_clustered_se_by_hand():
+    # mean 0.5; deviations ±0.5; cluster sums 1, -1, 0 over four + two rows
+    scores = [1, 1, 0, 0, 1, 0]
+    clusters = ["a", "a", "b", "b", "c", "c"]
+    assert clustered_se(scores, clusters) == pytest.approx(np.sqrt(2) / 6)
+    iid = clustered_se(scores, range(6))
+    assert iid == pytest.approx(np.std(scores) / np.sqrt(6))
+
+
+def test_clustered_interval_covers_and_independent_rows_do_not():
+    rng = np.random.default_rng(4)
+    clustered = independent = 0
+    for _ in range(2000):
+        chance = rng.beta(1, 1, (60, 1))
+        rows = rng.binomial(1, chance, (60, 5)).astype(float)
+        codes = np.repeat(np.arange(60), 5)
+        estimate = clustered_mean(rows.ravel(), codes)
+        clustered += estimate.low <= 0.5 <= estimate.high
+        half = 1.96 * rows.std() / np.sqrt(rows.size)
+        independent += abs(rows.mean() - 0.5) <= half
+    assert 0.93 <= clustered / 2000 <= 0.97
+    assert independent / 2000 < 0.87
+
+
+def test_impossible_counts_are_refused():
+    with pytest.raises(AnalysisError, match="5 successes of 3"):
+        wilson(5, 3)

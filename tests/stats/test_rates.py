@@ -1,0 +1,77 @@
+"""Abstention, cost and unsupported claims by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.proportions import wilson
+from pcsuite.stats.rates import (
+    abstention_matrix,
+    cost_per_correct,
+    front_probability,
+    pareto_front,
+    rate,
+    unsupported_per_100_tokens,
+)
+
+
+def generator():
+    return np.random.default_rng(0)
+
+
+def test_abstention_by_hand():
+    # 4 unanswerable (3 abstained), 6 answerable (1 abstained)
+    abstained, unanswerable = [1, 1, 1, 0, 1, 0, 0, 0, 0, 0], [1] * 4 + [0] * 6
+    matrix = abstention_matrix(abstained, unanswerable, rng=generator(), resamples=500)
+    assert (matrix.abstained_unanswerable, matrix.answered_unanswerable) == (3, 1)
+    assert (matrix.abstained_answerable, matrix.answered_answerable) == (1, 5)
+    assert matrix.recall.value == pytest.approx(0.75)
+    assert matrix.recall.low == pytest.approx(wilson(3, 4).low)
+    assert matrix.misuse.value == pytest.approx(1 / 6)
+    assert matrix.precision.value == pytest.approx(0.75)
+    assert matrix.correct.value == pytest.approx(0.8)
+
+
+def test_no_unanswerable_item_leaves_recall_undefined():
+    matrix = abstention_matrix([0, 0.5], [0, 0], rng=generator(), resamples=50)
+    assert not matrix.recall.defined
+    assert matrix.misuse.value == pytest.approx(0.25)
+    with pytest.raises(AnalysisError, match="unanswerable"):
+        abstention_matrix([0, 1], [0, 0.5], rng=generator())
+
+
+def test_ratios_by_hand():
+    assert cost_per_correct([300, 500], [1, 1], rng=generator(), resamples=50).value == pytest.approx(400)
+    assert not cost_per_correct([300, 500], [0, 0], rng=generator()).defined
+    estimate = unsupported_per_100_tokens([1, 2], [50, 250], rng=generator(), resamples=50)
+    assert estimate.value == pytest.approx(1.0)
+    assert rate([1, 0, 0, 0]).value == pytest.approx(0.25)
+
+
+points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
+
+
+def test_by_hand():
+    quality, cost = [0.5, 0.7, 0.6, 0.7], [100, 300, 400, 200]
+    assert pareto_front(quality, cost).tolist() == [True, False, False, True]
+
+
+@settings(deadline=None)
+@given(points)
+def test_front_by_definition(pairs):
+    quality, cost = [float(q) for q, _ in pairs], [float(c) for _, c in pairs]
+    front = pareto_front(quality, cost)
+    for j, (q, c) in enumerate(pairs):
+        beaten = any((a >= q and b <= c) and (a > q or b < c) for a, b in pairs)
+        assert front[j] == (not beaten)
+
+
+def test_front_probability():
+    rng = np.random.default_rng(0)
+    scores = np.column_stack([rng.random(50), rng.random(50) + 5, rng.random(50)])
+    costs = np.tile([1.0, 2.0, 3.0], (50, 1))
+    assert front_probability(scores, costs, rng=rng, resamples=200).tolist() == [1.0, 1.0, 0.0]
+    with pytest.raises(AnalysisError, match="shape"):
+        front_probability(scores, costs[:, :2], rng=rng)
