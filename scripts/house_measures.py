@@ -1,0 +1,395 @@
+"""Measures of the house: how large its rooms are, and whether anything in it is unread or out of reach.
+
+    python scripts/house_measures.py            # the table, and a failure where a count that must be 0 is not
+    python scripts/house_measures.py --list     # also name what was found
+    python scripts/house_measures.py --trace    # also count the functions one row passes through (runs one unit)
+
+Everything is read from the source text; only ``--trace`` runs code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "pcsuite"
+TESTS = ROOT / "tests"
+# Texts by which a user reaches a definition without importing code of ours: documented calls and extension points.
+DOCUMENTED = ("README.md", "CONTRIBUTING.md", "docs", "pyproject.toml")
+FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
+# Children of other interpreters; they may not import the suite, so their names are reached by running the file.
+SCRIPTS = {"engines/adapters/_llamacpp_worker.py", "integrations/promptbench/worker.py"}
+
+
+class Definition(NamedTuple):
+    """A function, class or method with the names that its code mentions."""
+
+    where: str
+    name: str
+    owner: str
+    """Name of the class it is a method of, or empty."""
+    node: ast.AST
+    mentions: frozenset[str]
+
+
+class Module(NamedTuple):
+    """A module with its tree."""
+
+    path: Path
+    name: str
+    tree: ast.Module
+    lines: int
+
+
+def read_modules(package: Path = PACKAGE) -> list[Module]:
+    """Every module of the package."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        found.append(Module(path, path.relative_to(package).as_posix(), ast.parse(text), text.count("\n")))
+    return found
+
+
+def functions_of(tree: ast.AST, inside: tuple[str, ...] = ()) -> Iterator[tuple[ast.AST, bool]]:
+    """Functions and methods with whether each is public all the way up; nested functions are part of theirs."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, FunctionNode):
+            private = any(name.startswith("_") for name in (*inside, node.name)) and not _is_dunder(node.name)
+            yield node, not private and not _is_dunder(node.name)
+        elif isinstance(node, ast.ClassDef):
+            yield from functions_of(node, (*inside, node.name))
+        elif isinstance(node, (ast.If, ast.Try)):
+            yield from functions_of(node, inside)
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def mentions_of(node: ast.AST) -> Counter[str]:
+    """How often each name is used in a piece of code: loaded, accessed, imported, or part of a registry target."""
+    names: Counter[str] = Counter()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            names[part.id] += 1
+        elif isinstance(part, ast.Attribute):
+            names[part.attr] += 1
+        elif isinstance(part, ast.ImportFrom):
+            names.update(alias.name for alias in part.names)
+        elif isinstance(part, ast.keyword) and part.arg:
+            names[part.arg] += 1
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            target = re.fullmatch(r"pcsuite[\w.]*:(\w+)", part.value)
+            if target:
+                names[target.group(1)] += 1
+            elif re.fullmatch(r"\w+", part.value):
+                names[part.value] += 1
+    return names
+
+
+def docstring_share(modules: list[Module]) -> tuple[int, int]:
+    """Public functions with a docstring of several lines, and all public functions."""
+    public = [node for module in modules for node, is_public in functions_of(module.tree) if is_public]
+    several = [node for node in public if "\n" in (ast.get_docstring(node) or "")]
+    return len(several), len(public)
+
+
+def called_once(modules: list[Module]) -> tuple[list[str], int]:
+    """Private functions that one place alone uses, and the number of all functions.
+
+    A private name belongs to its module, so uses are counted there, and elsewhere only where it is imported.
+    """
+    once, total = [], 0
+    for module in modules:
+        uses: Counter[str] = Counter()
+        for part in ast.walk(module.tree):
+            if isinstance(part, ast.Name):
+                uses[part.id] += 1
+            elif isinstance(part, ast.Attribute):
+                uses[part.attr] += 1
+        for node, _ in functions_of(module.tree):
+            total += 1
+            if node.name.startswith("_") and not _is_dunder(node.name) and uses[node.name] == 1:
+                once.append(f"{module.name}:{node.lineno} {node.name}")
+    return once, total
+
+
+def definitions(modules: list[Module]) -> list[Definition]:
+    """Functions, classes and public methods of the package."""
+    found = []
+    for module in modules:
+        for node in module.tree.body:
+            if isinstance(node, FunctionNode):
+                found.append(_definition(module, node, ""))
+            elif isinstance(node, ast.ClassDef):
+                found.append(_definition(module, node, ""))
+                for inner in node.body:
+                    if isinstance(inner, FunctionNode) and not _is_dunder(inner.name):
+                        found.append(_definition(module, inner, node.name))
+    return found
+
+
+def _definition(module: Module, node: ast.AST, owner: str) -> Definition:
+    where = f"{module.name}:{node.lineno}"
+    if isinstance(node, ast.ClassDef):
+        # A class reaches what its own body, decorators, bases and dunder methods mention; other methods stand alone.
+        parts: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
+        parts += [part for part in node.body if not isinstance(part, FunctionNode) or _is_dunder(part.name)]
+        names = frozenset(name for part in parts for name in mentions_of(part))
+    else:
+        names = frozenset(mentions_of(node))
+    return Definition(where, node.name, owner, node, names)
+
+
+def unreachable(modules: list[Module]) -> list[Definition]:
+    """Definitions that no command, no documented name, no registry and no interface of a library reaches.
+
+    Names stand for themselves: whatever is called ``open`` counts as reached when anything reached says
+    ``open``. So the list errs on the short side, never on the long one.
+    """
+    everything = definitions(modules)
+    reached: set[str] = set()
+    for module in modules:
+        for node in module.tree.body:
+            if not isinstance(node, (*FunctionNode, ast.ClassDef, ast.Import, ast.ImportFrom)):
+                reached.update(mentions_of(node))
+            elif isinstance(node, FunctionNode) and module.name.startswith("commands/"):
+                if re.match(r"(configure|execute)_", node.name):
+                    reached.update((node.name, *mentions_of(node)))
+        if module.name == "cli.py":
+            reached.update(mentions_of(module.tree))
+        if module.name in SCRIPTS:
+            reached.update(mentions_of(module.tree))
+            reached.update(entry.name for entry in everything if entry.where.startswith(module.name))
+    reached |= documented_names()
+    overrides = _foreign_overrides(modules)
+    pending = list(everything)
+    progress = True
+    while progress:
+        progress, left = False, []
+        for entry in pending:
+            if entry.name in reached or (entry.owner, entry.name) in overrides:
+                reached |= entry.mentions
+                progress = True
+            else:
+                left.append(entry)
+        pending = left
+    return pending
+
+
+def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
+    """Methods of classes with bases from other libraries, or of decorated kinds: their callers are not ours."""
+    own = {
+        node.name for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
+    }
+    plain = own | {"ABC", "Protocol", "NamedTuple", "Enum", "Exception", "Generic"}
+    found = set()
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            bases = {name for base in node.bases for name in list(mentions_of(base))[:1]}
+            foreign = bool(bases - plain)
+            for inner in node.body:
+                if isinstance(inner, FunctionNode):
+                    hooked = any(
+                        {"field_validator", "model_validator", "field_serializer"}
+                        & set(mentions_of(decorator))
+                        for decorator in inner.decorator_list
+                    )
+                    if foreign or hooked:
+                        found.add((node.name, inner.name))
+    return found
+
+
+def documented_names() -> set[str]:
+    """Names in code spans and code blocks of the documentation, and entry points."""
+    names: set[str] = set()
+    for entry in DOCUMENTED:
+        path = ROOT / entry
+        for file in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
+            text = file.read_text(encoding="utf-8")
+            for block in re.findall(r"```.*?```|`[^`\n]+`|pcsuite[\w.:]+", text, re.DOTALL):
+                names.update(re.findall(r"[A-Za-z_]\w+", block))
+    return names
+
+
+def configuration_keys(modules: list[Module]) -> list[tuple[str, str, str]]:
+    """Fields of the configuration models: module, class, key."""
+    found = []
+    for module in modules:
+        if module.name.startswith("config/"):
+            for node in module.tree.body:
+                if isinstance(node, ast.ClassDef):
+                    for part in node.body:
+                        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                            if not part.target.id.startswith("_") and part.target.id != "model_config":
+                                found.append((module.name, node.name, part.target.id))
+    return found
+
+
+def unread_keys(modules: list[Module]) -> list[str]:
+    """Configuration keys whose value no code outside the definition ever takes.
+
+    A key of a profile's section (``helm.enabled``) is read where one function takes both the section and the key;
+    others are read where anything takes an attribute of that name.
+    """
+    read: set[str] = set()
+    together: list[set[str]] = []
+    for module in modules:
+        for part in ast.walk(module.tree):
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
+                read.add(part.attr)
+            elif isinstance(part, FunctionNode):
+                together.append(set(mentions_of(part)))
+    sections = _section_names(modules)
+    unread = []
+    for where, owner, key in configuration_keys(modules):
+        names = sections.get(owner)
+        in_section = names is None or any(key in taken and names & taken for taken in together)
+        if key not in read or not in_section:
+            unread.append(f"{where} {owner}.{key}")
+    return unread
+
+
+def _section_names(modules: list[Module]) -> dict[str, set[str]]:
+    """Classes of the profile's sections, each with the keys under which it stands."""
+    found: dict[str, set[str]] = {}
+    for module in modules:
+        if module.name == "config/profile.py":
+            classes = [node for node in module.tree.body if isinstance(node, ast.ClassDef)]
+            for node in classes:
+                for part in node.body:
+                    if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                        for name in set(mentions_of(part.annotation)) & {entry.name for entry in classes}:
+                            found.setdefault(name, set()).add(part.target.id)
+    return found
+
+
+def mirrored(modules: list[Module]) -> tuple[list[str], int]:
+    """Modules with logic that have no test file of their name, and the number of modules with logic."""
+    tests = {path.stem for path in TESTS.rglob("test_*.py")}
+    missing, total = [], 0
+    for module in modules:
+        if module.path.name == "__init__.py" or not any(True for _ in functions_of(module.tree)):
+            continue
+        total += 1
+        stem = module.path.stem.strip("_")
+        parent = module.path.parent.name
+        if f"test_{stem}" not in tests and f"test_{parent}_{stem}" not in tests:
+            missing.append(module.name)
+    return missing, total
+
+
+def trace_row() -> tuple[int, int]:
+    """Distinct functions of the package, and their files, that one more row of a simulated run passes through."""
+    import json
+    import tempfile
+    import threading
+
+    from pcsuite.config.load import bundled_configs, load_suite
+    from pcsuite.runners.run_suite import run_suite
+
+    models = {
+        "version": "1.0",
+        "models": {
+            "sim": {"provider": "simulated", "family": "sim", "size": "s", "params_b": 1}
+        },
+    }
+    seen: set[tuple[str, str, int]] = set()
+
+    def profiler(frame: object, event: str, _: object) -> None:
+        code = frame.f_code  # type: ignore[attr-defined]
+        if event == "call" and "pcsuite" in code.co_filename and "<" not in code.co_name:
+            seen.add((code.co_filename, code.co_qualname, code.co_firstlineno))
+
+    def functions(items: int) -> set[tuple[str, str, int]]:
+        seen.clear()
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "models.yaml").write_text(json.dumps(models), encoding="utf-8")
+            suite = load_suite(
+                bundled_configs() / "quickstart.yaml",
+                overrides={
+                    "run.output_dir": f"{folder}/out",
+                    "run.cache_dir": f"{folder}/cache",
+                    "suite.models_ref": f"{folder}/models.yaml",
+                    "selection.models": ["sim"],
+                    "selection.conditions": ["C3"],
+                    "limits.max_items_per_task": items,
+                },
+            )
+            threading.setprofile(profiler)
+            sys.setprofile(profiler)
+            try:
+                run_suite(suite, quiet=True)
+            finally:
+                sys.setprofile(None)
+                threading.setprofile(None)
+        return set(seen)
+
+    functions(1)
+    found = functions(1)
+    return len(found), len({file for file, _, _ in found})
+
+
+def main() -> int:
+    """Print the measures; the exit status is 1 where a key is unread or a definition out of reach."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--list", action="store_true", help="name what was found")
+    parser.add_argument("--trace", action="store_true", help="run one simulated row and count what it passes")
+    parser.add_argument("--package", type=Path, default=PACKAGE, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    modules = read_modules(args.package)
+    once, functions = called_once(modules)
+    several, public = docstring_share(modules)
+    keys, lost = unread_keys(modules), unreachable(modules)
+    missing, logic = mirrored(modules)
+    sizes = [module.lines for module in modules if module.path.name != "__init__.py"]
+    rows = [
+        ("files", f"{len(modules)}"),
+        ("lines", f"{sum(module.lines for module in modules):,}"),
+        ("module length p50 (without __init__)", f"{statistics.median(sizes):.0f}"),
+        (
+            "private functions called from one place",
+            f"{len(once)} of {functions} ({len(once) / functions:.1%})",
+        ),
+        (
+            "public functions with several lines of docstring",
+            f"{several} of {public} ({several / public:.1%})",
+        ),
+        ("modules with logic and a test file of their name", f"{logic - len(missing)} of {logic}"),
+        ("configuration keys that nothing reads", f"{len(keys)}"),
+        ("definitions out of reach", f"{len(lost)}"),
+    ]
+    if args.trace:
+        count, files = trace_row()
+        rows.append(("functions one row passes, from profile to log", f"{count} in {files} files"))
+    for label, value in rows:
+        print(f"{label:<52} {value}")
+    if args.list:
+        for title, names in (("called once", once), ("without a test file", missing)):
+            print(f"\n{title}:", *names, sep="\n  ")
+    for title, names in (
+        ("unread configuration keys", keys),
+        (
+            "out of reach",
+            [f"{entry.where} {entry.owner + '.' if entry.owner else ''}{entry.name}" for entry in lost],
+        ),
+    ):
+        if names:
+            print(f"\n{title}:", *names, sep="\n  ")
+    return 1 if keys or lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
