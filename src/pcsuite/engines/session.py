@@ -32,7 +32,7 @@ from pcsuite.engines.response_cache import response_key
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, did_you_mean
 from pcsuite.programs.base import Call, Reply
 from pcsuite.prompts.conditions.conditions import PromptCondition
-from pcsuite.prompts.prompt import MeasuredPrompt
+from pcsuite.prompts.prompt import Prompt
 
 # From a model entry of ``models_v1.yaml`` to an adapter.
 
@@ -348,7 +348,7 @@ class ModelClient:
         backend = backend_for(self.adapter, constraint)
         return self.identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
 
-    def caller(self, decoding: Decoding, seed: int, context: CallContext, measured: MeasuredPrompt) -> Call:
+    def caller(self, decoding: Decoding, seed: int, context: CallContext, measured: Prompt) -> Call:
         """The function a program calls: one row's decoding and seed, with the step mixed in."""
 
         async def call(

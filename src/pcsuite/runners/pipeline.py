@@ -37,7 +37,7 @@ from pcsuite.perturbations import Site, perturb, variant_of, variants
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Call, Job, Outcome, Program, Reply
 from pcsuite.prompts.conditions.conditions import PromptCondition, PromptConstraint, apply_condition
-from pcsuite.prompts.prompt import MeasuredPrompt, PromptTree, fit
+from pcsuite.prompts.prompt import Prompt, PromptTree, fit
 from pcsuite.runners.plan import CLEAN, Plan, TaskRetrievers, Unit
 
 # A unit's perturbation: from the reference in the plan to the function that changes its prompt.
@@ -98,15 +98,15 @@ class PreparedPrompt:
     """A prompt ready to be sent, with what the log keeps about it."""
 
     condition: PromptCondition
-    measured: MeasuredPrompt
+    measured: Prompt
     record: PromptRecord
 
 
-def prepare(condition: PromptCondition, measured: MeasuredPrompt) -> PreparedPrompt:
+def prepare(condition: PromptCondition, measured: Prompt) -> PreparedPrompt:
     """Hash a measured prompt."""
     schema = condition.constraint.value if condition.constraint is not None else None
     record = PromptRecord(
-        prompt_hash=hashlib.sha256(measured.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        prompt_hash=measured.hash,
         schema_hash=hashlib.sha256(schema.encode()).hexdigest() if schema else None,
         template=condition.tree.template,
         rendered_chars=len(measured.text),

@@ -36,7 +36,7 @@ from pcsuite.prompts.conditions.conditions import (
 )
 from pcsuite.prompts.context import TaskPrompting
 from pcsuite.prompts.operators import render_text
-from pcsuite.prompts.prompt import LengthControl, MeasuredPrompt, fit
+from pcsuite.prompts.prompt import LengthControl, Prompt, fit
 from pcsuite.runners.plan import TaskPlan, build_model, plan_task, why_not_applicable
 from pcsuite.verifier.cells import decode_text, read_bytes
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
@@ -119,7 +119,7 @@ class RecordExtractor:
             return parsed.fields
         return outcome.text
 
-    def _job(self, condition: PromptCondition, measured: MeasuredPrompt, item: Item) -> tuple[Program, Job]:
+    def _job(self, condition: PromptCondition, measured: Prompt, item: Item) -> tuple[Program, Job]:
         operator = condition.program
         name = "single" if operator is None else operator.spec.engine or operator.name
         job = Job(
@@ -134,7 +134,7 @@ class RecordExtractor:
         return PROGRAMS.get(name)(), job
 
     def _caller(
-        self, version: PromptVersion, condition: PromptCondition, measured: MeasuredPrompt, item: Item
+        self, version: PromptVersion, condition: PromptCondition, measured: Prompt, item: Item
     ) -> Call:
         setup, evaluator = self._setup, self._setup.task.evaluator
         context = CallContext(
