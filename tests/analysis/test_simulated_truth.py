@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from pcsuite.engines.adapters.base import CallContext, Decoding
-from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions, true_accuracy, true_effect
+from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
+from support.simulated_truth import true_accuracy, true_effect
 
 TASK = "agnews_json"
 RIGHT, WRONG = '{"label": "World"}', '{"label": "Sports"}'
@@ -23,6 +24,7 @@ OPTIONS = SimulatedOptions(
     json_effects={"HELPS": 0.5},
     abstain_rate=0.02,
 )
+
 CONDITIONS = {
     "C0": (), "good": ("HELPS",), "bad": ("HURTS",), "null1": ("A",), "null2": ("B",), "null3": ("A", "B"),
 }  # fmt: skip

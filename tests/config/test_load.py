@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcsuite.config.load import bundled_configs, canonical_json, load_suite
+from pcsuite.config.load import bundled_configs, bundled_operators, canonical_json, load_suite
 from pcsuite.errors import ConfigError
 
 CONFIGS = bundled_configs()
@@ -149,3 +149,64 @@ def test_unknown_bundled_profile():
 
 def test_canonical_json_is_order_free():
     assert canonical_json({"b": 1, "a": [1.5, None]}) == '{"a":[1.5,null],"b":1}'
+
+
+TONE = {
+    "type": "rule",
+    "template": "Tone:\n- Write as for a colleague.",
+    "paraphrases": ["Manner:\n- As to a colleague.", "Voice:\n- Collegial.", "Style:\n- Among colleagues."],
+    "cues": [r"\bcolleagues?\b"],
+    "simulated": {"effect": 0.6, "json_effect": -0.2, "sentence": "Write as for a colleague."},
+}
+
+
+def profile_with_tone(folder, **changes):
+    operators = yaml.safe_load((CONFIGS / "operators_v1.yaml").read_text(encoding="utf-8"))
+    operators["operators"]["TONE"] = TONE | changes
+    (folder / "operators.yaml").write_text(yaml.safe_dump(operators, sort_keys=False), encoding="utf-8")
+    own = {"provider": "simulated", "family": "sim", "size": "1B", "operator_effects": {"ROLE": 0.1}}
+    models = {
+        "sim": own,
+        "contrary": own | {"operator_effects": {"TONE": -1.0}},
+        "other": own | {"provider": "openai"},
+    }
+    (folder / "models.yaml").write_text(
+        yaml.safe_dump({"version": "1.0", "models": models}), encoding="utf-8"
+    )
+    return write_profile(
+        folder,
+        suite={"operators_ref": "operators.yaml", "models_ref": "models.yaml"},
+        selection__models=["sim"],
+    )
+
+
+def test_an_operator_says_what_simulated_models_make_of_it(tmp_path):
+    models = load_suite(profile_with_tone(tmp_path)).models
+    assert models["sim"].provider_options() == {
+        "operator_effects": {"TONE": 0.6, "ROLE": 0.1},
+        "json_effects": {"TONE": -0.2},
+        "operator_sentences": {"TONE": "Write as for a colleague."},
+    }
+    assert models["contrary"].provider_options()["operator_effects"] == {"TONE": -1.0}
+    assert models["other"].provider_options() == {"operator_effects": {"ROLE": 0.1}}
+
+
+def test_what_a_clean_prompt_does_not_show_is_no_part_of_an_operators_dump():
+    for spec in bundled_operators().values():
+        assert not {"paraphrases", "cues", "simulated"} & spec.model_dump().keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"cues": ["(open"]}, "operators.TONE: the cue '(open' is no regular expression"),
+        ({"paraphrases": ["one", "two"]}, "operators.TONE.paraphrases: Tuple should have at least 3 items"),
+        ({"template": None, "type": "program"}, "operators.TONE: 'paraphrases' reword a 'template'"),
+        (
+            {"simulated": {"effects": 1}},
+            "operators.TONE.simulated.effects: unknown key (did you mean 'effect'?)",
+        ),
+    ],
+)
+def test_mistakes_in_an_operator_are_told(tmp_path, changes, expected):
+    assert expected in message(profile_with_tone(tmp_path, **changes))

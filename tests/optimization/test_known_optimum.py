@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.engines.adapters.simulated import SimulatedOptions, true_accuracy
+from pcsuite.engines.adapters.simulated import SimulatedOptions
 from pcsuite.optimization.development import plan_dev_task
 from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
 from pcsuite.optimization.problem import Candidate
 from pcsuite.optimization.run import OptimizeSettings, open_problem, optimize
 from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.stats.objective import Objective
+from support.simulated_truth import true_accuracy
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "optimizer_recovery.py"
 TASK = SimulatedTask("agnews_json", 3, 3, 770)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,6 +61,12 @@ def profile_path(name: str) -> Path:
         return bundled
     known = [entry.stem for entry in bundled_configs().glob("*.yaml") if not entry.stem.endswith("_v1")]
     raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, known))
+
+
+@lru_cache(maxsize=1)
+def bundled_operators() -> Mapping[str, OperatorSpec]:
+    """Operators that come with the suite, in the order of the ladder; not to be changed."""
+    return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
 
 
 def canonical_json(value: Any) -> str:
@@ -190,7 +196,7 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
         path=source.path,
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
-        models=parsed["models_ref"].models,
+        models=_with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
         operators=parsed["operators_ref"].operators,
         conditions=parsed["conditions_ref"].conditions,
         regimes=parsed["decoding_ref"].regimes,
@@ -199,6 +205,37 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
     )
     _check_names(suite)
     return suite
+
+
+def _with_operator_effects(
+    models: Mapping[str, ModelSpec], operators: Mapping[str, OperatorSpec]
+) -> Mapping[str, ModelSpec]:
+    """Models, the simulated ones with what operators say of themselves; a model's own keys go first.
+
+    Done here, so that the effects are part of the model: of its identity, its rows' ids and the profile's hash.
+    """
+    said = {name: spec.simulated for name, spec in operators.items() if spec.simulated is not None}
+    defaults: dict[str, dict[str, Any]] = {
+        "operator_effects": {name: entry.effect for name, entry in said.items() if entry.effect},
+        "json_effects": {name: entry.json_effect for name, entry in said.items() if entry.json_effect},
+        "operator_sentences": {
+            name: entry.sentence
+            for name, entry in said.items()
+            if entry.sentence
+            and (name not in bundled_operators() or entry != bundled_operators()[name].simulated)
+        },
+    }
+    changed = {key: values for key, values in defaults.items() if values}
+    return {
+        name: spec.model_copy(
+            update={
+                key: {**values, **(spec.provider_options().get(key) or {})} for key, values in changed.items()
+            }
+        )
+        if spec.provider == "simulated" and changed
+        else spec
+        for name, spec in models.items()
+    }
 
 
 def _overridden(data: Any, overrides: Mapping[str, Any]) -> Any:

@@ -358,7 +358,9 @@ class DevProblem:
 
     def _condition(self, candidate: Candidate) -> ConditionBundle:
         target = self._dev.suite.profile.optimization.dspy.conditions_target[0]
-        return ConditionBundle(f"{target}:{candidate.id}", candidate.origin, ()).with_prompt(candidate.prompt)
+        condition_id = f"{target}:{candidate.id}"
+        bundle = ConditionBundle(condition_id, candidate.origin, (), known=self._dev.suite.operators)
+        return bundle.with_prompt(candidate.prompt)
 
     def _cell(self, candidate: Candidate) -> Cell:
         dev = self._dev

@@ -228,6 +228,7 @@ def _freeze(
         problem,
         winner,
         scores,
+        operators=suite.operators,
         seed=seed,
         split=dev.plan.spec.split,
         method=settings.method,

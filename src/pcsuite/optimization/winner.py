@@ -14,11 +14,12 @@ import numpy as np
 
 from pcsuite import __version__
 from pcsuite.analysis.table import number
+from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import digest
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.logging.segments import AppendFile, read_lines
 from pcsuite.optimization.problem import CandidateScore, Problem
-from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues, operator_makeup
+from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
 from pcsuite.stats.bootstrap import bootstrap_means, paired_bootstrap
 from pcsuite.stats.estimate import Estimate
 
@@ -215,11 +216,13 @@ def operator_ledger(scores: Sequence[CandidateScore], rng: np.random.Generator) 
 FORMAT = 1
 
 
-def makeup_of(prompt: CompiledPrompt) -> tuple[list[str], str]:
+def makeup_of(
+    prompt: CompiledPrompt, operators: Mapping[str, OperatorSpec] | None = None
+) -> tuple[list[str], str]:
     """Operators of a compiled prompt, and how they are known: it is made of them, or its words show their cues."""
     if not prompt.is_text:
         return [block.name for block in prompt.blocks], "operators"
-    return list(operator_makeup(prompt.template)), "cues"
+    return list(makeup_cues(prompt.template, operators)), "cues"
 
 
 def lineage_of(winner: CandidateScore, scores: Mapping[str, CandidateScore]) -> list[dict[str, Any]]:
@@ -253,14 +256,15 @@ def frozen_document(
     winner: Winner,
     scores: Mapping[str, CandidateScore],
     *,
+    operators: Mapping[str, OperatorSpec],
     seed: int,
     split: str,
     method: str,
     more: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What the file holds."""
+    """What the file holds; ``operators`` are all of the suite's, by whose cues a free text is judged."""
     prompt = winner.score.candidate.prompt
-    makeup, judged_by = makeup_of(prompt)
+    makeup, judged_by = makeup_of(prompt, operators)
     baseline = problem.baseline
     items = winner.score.item_parts.items
     return {
@@ -273,7 +277,7 @@ def frozen_document(
         "prompt": prompt.as_dict(),
         "makeup": makeup,
         "makeup_by": judged_by,
-        "makeup_cues": makeup_cues(prompt.template) if prompt.is_text else {},
+        "makeup_cues": makeup_cues(prompt.template, operators) if prompt.is_text else {},
         "candidates": len(scores) - 1,
         "dev": {
             "split": split,

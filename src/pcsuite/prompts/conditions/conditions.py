@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorsFile, OperatorSpec, OperatorUse
-from pcsuite.config.load import bundled_configs
+from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSpec, OperatorUse
+from pcsuite.config.load import bundled_configs, bundled_operators
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, PromptError, did_you_mean
-from pcsuite.prompts.compiled import CompiledPrompt, operator_makeup
+from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Operator
 from pcsuite.prompts.prompt import PromptTree, compose
@@ -35,6 +35,8 @@ class ConditionBundle:
     """Whether the prompt comes from the optimiser's frozen file."""
     prompt: CompiledPrompt | None = None
     """The prompt of that file, once a task and a model are known."""
+    known: Mapping[str, OperatorSpec] | None = field(default=None, repr=False, compare=False)
+    """All operators of the suite, whose cues a compiled free text is judged by; else the bundled ones."""
 
     def with_prompt(self, prompt: CompiledPrompt) -> ConditionBundle:
         """The condition with its compiled prompt."""
@@ -54,7 +56,7 @@ class ConditionBundle:
         """How rows name the condition's operators: of a compiled free text, those whose cues its words show."""
         if self.prompt is None or not self.prompt.is_text:
             return bundle.names
-        return (*bundle.names, *operator_makeup(self.prompt.template))
+        return (*bundle.names, *makeup_cues(self.prompt.template, self.known))
 
     def constraint_kinds(self) -> tuple[str, ...]:
         """Kinds of constraint this condition could enforce."""
@@ -73,7 +75,7 @@ def expand_conditions(
         spec = conditions[name]
         steps = _steps(name, conditions, operators, ())
         if spec.design is None:
-            expanded.append(ConditionBundle(name, spec.title, steps, spec.compiled))
+            expanded.append(ConditionBundle(name, spec.title, steps, spec.compiled, known=operators))
         else:
             own = len(spec.operators)
             expanded.extend(_design(name, spec, steps[: len(steps) - own], steps[len(steps) - own :]))
@@ -233,10 +235,8 @@ def build_condition(
 
 @lru_cache(maxsize=64)
 def _bundled(condition_id: str) -> ConditionBundle:
-    folder = bundled_configs()
-    conditions = YamlSource.read(folder / "conditions_v1.yaml").parse(ConditionsFile).conditions
-    operators = YamlSource.read(folder / "operators_v1.yaml").parse(OperatorsFile).operators
-    return expand_conditions([condition_id], conditions, operators)[0]
+    conditions = YamlSource.read(bundled_configs() / "conditions_v1.yaml").parse(ConditionsFile).conditions
+    return expand_conditions([condition_id], conditions, bundled_operators())[0]
 
 
 def _constraint(bundle: Bundle, ctx: PromptContext) -> PromptConstraint | None:
