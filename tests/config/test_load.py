@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcsuite.config.load import bundled_configs, bundled_operators, canonical_json, load_suite
+from pcsuite.config.load import (
+    bundled_configs,
+    bundled_operators,
+    canonical_json,
+    load_suite,
+    operator_type,
+    without_constraints,
+)
 from pcsuite.errors import ConfigError
 
 CONFIGS = bundled_configs()
@@ -210,3 +217,12 @@ def test_what_a_clean_prompt_does_not_show_is_no_part_of_an_operators_dump():
 )
 def test_mistakes_in_an_operator_are_told(tmp_path, changes, expected):
     assert expected in message(profile_with_tone(tmp_path, **changes))
+
+
+def test_the_type_of_an_operator_that_a_log_names():
+    own = {"LARK": bundled_operators()["CFG_CONSTRAIN"], "ROLE": bundled_operators()["REACT_LOOP"]}
+    names = ("ROLE", "TYPE_CONSTRAIN", "RETRY_ON_FAIL", "MY_CONSTRAIN", "LARK")
+    expected = ["prefix_block", "constraint", "program", "constraint", None]
+    assert [operator_type(name) for name in names] == expected
+    assert [operator_type(name, own) for name in ("LARK", "ROLE")] == ["constraint", "program"]
+    assert without_constraints(names) == ("ROLE", "RETRY_ON_FAIL", "LARK")

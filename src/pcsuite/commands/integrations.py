@@ -55,6 +55,7 @@ def execute_helm(args: argparse.Namespace) -> int:
     if args.import_only is not None:
         tables = Path(suite.profile.run.output_dir) / "tables"
         return _print(import_helm(suite, args.import_only, tables), args.config)
+    suite.profile.integrations.check_allowed("helm")
     plan = plan_helm(suite, model_ids or list(suite.profile.selection.models))
     report = _silent if args.quiet else _tell
     return _print(run_helm(plan, report), args.config)
@@ -184,6 +185,7 @@ def configure_promptbench(parser: argparse.ArgumentParser) -> None:
 def execute_promptbench(args: argparse.Namespace) -> int:
     """Run the command."""
     suite = _promptbench_suite(args)
+    suite.profile.integrations.check_allowed("promptbench")
     summary = run_promptbench(
         suite,
         regimes=_promptbench_names(args.regimes),

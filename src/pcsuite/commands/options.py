@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -119,7 +120,10 @@ def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
 
 
 def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) -> Suite:
-    """The profile with the command line's overrides applied, and ``more`` by dotted key."""
+    """The profile with the command line's overrides applied, and ``more`` by dotted key.
+
+    From here on the command's messages go to standard error from the profile's ``run.log_level`` up.
+    """
     overrides: dict[str, Any] = dict(more or {})
     for key, flag in (("run.name", "name"), ("run.output_dir", "output_dir")):
         if getattr(args, flag, None):
@@ -138,7 +142,11 @@ def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) 
         if not sep:
             raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
         overrides[key.strip()] = yaml.safe_load(value)
-    return load_suite(args.config, overrides)
+    suite = load_suite(args.config, overrides)
+    logger = logging.getLogger("pcsuite")
+    logger.setLevel(suite.profile.run.log_level)
+    logger.handlers = [logging.StreamHandler(sys.stderr)]
+    return suite
 
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:

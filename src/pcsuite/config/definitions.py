@@ -246,6 +246,11 @@ class DecodingSpec(Definition):
     top_p: float = Field(gt=0, le=1)
     """Nucleus mass."""
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken each time, so that replicates are the same answer."""
+        return self.temperature == 0
+
 
 class MetricSpec(Definition):
     """How a logged metric is named and read."""

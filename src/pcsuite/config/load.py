@@ -24,6 +24,7 @@ from pcsuite.config.definitions import (
     ModelSpec,
     OperatorsFile,
     OperatorSpec,
+    OperatorType,
     TasksFile,
     TaskSpec,
 )
@@ -67,6 +68,20 @@ def profile_path(name: str) -> Path:
 def bundled_operators() -> Mapping[str, OperatorSpec]:
     """Operators that come with the suite, in the order of the ladder; not to be changed."""
     return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
+
+
+def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
+    """The type of an operator that a log names: as ``operators`` has it, else the bundled file.
+
+    A name that neither knows is a constraint if it ends in ``_CONSTRAIN``, as those of the suite do, else ``None``.
+    """
+    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    return spec.type if spec is not None else "constraint" if name.endswith("_CONSTRAIN") else None
+
+
+def without_constraints(names: Iterable[str]) -> tuple[str, ...]:
+    """The operators that leave decoding free: what a constrained condition is compared with (C4 for C6)."""
+    return tuple(name for name in names if operator_type(name) != "constraint")
 
 
 def canonical_json(value: Any) -> str:
@@ -159,7 +174,7 @@ class Suite:
         """Seeds a task uses under a regime: all of a greedy one, the task's share of a sampled one."""
         repro = self.profile.repro
         seeds = repro.seeds.get(regime, (0,))
-        if self.regimes[regime].temperature == 0:
+        if self.regimes[regime].greedy:
             return seeds
         wanted = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
         return seeds[:wanted]

@@ -129,7 +129,7 @@ def _demonstrations(suite: Suite, task_id: str, taken: set[str]) -> tuple[Item, 
 def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
     """The sampled regime and the seeds that entropy is measured with."""
     selected = [*suite.profile.selection.decoding_regimes, *suite.regimes]
-    regime = next((name for name in selected if suite.regimes[name].temperature > 0), None)
+    regime = next((name for name in selected if not suite.regimes[name].greedy), None)
     seeds = () if regime is None else suite.seeds(regime, task_id)
     wanted = suite.profile.optimization.dspy.replicates
     if regime is not None and wanted is not None:

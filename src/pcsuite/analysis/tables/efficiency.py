@@ -10,6 +10,7 @@ import numpy as np
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
+from pcsuite.config.load import without_constraints
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.estimate import Estimate
 from pcsuite.stats.rates import abstention_matrix, cost_per_correct, pareto_front, unsupported_per_100_tokens
@@ -42,10 +43,10 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
 def unconstrained_counterpart(scores: ItemScores, key: CellKey, keys: Sequence[CellKey]) -> CellKey | None:
     """The condition with the same operators except the constraint (C4 for C6)."""
     operators = scores.operators_in(key)
-    free = [name for name in operators if not name.endswith("_CONSTRAIN")]
-    if len(free) == len(operators):
+    free = without_constraints(operators)
+    if free == operators:
         return None
-    return next((other for other in keys if list(scores.operators_in(other)) == free), None)
+    return next((other for other in keys if scores.operators_in(other) == free), None)
 
 
 def _record(

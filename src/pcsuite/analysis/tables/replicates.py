@@ -12,6 +12,7 @@ from pcsuite.analysis.load.item_scores import CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables, named_rng
 from pcsuite.analysis.load.schema import sql_text
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
+from pcsuite.config.load import without_constraints
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.equal_tokens import NO_ROW, Arm, EqualTokens, compare_at_equal_tokens
 from pcsuite.stats.self_consistency import self_consistency
@@ -200,7 +201,7 @@ def find_arms(scores: ItemScores) -> list[Arms]:
     for keys in scores.groups().values():
         by_operators = {scores.operators_in(key): key for key in keys}
         for names, key in by_operators.items():
-            free = tuple(name for name in names if not name.endswith("_CONSTRAIN"))
+            free = without_constraints(names)
             twin = by_operators.get(free)
             retried = next(
                 (

@@ -17,6 +17,7 @@ import numpy as np
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import Table, estimate_columns
+from pcsuite.config.load import operator_type, without_constraints
 from pcsuite.stats.bootstrap import paired_bootstrap
 from pcsuite.stats.estimate import Estimate
 
@@ -98,9 +99,7 @@ def average_effect(records: Iterable[Record], value: str = "delta") -> Averaged 
 
 def is_open_loop(operators: Sequence[str]) -> bool:
     """Whether a bundle neither restricts decoding nor loops."""
-    return not any(
-        name.endswith("_CONSTRAIN") or name in ("REACT_LOOP", "RETRY_ON_FAIL") for name in operators
-    )
+    return not any(operator_type(name) in ("constraint", "program") for name in operators)
 
 
 def operators_of(scores: ItemScores, row: Record) -> tuple[str, ...]:
@@ -188,7 +187,7 @@ def paired_disagreement(per_item: Table, scores: ItemScores) -> list[dict[str, A
 
 def _is_free_twin(scores: ItemScores, key: CellKey, other: CellKey) -> bool:
     names = scores.operators_in(key)
-    free = tuple(name for name in names if not name.endswith("_CONSTRAIN"))
+    free = without_constraints(names)
     return (
         free != names
         and other._replace(condition=key.condition) == key

@@ -199,7 +199,7 @@ def _sorted_out(suite: Suite) -> tuple[list[str], list[str]]:
 def _steady_regimes(suite: Suite) -> tuple[str, ...]:
     """The greedy regimes of the selection, which tell a perturbation from chance; all where none is greedy."""
     chosen = suite.profile.selection.decoding_regimes
-    greedy = tuple(name for name in chosen if suite.regimes[name].temperature == 0)
+    greedy = tuple(name for name in chosen if suite.regimes[name].greedy)
     return greedy or chosen
 
 
