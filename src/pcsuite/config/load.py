@@ -53,7 +53,11 @@ def bundled_configs() -> Path:
 
 
 def profile_path(name: str) -> Path:
-    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``."""
+    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``.
+
+    A name with a suffix or a folder is taken as a path, whether or not it exists; a bare name that is neither a file
+    nor bundled is a ``ConfigError``.
+    """
     path = Path(name)
     if path.exists() or path.suffix or path.parent != Path():
         return path
@@ -130,11 +134,13 @@ class Suite:
         )
 
     def schema(self, task_id: str) -> dict[str, Any] | None:
-        """The answer's JSON schema, read from the task's ``schema_ref``."""
-        reference = self.tasks[task_id].schema_ref
-        if reference is None:
+        """The answer's JSON schema, read from the task's ``schema_ref``; ``None`` where it names none.
+
+        A file that is missing, no JSON or no object is a ``ConfigError``.
+        """
+        path = self._companion(task_id, "schema_ref")
+        if path is None:
             return None
-        path = self.companion("tasks_ref", task_id, "schema_ref", reference)
         try:
             schema = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -145,33 +151,33 @@ class Suite:
 
     def grammar(self, task_id: str) -> str | None:
         """The answer's Lark grammar, read from the task's ``grammar_ref``."""
-        reference = self.tasks[task_id].grammar_ref
-        if reference is None:
-            return None
-        return self.companion("tasks_ref", task_id, "grammar_ref", reference).read_text(encoding="utf-8")
+        path = self._companion(task_id, "grammar_ref")
+        return None if path is None else path.read_text(encoding="utf-8")
 
     def lmql_query(self, task_id: str) -> str | None:
         """The task's own LMQL query, read from its ``lmql_ref``."""
-        reference = self.tasks[task_id].lmql_ref
+        path = self._companion(task_id, "lmql_ref")
+        return None if path is None else path.read_text(encoding="utf-8")
+
+    def _companion(self, task_id: str, key: str) -> Path | None:
+        """A file that a task names: beside the tasks file, under its ``schemas/``, or bundled."""
+        reference = getattr(self.tasks[task_id], key)
         if reference is None:
             return None
-        return self.companion("tasks_ref", task_id, "lmql_ref", reference).read_text(encoding="utf-8")
-
-    def companion(self, source: str, entry: str, key: str, reference: str) -> Path:
-        """A file named by a definition: beside the definition file, under its ``schemas/``, or bundled."""
-        folder = self.sources[source].path.parent
-        bundled = bundled_configs()
-        places = [folder / reference, folder / "schemas" / reference, bundled / reference]
-        for place in [*places, bundled / "schemas" / reference]:
-            if place.is_file():
-                return place
-        tried = ", ".join(str(place) for place in places)
-        raise ConfigError(
-            self.sources[source].problem(["tasks", entry, key], f"no file '{reference}' (tried {tried})")
-        )
+        source = self.sources["tasks_ref"]
+        folder, bundled = source.path.parent, bundled_configs()
+        candidates = [folder / reference, folder / "schemas" / reference, bundled / reference]
+        for candidate in [*candidates, bundled / "schemas" / reference]:
+            if candidate.is_file():
+                return candidate
+        tried = ", ".join(map(str, candidates))
+        raise ConfigError(source.problem(["tasks", task_id, key], f"no file '{reference}' (tried {tried})"))
 
     def seeds(self, regime: str, task_id: str) -> tuple[int, ...]:
-        """Seeds a task uses under a regime: all of a greedy one, the task's share of a sampled one."""
+        """Seeds a task uses under a regime: all of a greedy one, the task's share of a sampled one.
+
+        The share is ``repro.seeds_per_task``, by task or ``default``; without either it is all of them.
+        """
         repro = self.profile.repro
         seeds = repro.seeds.get(regime, (0,))
         if self.regimes[regime].greedy:
@@ -180,7 +186,10 @@ class Suite:
         return seeds[:wanted]
 
     def item_limit(self, task_id: str) -> int | None:
-        """How many items of a task are run; ``None`` for all."""
+        """How many items of a task are run; ``None`` for all.
+
+        A limit of the task's own goes before ``truthfulqa_mode: tiny``, and that before the general one.
+        """
         limits = self.profile.limits
         if task_id in limits.per_task_max_items:
             return limits.per_task_max_items[task_id]
@@ -192,20 +201,38 @@ class Suite:
 def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
-    ``overrides`` replaces profile values by dotted key (``{"run.name": "mine"}``), as the command line does.
+    ``path`` is a profile file or the name of a bundled one. ``overrides`` replaces profile values by dotted key, as the
+    command line does; every mistake in the files is a ``ConfigError``.
+
+    >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
+    'mine'
     """
     source = YamlSource.read(profile_path(str(path)))
-    if overrides:
-        source = YamlSource(source.path, source.text, _overridden(source.data, overrides))
+    if overrides and isinstance(source.data, dict):
+        data = json.loads(json.dumps(source.data, default=str))
+        for dotted, value in overrides.items():
+            *parents, last = dotted.split(".")
+            node = data
+            for parent in parents:
+                node = node.setdefault(parent, {})
+            node[last] = value
+        source = YamlSource(source.path, source.text, data)
     profile = source.parse(Profile)
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
+    folder = source.path.resolve().parent
     for key, model in REFERENCED.items():
         reference = getattr(profile.suite, key)
-        explicit = key in profile.suite.model_fields_set
-        sources[key] = YamlSource.read(_resolve(source, key, reference, explicit=explicit))
+        candidates = [folder / reference, folder.parent / reference]
+        if key not in profile.suite.model_fields_set:
+            candidates.append(bundled_configs() / reference)
+        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if found is None:
+            tried = ", ".join(map(str, candidates))
+            raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
+        sources[key] = YamlSource.read(found)
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
@@ -218,7 +245,9 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    _check_names(suite)
+    problems = _unknown_names(suite)
+    if problems:
+        raise ConfigError("\n".join(problems))
     return suite
 
 
@@ -229,85 +258,48 @@ def _with_operator_effects(
 
     Done here, so that the effects are part of the model: of its identity, its rows' ids and the profile's hash.
     """
-    said = {name: spec.simulated for name, spec in operators.items() if spec.simulated is not None}
+    bundled = {name: spec.simulated for name, spec in bundled_operators().items()}
+    said = {
+        name: spec.simulated
+        for name, spec in operators.items()
+        if spec.simulated is not None and spec.simulated != bundled.get(name)
+    }
     defaults: dict[str, dict[str, Any]] = {
         "operator_effects": {name: entry.effect for name, entry in said.items() if entry.effect},
         "json_effects": {name: entry.json_effect for name, entry in said.items() if entry.json_effect},
-        "operator_sentences": {
-            name: entry.sentence
-            for name, entry in said.items()
-            if entry.sentence
-            and (name not in bundled_operators() or entry != bundled_operators()[name].simulated)
-        },
-    }
-    changed = {key: values for key, values in defaults.items() if values}
-    return {
-        name: spec.model_copy(
-            update={
-                key: {**values, **(spec.provider_options().get(key) or {})} for key, values in changed.items()
-            }
-        )
-        if spec.provider == "simulated" and changed
-        else spec
-        for name, spec in models.items()
+        "operator_sentences": {name: entry.sentence for name, entry in said.items() if entry.sentence},
     }
 
+    def filled(spec: ModelSpec) -> ModelSpec:
+        own = spec.provider_options()
+        changes = {key: {**values, **(own.get(key) or {})} for key, values in defaults.items() if values}
+        return spec.model_copy(update=changes)
 
-def _overridden(data: Any, overrides: Mapping[str, Any]) -> Any:
-    if not isinstance(data, dict):
-        return data
-    copy = json.loads(json.dumps(data, default=str))
-    for dotted, value in overrides.items():
-        node = copy
-        *parents, last = dotted.split(".")
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[last] = value
-    return copy
+    return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}
 
 
-def _resolve(source: YamlSource, key: str, reference: str, *, explicit: bool) -> Path:
-    folder = source.path.resolve().parent
-    places = [folder / reference, folder.parent / reference]
-    if not explicit:
-        places.append(bundled_configs() / reference)
-    for place in places:
-        if place.is_file():
-            return place
-    tried = ", ".join(str(place) for place in places)
-    raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
-
-
-def _check_names(suite: Suite) -> None:
-    """Every id a profile or a definition uses must be defined."""
-    profile = suite.sources["profile"]
+def _unknown_names(suite: Suite) -> list[str]:
+    """Problems with ids that a profile or a definition uses and nothing defines."""
+    profile, repro = suite.sources["profile"], suite.profile.repro
     selection = suite.profile.selection
     problems: list[str] = []
 
-    def check(names: Iterable[str], known: Iterable[str], what: str, keys: list[str | int]) -> None:
+    def check(names: Iterable[str], known: Iterable[str], what: str, *keys: str) -> None:
         choices = list(known)
         for index, name in enumerate(names):
             if name not in choices:
-                place = [*keys, index] if keys[-1] not in ("seeds", "seeds_per_task") else [*keys, name]
-                problems.append(
-                    profile.problem(place, f"unknown {what} '{name}' ({did_you_mean(name, choices)})")
-                )
+                # The sections of repro are mappings by id, those of the selection are lists.
+                entry = name if keys[0] == "repro" else index
+                problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
+                problems.append(profile.problem([*keys, entry], problem))
 
-    check(selection.tasks, suite.tasks, "task", ["selection", "tasks"])
-    check(selection.models, suite.models, "model", ["selection", "models"])
-    check(selection.conditions, suite.conditions, "condition", ["selection", "conditions"])
-    check(selection.decoding_regimes, suite.regimes, "regime", ["selection", "decoding_regimes"])
-    check(suite.profile.repro.seeds, suite.regimes, "regime", ["repro", "seeds"])
-    tasks_or_default = [*suite.tasks, "default"]
-    check(suite.profile.repro.seeds_per_task, tasks_or_default, "task", ["repro", "seeds_per_task"])
-    problems += _operator_problems(suite)
-    if problems:
-        raise ConfigError("\n".join(problems))
-
-
-def _operator_problems(suite: Suite) -> list[str]:
+    check(selection.tasks, suite.tasks, "task", "selection", "tasks")
+    check(selection.models, suite.models, "model", "selection", "models")
+    check(selection.conditions, suite.conditions, "condition", "selection", "conditions")
+    check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
+    check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
+    check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
     source = suite.sources["conditions_ref"]
-    problems = []
     for name, condition in suite.conditions.items():
         if condition.extends is not None and condition.extends not in suite.conditions:
             hint = did_you_mean(condition.extends, suite.conditions)
@@ -316,7 +308,6 @@ def _operator_problems(suite: Suite) -> list[str]:
         for entry in condition.operators:
             for use in entry if isinstance(entry, tuple) else (entry,):
                 if use.name not in suite.operators:
-                    hint = did_you_mean(use.name, suite.operators)
-                    message = f"unknown operator '{use.name}' ({hint})"
+                    message = f"unknown operator '{use.name}' ({did_you_mean(use.name, suite.operators)})"
                     problems.append(source.problem(["conditions", name, "operators"], message))
     return problems

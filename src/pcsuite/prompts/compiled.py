@@ -89,7 +89,11 @@ class CompiledPrompt:
         return tuple((block.operator,) for block in self.blocks)
 
     def tree(self, bundle: Bundle, ctx: PromptContext) -> PromptTree:
-        """The prompt for one item."""
+        """The prompt for one item.
+
+        Blocks are composed as any bundle, with the prompt's own instruction and demonstrations in place of the
+        task's; a free text is split at its input slot and kept to the letter.
+        """
         if not self.is_text:
             changed = replace(
                 ctx, instruction=self.instruction or ctx.instruction, exemplars=self.demos or ctx.exemplars
@@ -106,7 +110,10 @@ class CompiledPrompt:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a file."""
+        """Plain values for a file: template, blocks with their specs, instruction and demos.
+
+        They determine :attr:`hash`; fields of a spec that change no clean prompt are left out.
+        """
         return {
             "template": self.template,
             "blocks": [
@@ -145,7 +152,10 @@ def compiled_path(output_dir: str | Path, task_id: str, model_id: str) -> Path:
 
 
 def read_compiled_file(path: Path) -> dict[str, Any]:
-    """The whole frozen file, its hash checked against the prompt in it."""
+    """The whole frozen file, its hash checked against the prompt in it.
+
+    A file that cannot be read, or whose prompt was edited by hand, is a ``PromptError`` with the remedy.
+    """
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         prompt = CompiledPrompt.from_dict(content["prompt"])
