@@ -92,10 +92,6 @@ class FixedCache:
         all_values.index_copy_(2, self._column, values)
         return all_keys, all_values
 
-    def get_seq_length(self, layer: int = 0) -> int:
-        """Columns in all."""
-        return int(self.layers[layer][0].shape[2])
-
 
 class RecordedStep:
     """One step of so many rows over a cache of so many columns; not recorded where there is no GPU."""
@@ -104,7 +100,7 @@ class RecordedStep:
         import torch
 
         self._model = model
-        self.rows, self.columns = rows, columns
+        self.rows = rows
         self._tokens = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
         self._positions = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
         self._column = torch.zeros(1, dtype=torch.long, device=model.device)
