@@ -74,11 +74,6 @@ def test_profile_b_takes_every_item_and_ten_replicates():
     assert {len(suite.seeds("d1_sampled", task)) for task in suite.profile.selection.tasks} == {10}
 
 
-def test_seed_ranges_expand(tmp_path):
-    path = write_profile(tmp_path, repro__seeds={"d0_greedy": [0], "d1_sampled": ["1..3", 7]})
-    assert load_suite(path).profile.repro.seeds["d1_sampled"] == (1, 2, 3, 7)
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -122,16 +117,6 @@ def test_references_resolve_beside_the_profile_then_in_its_parent(tmp_path):
         (tmp_path / name).write_text((CONFIGS / name).read_text(encoding="utf-8"), encoding="utf-8")
     path = write_profile(inner, suite__tasks_ref="tasks_v1.yaml")
     assert load_suite(path).sources["tasks_ref"].path == (tmp_path / "tasks_v1.yaml").resolve()
-
-
-def test_duplicate_key_and_broken_yaml_are_one_line(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text('version: "1.0"\nversion: "1.0"\n', encoding="utf-8")
-    assert message(path) == f"{path}:2: not valid YAML: key 'version' is given twice"
-    path.write_text("run: [unclosed\n", encoding="utf-8")
-    assert message(path).startswith(f"{path}:")
-    path.write_text("just text\n", encoding="utf-8")
-    assert "expected a mapping" in message(path)
 
 
 def test_unknown_operator_in_a_condition(tmp_path):
@@ -226,3 +211,8 @@ def test_the_type_of_an_operator_that_a_log_names():
     assert [operator_type(name) for name in names] == expected
     assert [operator_type(name, own) for name in ("LARK", "ROLE")] == ["constraint", "program"]
     assert without_constraints(names) == ("ROLE", "RETRY_ON_FAIL", "LARK")
+
+
+def test_seed_ranges_of_a_profile_expand(tmp_path):
+    path = write_profile(tmp_path, repro__seeds={"d0_greedy": [0], "d1_sampled": ["1..3", 7]})
+    assert load_suite(path).profile.repro.seeds["d1_sampled"] == (1, 2, 3, 7)
