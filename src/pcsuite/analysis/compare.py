@@ -13,8 +13,9 @@ from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables.effects import LOWER_IS_BETTER, stars
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, micro_f1, paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.estimate import IntArray
+from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.permutation import adjust_within_families, micro_f1_permutation_test, sign_flip_test
 
 METRICS: tuple[str, ...] = (

@@ -157,20 +157,6 @@ def is_unanswerable(item: Item) -> bool:
     return bool(item.truth.get("unanswerable", False))
 
 
-def f1_score(tp: int, fp: int, fn: int) -> float:
-    """F1 from counts; nothing to find and nothing found is perfect."""
-    total = 2 * tp + fp + fn
-    return 2 * tp / total if total else 1.0
-
-
-def pooled_f1(rows: Iterable[tuple[int, int, int]]) -> float:
-    """Micro-F1: F1 of the summed ``(tp, fp, fn)`` of all rows."""
-    tp = fp = fn = 0
-    for row_tp, row_fp, row_fn in rows:
-        tp, fp, fn = tp + row_tp, fp + row_fp, fn + row_fn
-    return f1_score(tp, fp, fn)
-
-
 def harmonic_mean(precision: float, recall: float) -> float:
     """F1 of a precision and a recall; 0 where both are 0."""
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0

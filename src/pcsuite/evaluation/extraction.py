@@ -19,7 +19,6 @@ from pcsuite.evaluation.base import (
     MetricValue,
     Pooling,
     conclude,
-    f1_score,
     field_completeness,
     is_present,
     is_unanswerable,
@@ -35,6 +34,7 @@ from pcsuite.evaluation.parsing import (
     text_abstains,
 )
 from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.stats.f1 import f1_score
 
 FieldMatch = Literal["exact", "number", "text"]
 _SPECIAL = frozenset({"unanswerable"})
@@ -85,7 +85,7 @@ class ExtractionEvaluator(Evaluator):
         elif readable:
             canonical = {name: self._canonical(name, truth[name], given.get(name)) for name in sorted(truth)}
             parsed.answer = json.dumps(canonical, ensure_ascii=False, sort_keys=True)
-        score = f1_score(tp, wrong + invented, wrong + omitted)
+        score = f1_score(tp, wrong + invented, wrong + omitted, empty=1.0)
         filled = tp + wrong + invented
         extra: dict[str, MetricValue] = {
             "tp": tp,

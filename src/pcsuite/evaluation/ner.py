@@ -19,12 +19,12 @@ from pcsuite.evaluation.base import (
     MetricValue,
     Pooling,
     conclude,
-    f1_score,
     fold,
     is_present,
     truth_of,
 )
 from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.stats.f1 import f1_score
 
 _FIELDS = ("text", "type", "start", "end")
 _MOST_ENTITIES = 1_000
@@ -81,7 +81,7 @@ class NerEvaluator(Evaluator):
         return conclude(
             parsed,
             answer,
-            score=f1_score(tp, fp, fn),
+            score=f1_score(tp, fp, fn, empty=1.0),
             exact_match=fp == fn == 0,
             unsupported_rate=unsupported / len(listed) if listed else 0.0,
             extra={

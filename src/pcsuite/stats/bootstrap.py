@@ -29,6 +29,7 @@ from pcsuite.stats.estimate import (
     undefined,
     without_interval,
 )
+from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.proportions import FEW, adjusted_paired_interval, wilson_mean
 
 # Draws under resampling of items and under exchange of labels, in bounded memory.
@@ -264,13 +265,6 @@ def bootstrap_ratio(
         return np.asarray(np.where(totals[:, 1] > 0, quotient, np.nan))
 
     return bootstrap_totals(np.column_stack([top, bottom]), ratio, rng=rng, resamples=resamples, level=level)
-
-
-def micro_f1(totals: FloatArray) -> FloatArray:
-    """F1 of pooled ``(tp, fp, fn)`` rows; 1 where nothing was there to find and nothing was claimed."""
-    denominator = 2 * totals[:, 0] + totals[:, 1] + totals[:, 2]
-    safe = np.where(denominator > 0, denominator, 1.0)
-    return np.asarray(np.where(denominator > 0, 2 * totals[:, 0] / safe, 1.0))
 
 
 def bootstrap_micro_f1(

@@ -22,6 +22,7 @@ from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals
 from pcsuite.stats.entropy import answer_counts, normalised_entropy
 from pcsuite.stats.estimate import Estimate, FloatArray
+from pcsuite.stats.f1 import micro_f1
 
 
 class Replicate(NamedTuple):
@@ -137,9 +138,7 @@ class ItemParts:
         size = np.where(size > 0, size, np.nan)
         task = score / size
         if self.counts is not None:
-            claimed = 2 * true + wrong + missed
-            # Nothing to find and nothing claimed is perfect, as for a single sentence.
-            task = np.where(claimed > 0, 2 * true / np.where(claimed > 0, claimed, 1.0), 1.0)
+            task = micro_f1(np.column_stack([true, wrong, missed]))
         rate = np.where(known > 0, unsupported / np.where(known > 0, known, 1.0), 0.0)
         return task, rate, entropy / size, cost / size
 

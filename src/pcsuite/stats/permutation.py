@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
-from pcsuite.stats.bootstrap import micro_f1, random_bit_totals
+from pcsuite.stats.bootstrap import random_bit_totals
 from pcsuite.stats.estimate import (
     Alternative,
     FloatArray,
@@ -17,6 +17,7 @@ from pcsuite.stats.estimate import (
     as_vector,
     check_same_length,
 )
+from pcsuite.stats.f1 import micro_f1
 
 PERMUTATIONS = 10_000
 ENUMERATE_UP_TO = 20
