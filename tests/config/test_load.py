@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcsuite.config.load import bundled_configs, canonical_json, load_suite
+from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.errors import ConfigError
 
 CONFIGS = bundled_configs()
@@ -145,7 +145,3 @@ def test_config_hash_ignores_formatting_and_sees_content(tmp_path):
 def test_unknown_bundled_profile():
     with pytest.raises(ConfigError, match="did you mean 'quickstart'"):
         load_suite("quickstrat")
-
-
-def test_canonical_json_is_order_free():
-    assert canonical_json({"b": 1, "a": [1.5, None]}) == '{"a":[1.5,null],"b":1}'

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, Cell, CellKey, ItemScores
-from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables.effects import LOWER_IS_BETTER, stars
 from pcsuite.errors import AnalysisError

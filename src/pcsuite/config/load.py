@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
+from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import (
     ConditionsFile,
     ConditionSpec,
@@ -61,22 +59,6 @@ def profile_path(name: str) -> Path:
         return bundled
     known = [entry.stem for entry in bundled_configs().glob("*.yaml") if not entry.stem.endswith("_v1")]
     raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, known))
-
-
-def canonical_json(value: Any) -> str:
-    """JSON text that is the same for equal values, for hashing."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
-
-
-def digest(value: Any) -> str:
-    """sha256 (hex) of a value's canonical JSON."""
-    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no canonical JSON form")
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.engines.adapters.base import Constraint, Decoding, Generation
 from pcsuite.errors import EngineError
 
@@ -83,7 +83,7 @@ def response_key(
         "seed": seed,
         "constraint": None if constraint is None else _constraint_parts(constraint),
     }
-    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return sha256_hex(json.dumps(content, sort_keys=True))
 
 
 def _constraint_parts(constraint: Constraint) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -14,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.hashing import seed_from
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import backend_for, generate_routed
@@ -265,7 +265,7 @@ def derived_seed(seed: int, step: str) -> int:
     """The seed of a named step of a row: the row's own for ``""``, else a hash of both (31 bits)."""
     if not step:
         return seed
-    return int.from_bytes(hashlib.sha256(f"{seed}|{step}".encode()).digest()[:4], "big") >> 1
+    return seed_from(f"{seed}|{step}")
 
 
 class AnswerCache(Protocol):

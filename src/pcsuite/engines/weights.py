@@ -7,7 +7,6 @@ it is kept once per user in ``<cache>/models/<first 12 digits of the hash>/<file
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -15,12 +14,13 @@ import sys
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pcsuite._util.files import file_lock, replace_atomically, sha256_file
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import ConfigError, EngineError, did_you_mean
 
 Progress = Callable[[int, int], None]
@@ -144,32 +144,16 @@ def is_present(entry: WeightsEntry, cache_dir: Path | None = None) -> bool:
     return path.is_file() and path.stat().st_size == entry.size_bytes
 
 
-def hash_file(path: Path, progress: Progress | None = None) -> str:
-    """The sha256 of a file, read now."""
-    digest = hashlib.sha256()
-    total = path.stat().st_size
-    done = 0
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            digest.update(chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(done, total)
-    return digest.hexdigest()
-
-
 def known_hash(path: Path, cache_dir: Path | None = None) -> str:
     """The sha256 of a file, remembered by path, size and modification time: large files are read once."""
     status = path.stat()
     key = f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
-    note = models_dir(cache_dir) / "hashes" / hashlib.sha256(key.encode()).hexdigest()
+    note = models_dir(cache_dir) / "hashes" / sha256_hex(key)
     if note.is_file():
         return note.read_text(encoding="ascii").strip()
-    digest = hash_file(path)
+    digest = sha256_file(path)
     note.parent.mkdir(parents=True, exist_ok=True)
-    scratch = note.with_suffix(f".{os.getpid()}")
-    scratch.write_text(digest, encoding="ascii")
-    scratch.replace(note)
+    replace_atomically(note, digest)
     return digest
 
 
@@ -180,7 +164,7 @@ def verify_weights(
     path = weights_path(entry, cache_dir)
     if not path.is_file():
         raise missing_weights(entry)
-    digest = hash_file(path, progress)
+    digest = sha256_file(path, progress)
     if digest != entry.sha256:
         raise EngineError(
             f"{path}: sha256 is {digest[:12]}…, expected {entry.sha256[:12]}…",
@@ -239,7 +223,7 @@ def pull_weights(
         return target
     partial = models_dir(cache_dir) / "partial" / entry.sha256[:12]
     partial.mkdir(parents=True, exist_ok=True)
-    with exclusive(partial.with_suffix(".lock")):
+    with file_lock(partial.with_suffix(".lock")):
         if is_present(entry, cache_dir):  # another process fetched it while we waited
             return target
         whole = _fetch_any(entry, partial, _Forward(progress), source)
@@ -392,29 +376,13 @@ def _tree_size(folder: Path) -> int:
 
 
 def _check_and_place(entry: WeightsEntry, whole: Path, partial: Path, target: Path) -> None:
-    digest = hashlib.sha256()
-    with whole.open("rb") as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            digest.update(chunk)
-    if digest.hexdigest() != entry.sha256:
+    digest = sha256_file(whole)
+    if digest != entry.sha256:
         shutil.rmtree(partial, ignore_errors=True)
         raise EngineError(
-            f"{entry.file_name}: sha256 is {digest.hexdigest()}, expected {entry.sha256}; nothing was kept",
+            f"{entry.file_name}: sha256 is {digest}, expected {entry.sha256}; nothing was kept",
             hint="the source serves another file: try the other --source, or report it",
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     whole.replace(target)
     shutil.rmtree(partial, ignore_errors=True)
-
-
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Let one process at a time fetch or install something; the others wait."""
-    try:
-        import fcntl
-    except ImportError:  # not POSIX: two pulls at once would only repeat work, placing is atomic
-        yield
-        return
-    with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
+from pcsuite._util.files import replacing
 from pcsuite.errors import DataError
 
 CACHE_VARIABLE = "PCS_METRIC_CACHE"
@@ -200,11 +201,10 @@ class MetricCache:
             "metrics": {metric: asdict(stats) for metric, stats in self.stats.items()},
         }
         target = self.stats_folder / self._stats_name
-        temporary = target.with_suffix(".tmp")
         try:
             self.stats_folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
-            temporary.replace(target)
+            with replacing(target) as partial:
+                partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
         except OSError as error:
             raise DataError(
                 f"cache statistics {target} cannot be written: {error}", hint=f"set {STATS_VARIABLE}"

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pcsuite import __version__
+from pcsuite._util.files import replace_atomically
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
@@ -84,14 +86,13 @@ class Cell:
     def row(self, sample: ImportedSample) -> RunRow:
         """A sample's row; the same sample always gives the same row."""
         header = self.header
-        item = _content_id(sample.content) if self.by_content else sample.item_id
+        item = sha256_hex(sample.content)[:16] if self.by_content else sample.item_id
         seed = self.first_seed + sample.epoch - 1
         errors = _errors(sample, self.measure, header.tool)
         usage = sample.usage
+        defining = [header.tool, header.task, item, header.model, self.condition, self.decoding.id, str(seed)]
         return RunRow(
-            run_id=_digest(
-                header.tool, header.task, item, header.model, self.condition, self.decoding.id, str(seed)
-            ),
+            run_id=sha256_hex(json.dumps(defining)),
             timestamp_utc=sample.finished_at or header.created,
             profile=f"{MARK}{self.format}",
             config_hash="",
@@ -105,7 +106,7 @@ class Cell:
             seed_honoured=False,
             perturbation=PerturbationRef(),
             prompt=PromptRecord(
-                prompt_hash=hashlib.sha256(sample.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+                prompt_hash=sha256_hex(sample.prompt),
                 schema_hash=None,
                 template=f"{MARK}{self.format}",
                 rendered_chars=len(sample.prompt),
@@ -167,14 +168,6 @@ def _parsed(sample: ImportedSample, measure: str) -> ParsedRecord:
     return ParsedRecord(None, None, "not_json", sample.answer, {}, notes)
 
 
-def _content_id(content: str) -> str:
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
 # What an imported run is made of, written beside its log where the report looks for it.
 
 
@@ -210,9 +203,7 @@ def write_manifest(paths: RunPaths, *, imported_cells: Sequence[tuple[Cell, str,
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
         }
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    temporary.replace(path)
+    replace_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 DEFAULT_CONDITION = "imported"
@@ -366,7 +357,7 @@ def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
     name = " ".join(str(leaves[path] if leaves[path] not in (None, "") else "none").split())
     if len(name) <= _LONGEST_NAME:
         return name
-    return f"{name[:_LONGEST_NAME]}… {hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[:_LONGEST_NAME]}… {sha256_hex(name)[:8]}"
 
 
 def _leaves(fields: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

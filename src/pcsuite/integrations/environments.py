@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from pcsuite.config.load import digest
-from pcsuite.engines.weights import exclusive, user_cache_dir
+from pcsuite._util.files import file_lock
+from pcsuite._util.hashing import digest
+from pcsuite.engines.weights import user_cache_dir
 from pcsuite.errors import ConfigError, IntegrationError, did_you_mean
 
 # The tools that can be installed: what each environment is made of.
@@ -193,7 +194,7 @@ def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
         raise IntegrationError(f"{tool.title} needs Python {wanted} or later, this is {present}")
     folder = environment_dir(tool)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder.with_suffix(".lock")):
+    with file_lock(folder.with_suffix(".lock")):
         if is_installed(tool) and not force:
             return folder
         shutil.rmtree(folder, ignore_errors=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import fcntl
 import hashlib
-import os
 import time
 import zlib
 from array import array
@@ -20,8 +18,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from pcsuite._util.files import file_lock
 from pcsuite.config.profile import RunSection
-from pcsuite.errors import LogError, RunLockedError
+from pcsuite.errors import LogError
 from pcsuite.logging.row import RunRow, decode_row, encode_row
 from pcsuite.logging.segments import (
     COMPRESSED,
@@ -34,42 +33,6 @@ from pcsuite.logging.segments import (
     read_lines,
     read_log_lines,
 )
-
-# One process at a time on a run.
-
-
-class RunLock:
-    """An advisory lock on a file beside the log; it goes with the process, however that ends."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._descriptor: int | None = None
-
-    def __enter__(self) -> RunLock:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(descriptor, 64).decode("ascii", "replace").strip()
-            os.close(descriptor)
-            by = f" by process {holder}" if holder else ""
-            raise RunLockedError(
-                f"{self.path.with_suffix('')}: the run is in use{by}",
-                hint="wait for it to end, or give this run another name with --name",
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
-        self._descriptor = descriptor
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
 
 # Raw prompts, kept once per hash beside the log, compressed.
 #
@@ -310,7 +273,12 @@ class RunLog:
         self.paths = paths
         self._rotation = rotation
         self._overwrite = overwrite
-        self._lock = RunLock(paths.lock)
+        self._lock = file_lock(
+            paths.lock,
+            timeout=0,
+            refusal=lambda by: f"{paths.log}: the run is in use{by}",
+            hint="wait for it to end, or give this run another name with --name",
+        )
         self._lines: list[bytes] = []
         self._failure: LogError | None = None
         self._unsynced = 0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
+from pcsuite._util.files import replacing, sync_folder
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import LogError
 
@@ -134,7 +135,6 @@ class AppendFile:
 _GZIP = 16 + zlib.MAX_WBITS
 _LEVEL = 3
 _ROTATION_CHUNK = 1 << 20
-PARTIAL = ".partial"
 MEBIBYTE = 1 << 20
 MOST_BYTES = (1 << 32) - 1
 """A gzip file says its length in 32 bits, so no segment may be longer."""
@@ -215,31 +215,13 @@ class LogRotator:
 def compress_segment(path: Path) -> None:
     """Replace a closed segment by its compressed copy, which is whole on the disk before the segment goes."""
     target = path.with_name(path.name + COMPRESSED)
-    partial = target.with_name(target.name + PARTIAL)
     # zlib lets other threads run while it works; a gzip file object would add its own buffering.
     squeeze = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-    try:
-        with path.open("rb") as source, partial.open("wb") as stream:
-            while chunk := source.read(_ROTATION_CHUNK):
-                stream.write(squeeze.compress(chunk))
-            stream.write(squeeze.flush())
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(target)
-        sync_folder(path.parent)
-        path.unlink()
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring a folder's names to the disk, so that a rename survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with replacing(target, durable=True) as partial, path.open("rb") as source, partial.open("wb") as stream:
+        while chunk := source.read(_ROTATION_CHUNK):
+            stream.write(squeeze.compress(chunk))
+        stream.write(squeeze.flush())
+    path.unlink()
 
 
 COMPRESSED = ".gz"

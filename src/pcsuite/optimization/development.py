@@ -9,9 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pcsuite._util.hashing import digest
 from pcsuite.analysis.load.item_scores import closed_answers
 from pcsuite.config.definitions import OperatorSpec
-from pcsuite.config.load import Suite, digest
+from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding

@@ -6,7 +6,6 @@ its caches off.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
+from pcsuite._util.hashing import seed_from
 from pcsuite.optimization.problem import instruction_template
 from pcsuite.prompts.compiled import INPUT_SLOT
 from pcsuite.prompts.context import Exemplar, PromptContext
@@ -70,8 +70,7 @@ class SeededEngine:
 
 def request_seed(seed: int, prompt: str, occurrence: int) -> int:
     """31 bits of a hash of the search's seed, the prompt, and how often it was asked before."""
-    named = f"{seed}|{occurrence}|{prompt}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(named).digest()[:4], "big") >> 1
+    return seed_from(f"{seed}|{occurrence}|{prompt}")
 
 
 class TaskEngine:

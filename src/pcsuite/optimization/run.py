@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pcsuite.analysis.load.runs import named_rng
+from pcsuite._util.hashing import named_rng
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.limits import RetryPolicy

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from pcsuite import __version__
+from pcsuite._util.files import replace_atomically
+from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
-from pcsuite.config.load import digest
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.logging.segments import AppendFile, read_lines
 from pcsuite.optimization.problem import CandidateScore, Problem
@@ -316,9 +317,7 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
         if path.exists() and _stored_hash(path) != document["hash"]:
             aside = _free_name(path)
             path.rename(aside)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(content, encoding="utf-8", errors="backslashreplace")
-        temporary.replace(path)
+        replace_atomically(path, content)
     except OSError as error:
         raise LogError(f"{path}: cannot be written ({error.strerror})") from error
     return aside

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from pcsuite._util.hashing import canonical_json
 from pcsuite.config.definitions import TaskKind, TaskSpec
-from pcsuite.config.load import canonical_json
 from pcsuite.errors import PromptError, did_you_mean
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 import pcsuite
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.analyse import Analysis, analyse
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
@@ -71,7 +71,7 @@ class ReportMemory:
             # Installing a package (an embedding model, say) touches the folder that packages lie in.
             "packages": _stamp(Path(msgspec.__file__).parent.parent),
         }
-        self._inputs = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        self._inputs = sha256_hex(json.dumps(described, sort_keys=True))
 
     def recall(self) -> tuple[list[Path], list[Path], list[Path]] | None:
         """Reports, tables and plots of the last report, if it is just the one that is asked for now."""
@@ -107,7 +107,7 @@ def _log_stamps(log: Path) -> list[str]:
 
 def _tree_stamp(folder: Path) -> str:
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
-    return hashlib.sha256("\n".join(f"{path}:{_stamp(path)}" for path in files).encode()).hexdigest()
+    return sha256_hex("\n".join(f"{path}:{_stamp(path)}" for path in files))
 
 
 def _stamp(path: Path) -> str:

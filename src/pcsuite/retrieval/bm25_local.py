@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -17,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite.config.load import digest
+from pcsuite._util.files import building_folder, sha256_file
+from pcsuite._util.hashing import digest
 from pcsuite.config.profile import RetrievalSection
 from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, read_jsonl
 from pcsuite.errors import DataError, require
@@ -91,11 +89,7 @@ def file_sha256(path: Path) -> str:
 
 @lru_cache(maxsize=16)
 def _file_sha256(path: Path, size: int, modified: int) -> str:
-    content = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
+    return sha256_file(path)
 
 
 # A BM25 index of sentences on disk: built once, named by the hash of what it was built from, mapped to read.
@@ -180,10 +174,7 @@ def read_meta(folder: Path) -> IndexMeta:
 def _build(source: Path, folder: Path, key: str, settings: Bm25Settings) -> None:
     """Write an index beside its place and move it there whole; whoever comes second keeps the first's."""
     bm25s = require("bm25s", "retrieval")
-    building = folder.with_name(f"{key}.building-{os.getpid()}")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    try:
+    with building_folder(folder, META) as building:
         vocabulary: dict[str, int] = {}
         documents: list[list[int]] = []
         pages: set[str] = set()
@@ -214,13 +205,6 @@ def _build(source: Path, folder: Path, key: str, settings: Bm25Settings) -> None
             f"bm25s {bm25s.__version__}",
         )
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
-        try:
-            building.rename(folder)
-        except OSError:
-            if not (folder / META).is_file():  # not the other process's finished index: a real failure
-                raise
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
 
 
 def _sentences(source: Path) -> Iterator[tuple[str, int, str]]:

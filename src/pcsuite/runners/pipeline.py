@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import subprocess
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pcsuite import __version__
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.limits import RetryPolicy
@@ -106,8 +106,8 @@ def prepare(condition: PromptCondition, measured: MeasuredPrompt) -> PreparedPro
     """Hash a measured prompt."""
     schema = condition.constraint.value if condition.constraint is not None else None
     record = PromptRecord(
-        prompt_hash=hashlib.sha256(measured.text.encode("utf-8", "surrogatepass")).hexdigest(),
-        schema_hash=hashlib.sha256(schema.encode()).hexdigest() if schema else None,
+        prompt_hash=sha256_hex(measured.text),
+        schema_hash=sha256_hex(schema) if schema else None,
         template=condition.tree.template,
         rendered_chars=len(measured.text),
         prompt_tokens=measured.tokens,

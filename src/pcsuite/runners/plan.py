@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import TaskSpec
-from pcsuite.config.load import Suite, digest
+from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item, ItemSource, load_items, sample_items
 from pcsuite.data.items import exemplars as choose_exemplars
@@ -244,7 +244,7 @@ def _units_of(cell: Cell, item: Item) -> Iterator[Unit]:
 def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> str:
     """sha256 of the fingerprint of a row: its cell, its item (with content), seed and perturbation."""
     parts = (cell.fingerprint, item.item_id, cell.task.item_digests[item.item_id], str(seed), perturbation.id)
-    return hashlib.sha256("|".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_hex("|".join(parts))
 
 
 def build_plan(

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pcsuite import __version__
+from pcsuite._util.files import replace_atomically
 from pcsuite.analysis.load.item_scores import closed_answers
 from pcsuite.config.load import Suite
 from pcsuite.engines.limits import RetryPolicy
@@ -77,9 +78,7 @@ def write_manifest(plan: Plan, paths: RunPaths) -> None:
     path = manifest_path(paths)
     if plan.scope.block:
         content = _added_block(plan.scope.block, content, path)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    temporary.replace(path)
+    replace_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 def _compiled(plan: Plan) -> list[dict[str, Any]]:

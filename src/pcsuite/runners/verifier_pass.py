@@ -7,7 +7,6 @@ tell. It sees the task's bare instruction, the input and the answer; never the t
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 import time
@@ -20,6 +19,7 @@ from typing import Any
 import msgspec
 
 from pcsuite import __version__
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
@@ -188,8 +188,8 @@ def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], Co
 def verifier_run_id(judged: RunRow) -> str:
     """Run id of the row that judges another: its run id and its very answer."""
     assert judged.generation is not None
-    answer = hashlib.sha256(judged.generation.text.encode("utf-8", "surrogatepass")).hexdigest()
-    return hashlib.sha256(f"{KIND}|{VERSION}|{judged.run_id}|{answer}".encode()).hexdigest()
+    answer = sha256_hex(judged.generation.text)
+    return sha256_hex(f"{KIND}|{VERSION}|{judged.run_id}|{answer}")
 
 
 async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: bool) -> VerifierSummary:
@@ -365,7 +365,7 @@ class _VerifierRunner:
     ) -> RunRow:
         tokens = client.adapter.count_tokens(prompt)
         record = PromptRecord(
-            prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+            prompt_hash=sha256_hex(prompt),
             schema_hash=None,
             template=f"{KIND}_pass_v{VERSION}",
             rendered_chars=len(prompt),

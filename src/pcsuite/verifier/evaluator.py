@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from pathlib import Path
 from random import Random
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue, conclude, truth_of
 from pcsuite.evaluation.parsing import clean_text, parse_object
@@ -53,7 +53,7 @@ class BuildingSpecEvaluator(Evaluator):
         comparison = compare_records(truth_of(item, "record"), record, mapping)
         if readable:
             canonical = canonical_json(compared_record(record, mapping))
-            parsed.answer = hashlib.sha256(canonical.encode("utf-8")).hexdigest()[:16]
+            parsed.answer = sha256_hex(canonical)[:16]
         counts = comparison.counts
         given = counts.matches + counts.false_positives
         return conclude(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Field
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
@@ -146,7 +146,7 @@ class FieldMapping(Definition):
     def rules_hash(self) -> str:
         """Hash of everything that decides a score; comments and layout of the file do not matter."""
         content = {"rules_version": RULES_VERSION, "mapping": self.model_dump(mode="json")}
-        return hashlib.sha256(canonical_json(content).encode("utf-8")).hexdigest()
+        return sha256_hex(canonical_json(content))
 
 
 def canonical_json(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import CellReader, Column, Row, label_key, parse_rows, read_bytes, split_unit
 from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule, canonical_json
@@ -375,7 +375,7 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
         warnings = report.warnings
     if mapping.record == "buildingspec":
         _check_record(record, source)
-    digest = hashlib.sha256(canonical_json(record).encode("utf-8")).hexdigest()
+    digest = sha256_hex(canonical_json(record))
     return Truth(record, tuple(warnings), digest)
 
 

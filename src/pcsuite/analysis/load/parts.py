@@ -10,7 +10,6 @@ before an unfinished line, is copied aside first, so that a run that goes on wri
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from pcsuite._util.files import replacing
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.load.schema import (
     LogBytes,
     Stretch,
@@ -86,7 +87,7 @@ class LogParts:
 
     def __init__(self, log: Path, folder: Path) -> None:
         self.log = log
-        name = hashlib.sha256(str(log.resolve()).encode()).hexdigest()[:12]
+        name = sha256_hex(str(log.resolve()))[:12]
         self.folder = folder / f"{log.stem}-{name}"
         self._manifest = self.folder / "manifest.json"
         self.state = self._read_state()
@@ -191,19 +192,19 @@ class LogParts:
     ) -> Part:
         """Convert files of log lines; ``guess`` names the metrics that are given a column at once."""
         name = f"part-{len(self.state.parts):06d}.parquet"
-        target, partial = self.folder / name, self.folder / f"{name}.partial"
+        target = self.folder / name
         columns = metric_select_sql(guess) if guess else ""
-        connection.execute(
-            f"COPY (SELECT {flat_select_sql()}{columns} FROM {read_json_sql(files)})"
-            f" TO {sql_text(str(partial))} {PARQUET}"
-        )
-        stored = f"read_parquet({sql_text(str(partial))})"
-        rows, malformed = connection.execute(
-            f"SELECT count(*) FILTER ({well_formed_sql()}), count(*) FILTER (NOT ({well_formed_sql()}))"
-            f" FROM {stored}"
-        ).fetchone()
-        metrics = found_metrics(connection, stored)
-        partial.replace(target)
+        with replacing(target) as partial:
+            connection.execute(
+                f"COPY (SELECT {flat_select_sql()}{columns} FROM {read_json_sql(files)})"
+                f" TO {sql_text(str(partial))} {PARQUET}"
+            )
+            stored = f"read_parquet({sql_text(str(partial))})"
+            rows, malformed = connection.execute(
+                f"SELECT count(*) FILTER ({well_formed_sql()}), count(*) FILTER (NOT ({well_formed_sql()}))"
+                f" FROM {stored}"
+            ).fetchone()
+            metrics = found_metrics(connection, stored)
         return Part(name, start, end, rows, malformed, metrics, guess == metrics, file_stamp(target))
 
     def _take(self, part: Part, source: LogBytes, lines: int) -> None:
@@ -264,9 +265,8 @@ class LogParts:
             return LogState(str(self.log))
 
     def _write_state(self) -> None:
-        partial = self._manifest.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(self.state))
-        partial.replace(self._manifest)
+        with replacing(self._manifest) as partial:
+            partial.write_bytes(msgspec.json.encode(self.state))
 
 
 def _duckdb_error() -> type[Exception]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pcsuite._util.files import replacing
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.load.parts import PARQUET, LogParts, file_stamp
 from pcsuite.analysis.load.schema import (
     FLAT_COLUMNS,
@@ -195,19 +196,18 @@ class RunTables:
 
     def _write_parquet(self, target: Path, parts: Sequence[LogParts]) -> None:
         """``runs.parquet`` with one column per metric: the only part as it is, or all parts together."""
-        partial = target.with_suffix(".partial")
         only = [(log, part) for log in parts for part in log.state.parts]
         whole = len(only) == 1 and only[0][1].typed and not (only[0][1].malformed or self.loaded.superseded)
-        if not (whole and _linked(only[0][0].files[0], partial)):
-            flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS)
-            chosen = "logged"
-            if self.loaded.superseded:
-                chosen += " WHERE sequence NOT IN (SELECT sequence FROM superseded)"
-            self.execute(
-                f"COPY (SELECT {flat}{metric_select_sql(self.metrics)} FROM {chosen})"
-                f" TO {sql_text(str(partial))} {PARQUET}"
-            )
-        partial.replace(target)
+        with replacing(target) as partial:
+            if not (whole and _linked(only[0][0].files[0], partial)):
+                flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS)
+                chosen = "logged"
+                if self.loaded.superseded:
+                    chosen += " WHERE sequence NOT IN (SELECT sequence FROM superseded)"
+                self.execute(
+                    f"COPY (SELECT {flat}{metric_select_sql(self.metrics)} FROM {chosen})"
+                    f" TO {sql_text(str(partial))} {PARQUET}"
+                )
         note = {"stamp": self.stamp, "superseded": self.loaded.superseded, "file": file_stamp(target)}
         self._note_file.write_text(json.dumps(note))
 
@@ -263,7 +263,7 @@ def _state_stamp(parts: Sequence[LogParts]) -> str:
         for log in parts
         for part in log.state.parts
     ]
-    return hashlib.sha256("\n".join(described).encode()).hexdigest()
+    return sha256_hex("\n".join(described))
 
 
 def _unmasked(values: Any) -> npt.NDArray[Any]:
@@ -272,9 +272,3 @@ def _unmasked(values: Any) -> npt.NDArray[Any]:
     if values.dtype.kind in "biuf":
         return np.ma.filled(values.astype(np.float64), np.nan)
     return np.asarray(np.ma.filled(values.astype(object), None))
-
-
-def named_rng(*names: object) -> np.random.Generator:
-    """A generator whose stream is derived from names, so that a cell's interval never depends on others."""
-    text = "\x1f".join(str(name) for name in names)
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

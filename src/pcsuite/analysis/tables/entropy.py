@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
-from pcsuite.analysis.load.runs import RunTables, named_rng
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.analysis.tables.embeddings import Meanings, semantic_meanings
 from pcsuite.stats.bootstrap import bootstrap_means, paired_bootstrap

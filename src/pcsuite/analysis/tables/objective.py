@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.profile import ObjectiveSection

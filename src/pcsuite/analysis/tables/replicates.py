@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores, natural_key
-from pcsuite.analysis.load.runs import RunTables, named_rng
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import sql_text
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.errors import AnalysisError

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, Cell, CellKey, ItemScores, natural_key
-from pcsuite.analysis.load.runs import LoadReport, RunTables, named_rng
+from pcsuite.analysis.load.runs import LoadReport, RunTables
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_micro_f1
 from pcsuite.stats.estimate import Estimate, undefined

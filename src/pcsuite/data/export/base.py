@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from pcsuite._util.files import sha256_file
 from pcsuite.data.items import Item, Row, decoded_lines, read_jsonl
 from pcsuite.errors import DataError, require
 
@@ -121,15 +122,6 @@ def squeeze(text: str) -> str:
 
 
 csv.field_size_limit(1 << 24)
-
-
-def sha256_file(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 class OriginalFiles:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
+from pcsuite._util.files import replace_atomically, replacing, sha256_file
 from pcsuite.data.export.ag_news import AgNewsExporter
 from pcsuite.data.export.arithmetic import Gsm8kExporter, SvampExporter
 from pcsuite.data.export.base import (
@@ -20,7 +21,6 @@ from pcsuite.data.export.base import (
     HubTables,
     OriginalFiles,
     Output,
-    sha256_file,
 )
 from pcsuite.data.export.conll import ConllExporter
 from pcsuite.data.export.fever import FeverExporter
@@ -46,27 +46,21 @@ MANIFEST = "manifest.json"
 def write_output(folder: Path, output: Output) -> dict[str, Any]:
     """Write one file whole or not at all; returns its record count and hash. Repeated ids are refused."""
     path = folder / f"{output.stem}.jsonl"
-    partial = path.with_suffix(".jsonl.partial")
     digest = hashlib.sha256()
     seen: set[str] = set()
     count = 0
-    try:
-        with partial.open("wb") as stream:
-            for row in output.rows:
-                item_id = str(row.get("item_id", row.get("page", count)))
-                if item_id in seen:
-                    raise DataError(
-                        f"{output.stem}: two records have the id '{item_id}'",
-                        hint="is the source file doubled?",
-                    )
-                seen.add(item_id)
-                line = dump_line(row).encode("utf-8")
-                digest.update(line)
-                stream.write(line)
-                count += 1
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, partial.open("wb") as stream:
+        for row in output.rows:
+            item_id = str(row.get("item_id", row.get("page", count)))
+            if item_id in seen:
+                raise DataError(
+                    f"{output.stem}: two records have the id '{item_id}'", hint="is the source file doubled?"
+                )
+            seen.add(item_id)
+            line = dump_line(row).encode("utf-8")
+            digest.update(line)
+            stream.write(line)
+            count += 1
     return {"records": count, "sha256": digest.hexdigest()}
 
 
@@ -76,9 +70,8 @@ def copy_assets(folder: Path, assets: Iterable[Asset]) -> dict[str, dict[str, st
     for asset in assets:
         target = folder / asset.target
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(target.name + ".partial")
-        shutil.copyfile(asset.source, partial)
-        partial.replace(target)
+        with replacing(target) as partial:
+            shutil.copyfile(asset.source, partial)
         hashes[asset.target] = {"sha256": sha256_file(target)}
     return hashes
 
@@ -101,9 +94,7 @@ def write_manifest(folder: Path, datasets: dict[str, Any]) -> None:
     """Write the entries, sorted."""
     content = {"format": 1, "datasets": datasets}
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    partial = folder / f"{MANIFEST}.partial"
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(folder / MANIFEST)
+    replace_atomically(folder / MANIFEST, text)
 
 
 def remove_stale(folder: Path, earlier: dict[str, Any], entry: dict[str, Any]) -> None:

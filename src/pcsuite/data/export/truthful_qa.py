@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.data.export.base import (
     Built,
     Exporter,
@@ -44,7 +44,7 @@ class ChoiceQuestion(NamedTuple):
 
 def question_id(question: str) -> str:
     """Id from the question's text: the published copies differ in order, and neither carries ids."""
-    return f"truthfulqa-{hashlib.sha256(squeeze(question).encode()).hexdigest()[:12]}"
+    return f"truthfulqa-{sha256_hex(squeeze(question))[:12]}"
 
 
 def split_answers(cell: str) -> list[str]:

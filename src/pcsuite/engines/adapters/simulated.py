@@ -24,6 +24,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters.base import (
     PROPOSER_CONDITION,
@@ -213,7 +214,7 @@ class SimulatedAdapter(ModelAdapter):
     def identity(self) -> Mapping[str, str]:
         """The provider's name and a hash of the true effects."""
         settings = self.options.model_dump_json()
-        return {"engine": PROVIDER, "options_sha256": hashlib.sha256(settings.encode()).hexdigest()}
+        return {"engine": PROVIDER, "options_sha256": sha256_hex(settings)}
 
     def _maybe_fail(self, digest: bytes, failure: float) -> None:
         fatal, transient = self.options.fatal_error_rate, self.options.error_rate

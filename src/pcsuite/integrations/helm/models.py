@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pcsuite.config.load import Suite, digest
+from pcsuite._util.hashing import digest
+from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, clients_of

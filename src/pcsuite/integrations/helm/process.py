@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pcsuite._util.files import sha256_file
 from pcsuite.errors import ConfigError, DataError, IntegrationError
 from pcsuite.integrations.environments import HELM, environment_python, environment_variables
 
@@ -126,7 +127,7 @@ def place_data(scenarios: Iterable[Scenario], data_dir: Path | None, output: Pat
             if not target.is_file():
                 raise _missing(scenario, wanted, data_dir)
             digest.update(wanted.target.encode())
-            digest.update(hashlib.sha256(target.read_bytes()).digest())
+            digest.update(bytes.fromhex(sha256_file(target)))
     return digest.hexdigest()
 
 

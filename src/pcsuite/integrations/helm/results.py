@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pcsuite.analysis.load.runs import named_rng
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_mean

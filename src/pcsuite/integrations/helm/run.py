@@ -9,8 +9,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import Table
-from pcsuite.config.load import Suite, digest
+from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter
 from pcsuite.engines.adapters.simulated import SimulatedAdapter

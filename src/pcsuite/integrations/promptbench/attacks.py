@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pcsuite._util.files import replace_atomically
 from pcsuite.errors import IntegrationError, LogError
 from pcsuite.integrations.environments import PROMPTBENCH, environment_python, environment_variables
 from pcsuite.integrations.promptbench import worker as promptbench_worker
@@ -121,11 +122,9 @@ class AttackStore:
         """Add a record; the file is replaced whole."""
         self.records[key] = record
         content: Any = msgspec.json.format(msgspec.json.encode(self.records), indent=1)
-        temporary = self.path.with_suffix(".tmp")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(content + b"\n")
-            temporary.replace(self.path)
+            replace_atomically(self.path, content + b"\n")
         except OSError as error:
             raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
 

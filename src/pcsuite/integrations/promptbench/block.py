@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pcsuite.config.load import Suite, digest
+from pcsuite._util.hashing import digest
+from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.session import ModelClient

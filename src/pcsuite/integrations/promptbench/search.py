@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite.config.load import Suite, digest
+from pcsuite._util.hashing import digest
+from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items, sample_items
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.response_cache import ResponseCache

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pcsuite._util.files import replace_atomically
-from pcsuite.config.load import Suite, digest
+from pcsuite._util.hashing import digest
+from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy

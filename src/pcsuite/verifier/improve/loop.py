@@ -7,7 +7,6 @@ begins, so that a killed loop goes on where it stopped and asks for nothing twic
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pcsuite._util.files import folder_lock
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import decode_text, read_bytes
@@ -63,7 +63,7 @@ class ImproveConfig(Definition):
     def config_hash(self) -> str:
         """Hash of what decides a step; how long the loop goes on is no part of it."""
         content = self.model_dump(mode="json", exclude={"max_iterations", "patience"})
-        return hashlib.sha256(canonical_json(content).encode("utf-8")).hexdigest()
+        return sha256_hex(canonical_json(content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class ImprovementLoop:
 
 def choose_held_out(eval_ids: Sequence[str], seed: str) -> tuple[str, ...]:
     """A third of the evals, at least one, by the hash of their names: the same choice everywhere."""
-    ranked = sorted(eval_ids, key=lambda name: hashlib.sha256(f"{seed}|held out|{name}".encode()).digest())
+    ranked = sorted(eval_ids, key=lambda name: sha256_hex(f"{seed}|held out|{name}"))
     return tuple(sorted(ranked[: max(1, round(len(ranked) / 3))]))
 
 
@@ -272,7 +272,6 @@ def _read_case(one: Eval, mapping: FieldMapping) -> _Case:
 
 def _truths_hash(cases: Sequence[_Case]) -> str:
     content = {
-        case.eval.eval_id: [case.rules.truth.content_hash, hashlib.sha256(case.document.encode()).hexdigest()]
-        for case in cases
+        case.eval.eval_id: [case.rules.truth.content_hash, sha256_hex(case.document)] for case in cases
     }
-    return hashlib.sha256(canonical_json(content).encode("utf-8")).hexdigest()
+    return sha256_hex(canonical_json(content))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from pcsuite._util.files import replace_atomically
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
@@ -79,7 +79,7 @@ class PromptVersion:
     @property
     def text_hash(self) -> str:
         """What answers to this prompt are filed under."""
-        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+        return sha256_hex(self.text)
 
 
 @dataclass(frozen=True, slots=True)
