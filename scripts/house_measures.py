@@ -161,9 +161,8 @@ def unreachable(modules: list[Module]) -> list[Definition]:
         for node in module.tree.body:
             if not isinstance(node, (*FunctionNode, ast.ClassDef, ast.Import, ast.ImportFrom)):
                 reached.update(mentions_of(node))
-            elif isinstance(node, FunctionNode) and module.name.startswith("commands/"):
-                if re.match(r"(configure|execute)_", node.name):
-                    reached.update((node.name, *mentions_of(node)))
+            elif isinstance(node, FunctionNode) and re.match(r"(configure|execute)_", node.name):
+                reached.update((node.name, *mentions_of(node)))
         if module.name == "cli.py":
             reached.update(mentions_of(module.tree))
         if module.name in SCRIPTS:
@@ -230,9 +229,9 @@ def configuration_keys(modules: list[Module]) -> list[tuple[str, str, str]]:
             for node in module.tree.body:
                 if isinstance(node, ast.ClassDef):
                     for part in node.body:
-                        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
-                            if not part.target.id.startswith("_") and part.target.id != "model_config":
-                                found.append((module.name, node.name, part.target.id))
+                        named = isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+                        if named and not part.target.id.startswith("_"):
+                            found.append((module.name, node.name, part.target.id))
     return found
 
 
@@ -300,9 +299,7 @@ def trace_row() -> tuple[int, int]:
 
     models = {
         "version": "1.0",
-        "models": {
-            "sim": {"provider": "simulated", "family": "sim", "size": "s", "params_b": 1}
-        },
+        "models": {"sim": {"provider": "simulated", "family": "sim", "size": "s", "params_b": 1}},
     }
     seen: set[tuple[str, str, int]] = set()
 

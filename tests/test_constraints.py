@@ -7,7 +7,7 @@ import pytest
 
 from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_for, choose_backend, generate_routed
 from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoOptions
+from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
@@ -78,7 +78,7 @@ def test_a_model_without_any_way_is_not_applicable():
 def test_the_cache_keeps_backends_and_programs_apart():
     def key(**changes):
         constraint = Constraint("regex", "a", **changes)
-        return response_key({}, "m", "p", D0, 0, constraint)
+        return response_key({}, "m", Request("p", D0, 0, constraint))
 
     assert key() == key(backend="native")
     keys = {

@@ -102,6 +102,19 @@ class SelectionSection(Definition):
     """Decoding regime ids."""
 
 
+class RetrySection(Definition):
+    """How calls that fail are tried again: exponential backoff with full jitter; ``Retry-After`` wins."""
+
+    max_attempts: int = Field(default=6, gt=0)
+    """Tries of one call; 1 tries nothing again."""
+    base_s: float = Field(default=0.5, ge=0)
+    """Upper bound of the first wait in seconds; it doubles with every attempt."""
+    cap_s: float = Field(default=30.0, ge=0)
+    """Upper bound of any wait we choose ourselves, in seconds."""
+    max_retry_after_s: float = Field(default=300.0, ge=0)
+    """A server that asks for a longer wait is not waited for: the error is final."""
+
+
 class LimitsSection(Definition):
     """How much to run, and when to stop."""
 
@@ -117,6 +130,8 @@ class LimitsSection(Definition):
     """Cost budget of the run."""
     stop_on_error_rate: float = Field(default=0.02, ge=0, le=1)
     """Stop when a larger share of calls failed, judged after at least 50 calls."""
+    retry: RetrySection = RetrySection()
+    """How often and how long failed calls are tried again."""
 
 
 class HelmSection(Definition):

@@ -10,7 +10,7 @@ from random import Random
 from typing import Generic, TypeVar
 
 from pcsuite.engines.adapters.base import Generation
-from pcsuite.errors import BudgetExceededError, EngineError
+from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 # Trying again: exponential backoff with full jitter, where another try can help.
 
@@ -242,6 +242,33 @@ class Reservation:
         return cls(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
 
 
+class ErrorRate:
+    """Judges whether too many calls fail to go on.
+
+    It is judged from ``LEAST_CALLS`` calls on; ``most`` is the largest share that may fail.
+    """
+
+    LEAST_CALLS = 50
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.calls = 0
+        self.failed = 0
+
+    def check(self, error: str | None) -> None:
+        """Count one call, with its error where it failed; raises :class:`ErrorRateError` past the limit."""
+        self.calls += 1
+        if error is None:
+            return
+        self.failed += 1
+        if self.calls >= self.LEAST_CALLS and self.failed > self.most * self.calls:
+            raise ErrorRateError(
+                f"stopped: {self.failed} of {self.calls} calls failed "
+                f"(limits.stop_on_error_rate is {self.most}); the last error was: {error}",
+                hint="finished rows are kept; failed ones are tried again when you run the same command",
+            )
+
+
 class Budget:
     """Limits of a run; ``None`` is no limit. For one event loop."""
 
@@ -330,11 +357,6 @@ class Budget:
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
-
-    def charge_earlier(self, tokens: int, cost_usd: float) -> None:
-        """Count what an interrupted run has spent before."""
-        self.spent_tokens += tokens
-        self.spent_cost_usd += cost_usd
 
     def _fits(self, wanted: Reservation, reserved_tokens: int, reserved_cost_usd: float) -> bool:
         tokens = self.spent_tokens + reserved_tokens + wanted.tokens

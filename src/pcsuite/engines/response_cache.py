@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.engines.adapters.base import Constraint, Decoding, Generation
+from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.errors import EngineError
 
 FILE_NAME = "responses.sqlite"
@@ -63,24 +63,18 @@ class CacheStats:
         return {**asdict(self), "hit_rate": self.hit_rate}
 
 
-def response_key(
-    identity: Mapping[str, str],
-    model_id: str,
-    prompt: str,
-    decoding: Decoding,
-    seed: int,
-    constraint: Constraint | None = None,
-) -> str:
-    """The content address (sha256, hex) of an answer; ``identity`` is the adapter's."""
+def response_key(identity: Mapping[str, str], model_id: str, request: Request) -> str:
+    """The content address (sha256, hex) of the answer to a request; ``identity`` is the adapter's."""
+    decoding, constraint = request.decoding, request.constraint
     # The regime's name is not part of the key: the same numbers give the same text under any name.
     content: Mapping[str, Any] = {
         "identity": dict(identity),
         "model_id": model_id,
-        "prompt": prompt,
+        "prompt": request.prompt,
         "temperature": float(decoding.temperature),
         "top_p": float(decoding.top_p),
         "max_tokens": decoding.max_tokens,
-        "seed": seed,
+        "seed": request.seed,
         "constraint": None if constraint is None else _constraint_parts(constraint),
     }
     return sha256_hex(json.dumps(content, sort_keys=True))
@@ -140,7 +134,7 @@ class ResponseCache:
 
     def put(self, key: str, generation: Generation) -> None:
         """Keep an answer; the first one stored under a key stays."""
-        stored = {name: value for name, value in generation.items() if name != "cache_hit"}
+        stored = {name: value for name, value in generation.items() if name not in ("cache_hit", "attempts")}
         with self._lock, self._translated():
             self._pending[key] = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogatepass")
             self._counts["puts"] += 1

@@ -15,7 +15,7 @@ from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items
 from pcsuite.data.items import exemplars as choose_exemplars
-from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding
+from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
 from pcsuite.engines.limits import Budget, RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, check_model
 from pcsuite.errors import BudgetExceededError, DataError, ErrorRateError, PromptError
@@ -233,7 +233,7 @@ class DevProblem:
         *,
         objective: Objective,
         seed: int,
-        policy: RetryPolicy,
+        policy: RetryPolicy | None,
         use_cache: bool = True,
         executor: ExecutorChoice = LOCAL,
         on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None,
@@ -278,7 +278,7 @@ class DevProblem:
     @property
     def budget(self) -> Budget:
         """What was spent."""
-        return self._client.budget
+        return self._client.session.budget
 
     @property
     def tried(self) -> int:
@@ -322,10 +322,11 @@ class DevProblem:
             return known
         context = cell.context(item, CLEAN.type)
         prompt = self.render(candidate, item)
-        reply = self._thread.call(self._client.ask(prompt, cell.decoding, seed, context=context))
+        request = Request(prompt, cell.decoding, seed, context=context)
+        text = self._thread.call(self._client.ask(request))["text"]
         facts = {"role": "answer", "model": self.model_id, "seed": seed, "candidate": candidate.id}
-        self._journal.add_answer(key, reply.text, {**facts, "item": item.item_id})
-        return reply.text
+        self._journal.add_answer(key, text, {**facts, "item": item.item_id})
+        return text
 
     def ask(
         self,
@@ -352,10 +353,11 @@ class DevProblem:
             gold=lambda: "",
             wrong=lambda rng: "",
         )
-        reply = self._thread.call(self._proposer.ask(prompt, decoding, seed, context=context))
+        request = Request(prompt, decoding, seed, context=context)
+        text = self._thread.call(self._proposer.ask(request))["text"]
         facts = {"role": role, "model": model, "seed": seed, "temperature": temperature}
-        self._journal.add_answer(key, reply.text, facts)
-        return reply.text
+        self._journal.add_answer(key, text, facts)
+        return text
 
     def _condition(self, candidate: Candidate) -> ConditionBundle:
         target = self._dev.suite.profile.optimization.dspy.conditions_target[0]
@@ -380,7 +382,7 @@ class DevProblem:
         work = Work(plan, self._policy, registered_perturbation, self._use_cache, self._commit)
         try:
             if self._choice.name == LOCAL.name:
-                executor = LocalExecutor(work, LOCAL, quiet=True, clients={self.model_id: self._client})
+                executor = LocalExecutor(work, LOCAL, quiet=True, session=self._client.session)
                 self._thread.call(self._carry_out(plan, executor))
             else:
                 self._run_on_cluster(plan, work)

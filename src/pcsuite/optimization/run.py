@@ -12,10 +12,8 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.config.load import Suite
-from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
-from pcsuite.engines.session import LoopThread, ModelClient, clients_of
+from pcsuite.engines.session import LoopThread, open_models
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.optimization import METHODS
@@ -33,7 +31,6 @@ from pcsuite.optimization.winner import (
 from pcsuite.prompts.compiled import compiled_path
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.pipeline import METRIC_CACHE
-from pcsuite.runners.plan import build_model
 from pcsuite.runners.run_suite import LOCAL
 from pcsuite.stats.objective import Objective
 
@@ -152,7 +149,6 @@ def open_problem(
     """A problem with its model, log, journal and caches open."""
     run = suite.profile.run
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
-    retry = policy or RetryPolicy()
     paths = candidate_paths(run.output_dir, settings.task_id, settings.model_id)
     holder: list[DevProblem] = []
 
@@ -164,17 +160,19 @@ def open_problem(
         with LoopThread() as thread, CandidateLog(paths) as log:
             journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
             try:
-                with _clients(suite, settings, thread, retry) as (client, proposer):
+                wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
+                opened = open_models(suite, wanted, policy=policy, use_cache=settings.use_cache)
+                with thread.entered(opened) as session:
                     problem = DevProblem(
                         dev,
-                        client,
-                        proposer,
+                        session.clients[wanted[0]],
+                        session.clients[wanted[1]],
                         log,
                         journal,
                         thread,
                         objective=Objective.of(suite.profile.optimization.dspy.objective),
                         seed=seed,
-                        policy=retry,
+                        policy=policy,
                         use_cache=settings.use_cache,
                         executor=settings.executor,
                         on_score=tell,
@@ -188,26 +186,6 @@ def open_problem(
                 journal.close()
     finally:
         close_shared_caches()
-
-
-@contextmanager
-def _clients(
-    suite: Suite, settings: OptimizeSettings, thread: LoopThread, policy: RetryPolicy
-) -> Iterator[tuple[ModelClient, ModelClient]]:
-    """The measured and the proposing model behind one budget, the profile's limits and the response cache."""
-    cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME) if settings.use_cache else None
-    wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
-    adapters: dict[str, ModelAdapter] = {}
-    try:
-        for model_id in dict.fromkeys(wanted):
-            adapters[model_id] = build_model(suite, model_id)
-        clients = clients_of(suite, adapters, cache=cache, policy=policy)
-        yield clients[wanted[0]], clients[wanted[1]]
-    finally:
-        for adapter in adapters.values():
-            thread.call(adapter.aclose())
-        if cache is not None:
-            cache.close()
 
 
 def _freeze(

@@ -19,7 +19,7 @@ from pcsuite.data.items import Item, ItemSource, load_items, sample_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
-from pcsuite.engines.session import build_adapter, check_model
+from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation import build_evaluator as evaluator_of
@@ -34,8 +34,6 @@ from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import BANDS
 from pcsuite.retrieval import RETRIEVERS
 from pcsuite.retrieval.base import Passage, Retriever
-
-# Building what a profile names: evaluators and adapters, with their options checked.
 
 
 def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
@@ -56,20 +54,12 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
     return evaluator
 
 
-def build_model(suite: Suite, model_id: str) -> ModelAdapter:
-    """The adapter of a model."""
-    return build_adapter(model_id, suite.models[model_id])
-
-
 def check_components(suite: Suite) -> None:
     """Check the options of everything the profile selects, without starting anything."""
     for task_id in suite.profile.selection.tasks:
         build_evaluator(suite, task_id)
     for model_id in suite.profile.selection.models:
         check_model(model_id, suite.models[model_id])
-
-
-# The retrievers of a run: opened on first use, one for each dataset.
 
 
 def retrieval_version(suite: Suite, task_id: str) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
+from pcsuite.engines.limits import ErrorRate
 from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
 from pcsuite.runners.pipeline import FinishedRow
@@ -147,20 +148,17 @@ def _clock(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-# Where finished rows go: into the log, onto the progress display, and into the judgement whether to go on.
+class RowSink:
+    """Where finished rows go: into the log, onto the progress display, into the judgement whether to go on.
 
-
-_MIN_CALLS_JUDGED = 50
-
-
-class Ledger:
-    """Takes rows from an executor; once ``stop`` is set no further unit should be begun."""
+    Once ``stop`` is set no further row should be begun.
+    """
 
     def __init__(self, log: RunLog, progress: Progress, stop_on_error_rate: float) -> None:
         self.progress = progress
         self.stop: PcsuiteError | None = None
         self._log = log
-        self._most_errors = stop_on_error_rate
+        self._error_rate = ErrorRate(stop_on_error_rate)
 
     def accept(self, row: FinishedRow) -> None:
         """Log and count one row; a row that is done already is left out."""
@@ -171,19 +169,11 @@ class Ledger:
         self.progress.advance(
             tokens=row.tokens, cost_usd=row.cost_usd, failed=failed, cache_hit=row.cache_hit
         )
-        if row.error is not None:
-            self._judge_error_rate(self.progress.tally, row.error)
+        try:
+            self._error_rate.check(row.error)
+        except ErrorRateError as error:
+            self.halt(error)
 
     def halt(self, reason: PcsuiteError) -> None:
         """Ask for the end of the run; the first reason stays."""
         self.stop = self.stop or reason
-
-    def _judge_error_rate(self, tally: Tally, error: str) -> None:
-        if tally.done >= _MIN_CALLS_JUDGED and tally.failed > self._most_errors * tally.done:
-            self.halt(
-                ErrorRateError(
-                    f"stopped: {tally.failed} of {tally.done} calls failed "
-                    f"(limits.stop_on_error_rate is {self._most_errors}); the last error was: {error}",
-                    hint="finished rows are kept; failed ones are tried again when you run the same command",
-                )
-            )

@@ -23,7 +23,7 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
 from pcsuite.runners.plan import Cell, NotApplicable, Plan, Unit, build_plan, cell_program
-from pcsuite.runners.progress import Ledger, Progress, Tally
+from pcsuite.runners.progress import Progress, RowSink, Tally
 
 # What a run is made of, written beside its log: sources of items, what is not applicable, definitions.
 
@@ -152,7 +152,7 @@ def run_plan(
 ) -> RunSummary:
     """Run a plan into its profile's log, or go on with it."""
     commit = git_commit(plan.suite.path.resolve().parent)
-    work = Work(plan, policy or RetryPolicy(), perturber, use_cache, commit)
+    work = Work(plan, policy, perturber, use_cache, commit)
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
     return asyncio.run(_run(plan, chosen, quiet=quiet))
 
@@ -178,11 +178,11 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
     total = sum(pending.values())
     write_manifest(plan, log.paths)
     with Progress(total, quiet=quiet) as progress:
-        ledger = Ledger(log, progress, plan.suite.profile.limits.stop_on_error_rate)
+        sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
-        await executor.run(waiting, lambda model_id: _todo(plan, log, model_id), ledger)
-    if ledger.stop is not None:
-        raise ledger.stop
+        await executor.run(waiting, lambda model_id: _todo(plan, log, model_id), sink)
+    if sink.stop is not None:
+        raise sink.stop
     seconds = time.monotonic() - started
     return RunSummary(log.paths, progress.tally, plan.calls - total, plan.not_applicable, seconds)
 

@@ -16,9 +16,9 @@ import yaml
 
 from pcsuite._util.hashing import digest
 from pcsuite.config.load import Suite
-from pcsuite.engines.adapters.base import Decoding, ModelAdapter
+from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Request
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.session import LoopThread, ModelClient, clients_of
+from pcsuite.engines.session import LoopThread, ModelClient, Session
 from pcsuite.errors import (
     BudgetExceededError,
     EngineError,
@@ -27,7 +27,6 @@ from pcsuite.errors import (
     did_you_mean,
     require,
 )
-from pcsuite.programs.base import Reply
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -196,7 +195,8 @@ class ModelServer:
         self._suite = suite
         self._adapters = dict(adapters)
         self._on_answer = on_answer
-        self._policy = policy or RetryPolicy()
+        self._policy = policy
+        self._session: Session | None = None
         self._clients: dict[str, ModelClient] = {}
         self._loop = LoopThread()
         self._runner: web.AppRunner | None = None
@@ -224,7 +224,10 @@ class ModelServer:
         from aiohttp import web
 
         # No cache: the asking tool keeps its answers itself.
-        self._clients = clients_of(self._suite, self._adapters, cache=None, policy=self._policy)
+        self._session = Session(self._suite, policy=self._policy)
+        for model_id, adapter in self._adapters.items():
+            self._session.add(model_id, adapter)
+        self._clients = self._session.clients
         application = web.Application(client_max_size=_LARGEST_REQUEST)
         application.router.add_get("/v1/models", self._list_models)
         application.router.add_post("/v1/chat/completions", self._complete)
@@ -237,8 +240,8 @@ class ModelServer:
     async def _stop(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
-        for adapter in self._adapters.values():
-            await adapter.aclose()
+        if self._session is not None:
+            await self._session.aclose()
 
     async def _list_models(self, request: web.Request) -> web.Response:
         from aiohttp import web
@@ -272,7 +275,7 @@ class ModelServer:
         )
         client = self._clients[name]
         replies = await asyncio.gather(
-            *(client.ask(prompt, decoding, seed + index) for index in range(count))
+            *(client.ask(Request(prompt, decoding, seed + index)) for index in range(count))
         )
         self._on_answer(name)
         return _completion(name, replies, stops)
@@ -332,20 +335,20 @@ def cut_at_stop(text: str, stops: list[str]) -> tuple[str, bool]:
     return (text[: min(places)], True) if places else (text, False)
 
 
-def _completion(name: str, replies: list[Reply], stops: list[str]) -> dict[str, Any]:
+def _completion(name: str, replies: list[Generation], stops: list[str]) -> dict[str, Any]:
     """The answer as OpenAI's servers write it; adapters know no stop sequences, so the text is cut here."""
     choices = []
     for index, reply in enumerate(replies):
-        text, stopped = cut_at_stop(reply.text, stops)
+        text, stopped = cut_at_stop(reply["text"], stops)
         choices.append(
             {
                 "index": index,
                 "message": {"role": "assistant", "content": text},
-                "finish_reason": "stop" if stopped else reply.finish_reason,
+                "finish_reason": "stop" if stopped else reply["finish_reason"],
             }
         )
-    prompt = replies[0].usage["prompt_tokens"] if replies else 0
-    completion = sum(reply.usage["completion_tokens"] for reply in replies)
+    prompt = replies[0]["usage"]["prompt_tokens"] if replies else 0
+    completion = sum(reply["usage"]["completion_tokens"] for reply in replies)
     return {
         "id": f"pcsuite-{time.time_ns():x}",
         "object": "chat.completion",

@@ -15,6 +15,7 @@ from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
+from pcsuite.engines.session import build_adapter
 from pcsuite.errors import AnalysisError, ConfigError, IntegrationError
 from pcsuite.integrations.environments import HELM, environment_python
 from pcsuite.integrations.helm.models import BUILT_IN, HelmModel, ModelServer, helm_name, write_model_files
@@ -35,7 +36,6 @@ from pcsuite.integrations.helm.results import (
     told_reasons,
     write_helm_tables,
 )
-from pcsuite.runners.plan import build_model
 
 _ANSWERS_EVERY_S = 10.0
 
@@ -177,7 +177,7 @@ def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -
     for model_id in plan.model_ids:
         if model_id == BUILT_IN:
             continue
-        adapter = build_model(plan.suite, model_id)
+        adapter = build_adapter(model_id, plan.suite.models[model_id])
         stack.callback(adapter.close)
         if isinstance(adapter, SimulatedAdapter):
             raise ConfigError(

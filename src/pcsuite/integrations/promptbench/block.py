@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pcsuite._util.hashing import digest
 from pcsuite.config.load import Suite
-from pcsuite.engines.adapters.base import Decoding
-from pcsuite.engines.response_cache import ResponseCache
-from pcsuite.engines.session import ModelClient
+from pcsuite.engines.adapters.base import Decoding, Request
+from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.integrations.promptbench.attacks import (
     ATTACKS,
@@ -26,7 +24,6 @@ from pcsuite.integrations.promptbench.search import (
     Report,
     attacked_perturber,
     find_attacks,
-    single_client,
     target_of,
     with_attacks,
 )
@@ -65,19 +62,13 @@ def find_paraphrases(plan: Plan, report: Report, *, use_cache: bool = True) -> l
 async def _write_all(plan: Plan, writer: str, report: Report, *, use_cache: bool) -> list[AttackRecord]:
     suite, run = plan.suite, plan.suite.profile.run
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
-    cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
-    client = single_client(suite, writer, cache)
+    cells = {target_of(cell): cell for cell in reversed(plan.cells)}
     found: list[AttackRecord] = []
-    try:
-        cells = {target_of(cell): cell for cell in reversed(plan.cells)}
+    async with open_models(suite, [writer], use_cache=use_cache) as session:
         for _, cell in sorted(cells.items()):
             for number in range(1, suite.profile.integrations.promptbench.variants + 1):
-                record = await _write(cell, number, client, store, report)
+                record = await _write(cell, number, session.clients[writer], store, report)
                 found += [record] if record is not None else []
-    finally:
-        await client.adapter.aclose()
-        if cache is not None:
-            cache.close()
     return found
 
 
@@ -121,8 +112,10 @@ async def _write(
 
 
 async def _reworded(part: str, number: int, client: ModelClient) -> str:
-    reply = await client.ask(_REQUEST.format(text=part), DECODING, number)
-    return reply.text.strip().strip("-").strip() if reply.finish_reason == "stop" else part
+    reply = await client.ask_if_possible(Request(_REQUEST.format(text=part), DECODING, number))
+    if reply is None or reply["finish_reason"] != "stop":
+        return part
+    return reply["text"].strip().strip("-").strip()
 
 
 def _acceptable(old: str, new: str, protected: Sequence[str]) -> bool:

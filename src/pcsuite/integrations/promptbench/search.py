@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from pcsuite._util.hashing import digest
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items, sample_items
-from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.response_cache import ResponseCache
-from pcsuite.engines.session import ModelClient, clients_of, constraint_of
+from pcsuite.engines.adapters.base import Request
+from pcsuite.engines.session import ModelClient, constraint_of, open_models
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.integrations.environments import PROMPTBENCH, environment_python
@@ -39,7 +38,7 @@ from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
-from pcsuite.runners.plan import Cell, Plan, Unit, build_model, cell_program
+from pcsuite.runners.plan import Cell, Plan, Unit, cell_program
 
 Report = Callable[[str], None]
 
@@ -115,53 +114,32 @@ async def _search_all(
     plan: Plan, attacks: Sequence[str], store: AttackStore, report: Report, *, use_cache: bool
 ) -> list[AttackRecord]:
     found: list[AttackRecord] = []
-    run = plan.suite.profile.run
-    cache = ResponseCache(Path(run.cache_dir) / "responses.sqlite") if use_cache else None
     worker = PromptBenchWorker()
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
     try:
-        for model_id in plan.scope.models:
+        for model_id in plan.scope.models:  # one after the other: a local model may need the whole machine
             own = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
-            search = ModelSearch(plan.suite, model_id, store, worker, cache)
-            try:
+            async with open_models(plan.suite, [model_id], use_cache=use_cache) as session:
+                search = ModelSearch(plan.suite, session.clients[model_id], store, worker)
                 for cell in own:
                     for attack in attacks:
                         record = await search.find(cell, attack, report)
                         found += [record] if record is not None else []
-            finally:
-                await search.aclose()
     finally:
         await worker.aclose()
-        if cache is not None:
-            cache.close()
     return found
-
-
-def single_client(suite: Suite, model_id: str, cache: ResponseCache | None) -> ModelClient:
-    """A client of one model outside a run, within the profile's limits."""
-    adapter = build_model(suite, model_id)
-    return clients_of(suite, {model_id: adapter}, cache=cache, policy=RetryPolicy())[model_id]
 
 
 class ModelSearch:
     """Searches attacked prompts against one model."""
 
     def __init__(
-        self,
-        suite: Suite,
-        model_id: str,
-        store: AttackStore,
-        worker: PromptBenchWorker,
-        cache: ResponseCache | None,
+        self, suite: Suite, client: ModelClient, store: AttackStore, worker: PromptBenchWorker
     ) -> None:
         self._suite = suite
+        self._client = client
         self._store = store
         self._worker = worker
-        self._client = single_client(suite, model_id, cache)
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self._client.adapter.aclose()
 
     async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
         """One attacked prompt, stored or searched; ``None`` where the attack does not apply."""
@@ -220,18 +198,23 @@ class ModelSearch:
         )
 
     async def _score(self, cell: Cell, attack: str, parts: Sequence[str], items: Sequence[Item]) -> float:
-        scores = await asyncio.gather(*(self._item_score(cell, attack, parts, item) for item in items))
-        return sum(scores) / len(scores)
+        """Mean score over the items that were answered; a prompt that none was answered for is no gain."""
+        asked = await asyncio.gather(*(self._item_score(cell, attack, parts, item) for item in items))
+        scores = [score for score in asked if score is not None]
+        return sum(scores) / len(scores) if scores else 1.0
 
-    async def _item_score(self, cell: Cell, attack: str, parts: Sequence[str], item: Item) -> float:
+    async def _item_score(self, cell: Cell, attack: str, parts: Sequence[str], item: Item) -> float | None:
         evaluator = cell.task.evaluator
         ctx = cell.task.prompting.context(item.input_text)
         condition = apply_condition(cell.condition, ctx, perturb=lambda tree: with_parts(tree, ctx, parts))
         context = cell.context(item, f"{PREFIX}{attack}")
         constraint = constraint_of(condition)
         text = self._text(cell, condition)
-        reply = await self._client.ask(text, cell.decoding, cell.seeds[0], constraint, context)
-        evaluation = evaluator.evaluate(item, Answer(reply.text, reply.finish_reason))
+        request = Request(text, cell.decoding, cell.seeds[0], constraint, context)
+        reply = await self._client.ask_if_possible(request)
+        if reply is None:
+            return None
+        evaluation = evaluator.evaluate(item, Answer(reply["text"], reply["finish_reason"]))
         return float(evaluation.metrics["task_score"] or 0.0)
 
     def _text(self, cell: Cell, condition: PromptCondition) -> str:
