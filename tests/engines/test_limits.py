@@ -318,16 +318,6 @@ def test_the_refusal_says_what_and_how_to_go_on():
         asyncio.run(main(Budget(max_cost_usd=0.001), price_in=1.0, price_out=1.0))
 
 
-def test_an_earlier_run_counts():
-    async def main():
-        budget = Budget(max_tokens=1000)
-        budget.charge_earlier(900, 0.0)
-        await budget.reserve(50, 51)
-
-    with pytest.raises(BudgetExceededError):
-        asyncio.run(main())
-
-
 def test_prompt_bound():
     assert prompt_token_bound("abc", 2) == 2 + TEMPLATE_ALLOWANCE
     assert prompt_token_bound("aé", None) == 3 + TEMPLATE_ALLOWANCE

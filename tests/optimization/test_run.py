@@ -81,9 +81,9 @@ def test_no_text_of_a_test_item_reaches_an_optimiser(tmp_path, monkeypatch):
     sent = []
     draw = SimulatedAdapter.draw
 
-    def recording(self, prompt, *rest):
-        sent.append(prompt)
-        return draw(self, prompt, *rest)
+    def recording(self, request):
+        sent.append(request.prompt)
+        return draw(self, request)
 
     monkeypatch.setattr(SimulatedAdapter, "draw", recording)
     tested = read_items(SAMPLES / "ag_news_test.jsonl")
