@@ -11,7 +11,8 @@ from pcsuite.config.yaml_source import YamlSource
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.openai_api import Redactor
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
-from pcsuite.engines.session import FailedCallError, Session, build_adapter, check_model, open_models
+from pcsuite.engines.limits import RetriesExhaustedError
+from pcsuite.engines.session import Session, build_adapter, check_model, open_models
 from pcsuite.errors import ConfigError, EngineError, ErrorRateError
 from support.profiles import SIMULATED, write_profile
 
@@ -118,7 +119,7 @@ def test_the_retry_policy_is_the_profiles(tmp_path):
     retry = {"max_attempts": 3, "base_s": 0.0}
     adapter = Failing(EngineError("busy", retryable=True, status=503))
     client = session_of(tmp_path, retry=retry).add("sim", adapter)
-    with pytest.raises(FailedCallError) as caught:
+    with pytest.raises(RetriesExhaustedError) as caught:
         asyncio.run(client.ask(REQUEST))
     assert (adapter.calls, caught.value.attempts) == (3, 3)
 

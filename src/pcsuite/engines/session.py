@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -73,14 +73,6 @@ def _problem(entry: Any, options: type[BaseModel]) -> str:
         return f"'{key}' is required"
     message = str(entry["msg"]).removeprefix("Value error, ")
     return f"'{key}': {message}" if key else message
-
-
-class FailedCallError(EngineError):
-    """A call that failed for good, with the number of attempts it took."""
-
-    def __init__(self, cause: EngineError, attempts: int) -> None:
-        super().__init__(cause.message, hint=cause.hint, status=cause.status)
-        self.attempts = attempts
 
 
 class AnswerCache(Protocol):
@@ -198,7 +190,7 @@ class ModelClient:
         """The answer to one request, from the cache where the same was asked before.
 
         ``attempts`` of the answer says how many tries it took, 0 for a stored one. Raises
-        :class:`FailedCallError` when retries are exhausted or cannot help, and
+        :class:`RetriesExhaustedError` when the policy ends or another try cannot help, and
         :class:`BudgetExceededError` where what is spent leaves too little for the call.
         """
         key = ""
@@ -213,7 +205,8 @@ class ModelClient:
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
-        generation, attempts = await self._with_retries(lambda: self._attempt(request))
+        policy = self.session.policy
+        generation, attempts = await call_with_retries(lambda: self._attempt(request), policy, self._rng)
         if self._cache is not None:
             await self._cache.aput(key, generation)
         generation["attempts"] = attempts
@@ -250,12 +243,6 @@ class ModelClient:
         budget.settle(reservation, generation)
         return generation
 
-    async def _with_retries(self, function: Callable[[], Awaitable[ResultT]]) -> tuple[ResultT, int]:
-        attempted = await call_with_retries(function, self.session.policy, self._rng)
-        if attempted.error is not None:
-            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
-        return attempted.unwrap(), attempted.attempts
-
     async def why_unenforced(self, constraint: Constraint) -> str | None:
         """Why a constraint is not enforced on this model, or ``None`` if it is.
 
@@ -266,7 +253,7 @@ class ModelClient:
             async with self.session.gate:
                 return await self._refusal(constraint)
 
-        return (await self._with_retries(proof))[0]
+        return (await call_with_retries(proof, self.session.policy, self._rng))[0]
 
     async def _refusal(self, constraint: Constraint) -> str | None:
         backend = backend_for(self.adapter, constraint).name

@@ -90,10 +90,10 @@ class TaskRetrievers:
             retriever = await self._retriever(self._suite.tasks[task_id].dataset)
             if not retriever.blocking:
                 return retriever.search(query, k)
-            attempted = await call_with_retries(
+            found, _ = await call_with_retries(
                 lambda: asyncio.to_thread(retriever.search, query, k), self._policy, rng
             )
-            return attempted.unwrap()
+            return found
 
         return search
 
