@@ -43,7 +43,19 @@ class Progress:
     def __enter__(self) -> Progress:
         self._started = self._shown = time.monotonic()
         if not self._quiet and self._stream.isatty():
-            self._bar = _rich_bar(self._stream)
+            from rich import progress
+            from rich.console import Console
+
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
+                progress.TextColumn("left"),
+                progress.TimeRemainingColumn(),
+                progress.TextColumn("{task.fields[facts]}"),
+                console=Console(file=self._stream),
+            )
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
         elif not self._quiet and self.tally.total:
@@ -102,29 +114,6 @@ class Progress:
         eta = self.eta_seconds()
         left = f", about {_clock(eta)} left" if eta else ""
         print(f"{tally.done}/{tally.total} rows, {self.facts()}{left}", file=self._stream, flush=True)
-
-
-def _rich_bar(stream: TextIO) -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bar
-
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
-        console=Console(file=stream),
-    )
 
 
 def _pace(rows_per_second: float) -> str:
