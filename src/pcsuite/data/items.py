@@ -27,6 +27,10 @@ class Item:
         """A file the truth names: relative names start from :attr:`folder`, else from the working directory."""
         return Path(name) if self.folder is None else self.folder / name
 
+    def line(self) -> dict[str, Any]:
+        """The item as a line of an items file holds it."""
+        return {"item_id": self.item_id, "input_text": self.input_text, "truth": self.truth}
+
 
 # Reading JSON lines with the place of every row, so that an error can name file and line.
 
