@@ -125,7 +125,7 @@ def test_any_text_is_an_object_or_a_data_error(text):
 
 def test_deep_nesting_is_a_data_error():
     with pytest.raises(DataError):
-        parse_object('{"a":' * 200_000, "x line 1")
+        Row.parse('{"a":' * 200_000, "x line 1")
 
 
 @given(st.dictionaries(st.text(), st.text(alphabet=st.characters())))
