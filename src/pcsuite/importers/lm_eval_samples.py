@@ -108,8 +108,8 @@ class LmEvalSamples:
                 (measures if is_number else others).setdefault(f"{name},{_filter(sample)}")
         without = [name for name in others if name not in measures]
         results = self._results or _Results()
-        name = model or results.model_name
-        if not name:
+        model = model or results.model_name
+        if not model:
             raise DataError(
                 f"{self.path}: no results_{self._date or 'DATE'}.json beside it names the model",
                 hint="put it there, or say --model NAME",
@@ -131,7 +131,8 @@ class LmEvalSamples:
             and aggregations.get(measure.rpartition(",")[0], "mean") == "mean"
         }
         higher = results.higher_is_better.get(self._task, {})
-        most = generation.get("max_gen_toks")
+        limit: Any = generation.get("max_gen_toks")
+        has_limit = isinstance(limit, (int, float)) and not isinstance(limit, bool)
         greedy = generation.get("do_sample") is False  # temperature 0, whatever else is written
         condition = _mapping(task.get("metadata")).get("condition")
         made = datetime.fromtimestamp(results.date, timezone.utc) if results.date is not None else None
@@ -141,12 +142,12 @@ class LmEvalSamples:
             source=f"{self._task}@{self._date or self.path.stem}",
             task=self._task,
             split=str(task.get("test_split") or task.get("validation_split") or UNKNOWN),
-            model=name,
+            model=model,
             measures=tuple(measures),
             regime="loglikelihood" if likelihood else None,
             temperature=None if likelihood else 0.0 if greedy else as_number(generation.get("temperature")),
             top_p=None if likelihood else as_number(generation.get("top_p")),
-            max_tokens=None if likelihood or as_number(most) is None or isinstance(most, bool) else int(most),
+            max_tokens=int(limit) if has_limit and not likelihood else None,
             expected=results.n_samples.get(self._task, {}).get("effective"),
             condition=str(condition) if condition else None,
             created=made.isoformat(timespec="milliseconds") if made is not None else self._date,
