@@ -234,6 +234,10 @@ def read_items(path: Path, root: Path | None = None) -> list[Item]:
     return items
 
 
+LABEL_KEYS = ("label", "choice")
+"""Keys under which a truth names one of a closed set of answers."""
+CLOSED_UP_TO = 12
+"""A task with at most this many answers is a choice among them."""
 DEFAULT_HASH_SEED = "pcsuite-v1"
 """``repro.deterministic_hash_seed`` of the profiles that set none."""
 
@@ -272,6 +276,21 @@ def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH
     if k > len(ranked):
         raise DataError(f"{k} exemplars asked for, but the training split has {len(ranked)} items")
     return ranked[:k]
+
+
+def closed_answers(items: Iterable[Item]) -> int | None:
+    """How many answers a task with these items allows: its labels or options, and one for anything else.
+
+    ``None`` where the truths name no closed set, or so many that the answers are as good as open.
+    """
+    labels: set[str] = set()
+    for item in items:
+        found = [str(item.truth[key]) for key in LABEL_KEYS if key in item.truth]
+        if not found:
+            return None
+        labels.update(found)
+        labels.update(str(option) for option in item.truth.get("choices") or ())
+    return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
 
 
 def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list[Item], list[Item]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
-from pcsuite.analysis.load.item_scores import closed_answers
 from pcsuite.config.load import Suite
+from pcsuite.data.items import closed_answers
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import constraint_of
 from pcsuite.errors import LogError
