@@ -391,13 +391,13 @@ def execute_import(args: argparse.Namespace) -> int:
 
 
 def _lines(imported: ImportedLog) -> Iterator[str]:
-    cell, header = imported.cell, imported.cell.header
-    yield f"{imported.path.name}: {header.task} on {header.model}, condition {cell.condition}, {cell.decoding.id}"
+    about, header = imported.evaluation, imported.evaluation.header
+    yield f"{imported.path.name}: {header.task} on {header.model}, condition {about.condition}, {about.decoding.id}"
     yield (
         f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
         f" {imported.changed:,} changed, {imported.unchanged:,} already there"
     )
-    yield f"  score {cell.measure}: {_mean(imported)}"
+    yield f"  score {about.measure}: {_mean(imported)}"
     if imported.missing:
         yield f"  {imported.missing:,} of {header.expected:,} samples are not in the log"
     if imported.errors:
@@ -412,7 +412,7 @@ def _lines(imported: ImportedLog) -> Iterator[str]:
 
 
 def _mean(imported: ImportedLog) -> str:
-    tool = imported.cell.header.tool
+    tool = imported.evaluation.header.tool
     if imported.mean is None:
         return "no sample is scored"
     if imported.agrees is None:

@@ -177,8 +177,8 @@ class RetrievalSection(Definition):
 
     enabled_for_tasks: tuple[str, ...] = ()
     """Tasks that may search."""
-    backend: Literal["bm25_local", "api_retriever"] = "bm25_local"
-    """Search backend."""
+    backend: str = "bm25_local"
+    """Search backend: bm25_local, api_retriever, or a plugin's name in the group ``pcsuite.retrievers``."""
     wiki_index_path: str | None = None
     """Index folder; by default built from the task's pages in the cache."""
     api_url: str | None = None

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite._util.hashing import digest
-from pcsuite.analysis.load.item_scores import closed_answers
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import Item, closed_answers, load_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
 from pcsuite.engines.limits import Budget, RetryPolicy
