@@ -9,18 +9,34 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.calibration import area_under_risk_coverage, brier, cohens_kappa, ece, risk_coverage
+from pcsuite.stats.calibration import (
+    area_under_risk_coverage,
+    brier,
+    cohens_kappa,
+    ece,
+    ece_interval,
+    risk_coverage,
+    risk_coverage_interval,
+)
 
 CONFIDENCE = [0.9, 0.8, 0.8, 0.3]
 CORRECT = [1, 1, 0, 0]
 
 
 def test_ece() -> None:
-    # Bins (0.8, 0.9]: gap 0.1 of 1 row; (0.7, 0.8]: 0.8 against 0.5, gap 0.3 of 2; (0.2, 0.3]: gap 0.3 of 1.
+    # Bins [0.9, 1]: gap 0.1 of 1 row; [0.8, 0.9): 0.8 against 0.5, gap 0.3 of 2; [0.3, 0.4): gap 0.3 of 1.
     assert ece(CONFIDENCE, CORRECT) == pytest.approx((0.1 + 2 * 0.3 + 0.3) / 4)
     assert ece([1.0, 0.0], [1, 0]) == 0.0
     # One bin: mean confidence 0.7 against accuracy 0.5.
     assert ece(CONFIDENCE, CORRECT, bins=1) == pytest.approx(0.2)
+
+
+def test_a_confidence_on_the_edge_of_a_bin_counts_the_same_with_an_interval_and_without() -> None:
+    rng = np.random.default_rng(0)
+    confidence, correct = rng.integers(0, 11, 60) / 10, rng.integers(0, 2, 60)
+    assert ece(confidence, correct) == pytest.approx(ece_interval(confidence, correct, rng=rng).value)
+    area = risk_coverage_interval(confidence, correct, rng=rng, resamples=50).value
+    assert area_under_risk_coverage(confidence, correct) == pytest.approx(area)
 
 
 def test_brier() -> None:
@@ -38,9 +54,9 @@ def test_no_rows_and_wrong_rows() -> None:
     assert math.isnan(brier([], []))
     assert math.isnan(area_under_risk_coverage([], []))
     assert risk_coverage([], []) == []
-    with pytest.raises(ValueError, match="equal length"):
+    with pytest.raises(AnalysisError, match="have 1 and 2 items"):
         ece([0.5], [1, 0])
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(AnalysisError, match=r"must lie in 0\.\.1"):
         brier([1.5], [1])
 
 

@@ -24,6 +24,7 @@ from pcsuite.stats.estimate import (
     as_vector,
     check_level,
     check_same_length,
+    recentred_limits,
     undefined,
 )
 
@@ -63,8 +64,17 @@ def worst_case(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> WorstCase:
-    """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole."""
-    table = _named_table(attacked, attacks)
+    """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole.
+
+    ``attacks`` names the columns. Raises ``AnalysisError`` where they do not fit or there are fewer than 2 items.
+
+    >>> worst = worst_case([[1, 0], [1, 1], [0, 0]], ["typo", "swap"], rng=np.random.default_rng(0))
+    >>> worst.attack, round(worst.score.value, 3)
+    ('swap', 0.333)
+    """
+    table = as_matrix(attacked, "attacked")
+    if table.shape[1] != len(attacks):
+        raise AnalysisError(f"attacked has {table.shape[1]} columns but {len(attacks)} attacks are named")
     check_level(level)
     means, draws = _bootstrap_attack_means(table, rng, resamples)
     worst = int(means.argmin())
@@ -92,7 +102,14 @@ def worst_case_difference(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """Worst case of one condition minus worst case of another, the same items drawn for both."""
+    """Worst case of one condition minus worst case of another, the same items drawn for both.
+
+    Both are items-by-attacks tables; the attacks need not be the same.
+
+    >>> robust, brittle = [[1, 1], [1, 1], [1, 0]], [[1, 0], [1, 0], [1, 0]]
+    >>> round(worst_case_difference(robust, brittle, rng=np.random.default_rng(0)).value, 3)
+    0.667
+    """
     first, second = as_matrix(treated, "treated"), as_matrix(control, "control")
     check_same_length(first, second, "treated and control")
     check_level(level)
@@ -115,7 +132,11 @@ def performance_drop_rate(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """PDR = 1 - attacked / clean, of mean scores over items (Zhu et al. 2023); undefined where clean is 0."""
+    """PDR = 1 - attacked / clean, of mean scores over items (Zhu et al. 2023); undefined where clean is 0.
+
+    >>> performance_drop_rate([1, 1, 0, 0], [1, 0, 0, 0], rng=np.random.default_rng(0)).value
+    0.5
+    """
     before, after = as_vector(clean, "clean"), as_vector(attacked, "attacked")
     check_same_length(before, after, "clean and attacked")
 
@@ -131,9 +152,12 @@ def performance_drop_rate(
 def prompt_sensitivity(
     scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """PSS.
+    """PSS: mean |score under one prompt - score under another| over prompt pairs and items (Zhuo et al. 2024).
 
-    Mean |score under one prompt - score under another| over prompt pairs and items (Zhuo et al. 2024).
+    ``scores`` is items by prompts, at least 2 prompts.
+
+    >>> prompt_sensitivity([[1, 0], [1, 1]], rng=np.random.default_rng(0), resamples=100).value
+    0.5
     """
     table = as_matrix(scores, "scores")
     k = table.shape[1]
@@ -150,7 +174,11 @@ def format_spread(
 ) -> Spread:
     """Spread of the mean score over formats (Sclar et al. 2024), with quantiles beside the biased extreme.
 
-    The intervals resample items and recentre the draws, because the noise of items adds to any spread.
+    ``scores`` is items by formats. The intervals resample items and recentre the draws, because the noise of items
+    adds to any spread.
+
+    >>> format_spread([[1, 0], [1, 1]], rng=np.random.default_rng(0), resamples=100).range.value
+    0.5
     """
     table = as_matrix(scores, "scores")
     if table.shape[1] < 2:
@@ -187,13 +215,5 @@ def _deviations(table: FloatArray, means: FloatArray, draws: FloatArray) -> tupl
 
 
 def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:
-    check_level(level)
-    low, high = np.quantile(draws - draws.mean() + value, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value, max(0.0, float(low)), float(high), level, n, "recentred bootstrap")
-
-
-def _named_table(values: npt.ArrayLike, names: Sequence[str]) -> FloatArray:
-    table = as_matrix(values, "attacked")
-    if table.shape[1] != len(names):
-        raise AnalysisError(f"attacked has {table.shape[1]} columns but {len(names)} attacks are named")
-    return table
+    low, high = recentred_limits(value, draws, level)
+    return Estimate(value, max(0.0, low), high, level, n, "recentred bootstrap")
