@@ -247,11 +247,7 @@ def _covers_a_set(cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Senten
 
 
 def _evidence_metrics(
-    cited: Sequence[Sentence],
-    gold_sets: Sequence[Sequence[Sentence]],
-    *,
-    verifiable: bool,
-    readable: bool,
+    cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Sentence]], *, verifiable: bool, readable: bool
 ) -> dict[str, MetricValue]:
     names = [f"evidence_{part}_{level}" for level in ("page", "sentence") for part in ("p", "r", "f1")]
     if not verifiable:

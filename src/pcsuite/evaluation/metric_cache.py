@@ -314,11 +314,7 @@ def render_cache_report(summary: CacheSummary) -> str:
         total_saved += seconds_saved(record)
         lines.append(_table_row(metric, summary.rows.get(metric, 0), record, seconds_saved(record)))
     lines.append(_table_row("**all**", sum(summary.rows.values()), total, total_saved))
-    lines += [
-        "",
-        "Estimated seconds saved = hits × average compute seconds per put, metric by metric.",
-        "",
-    ]
+    lines += ["", "Estimated seconds saved = hits × average compute seconds per put, metric by metric.", ""]
     return "\n".join(lines)
 
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, as_matrix, check_same_length
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, check_same_length
 from pcsuite.stats.information import unit_rows, xlogx
 
 Estimator = Literal["chao_shen", "miller_madow", "jackknife", "plug_in"]
@@ -46,7 +46,7 @@ def answer_counts(answers: Sequence[Sequence[Hashable]]) -> FloatArray:
     return counts
 
 
-def entropy(counts: npt.ArrayLike, *, estimator: Estimator = "chao_shen") -> FloatArray:
+def entropy(counts: ArrayLike, *, estimator: Estimator = "chao_shen") -> FloatArray:
     """Entropy in nats of the answers behind each row of counts (items by answers); ``nan`` for a row without answers.
 
     ``estimator`` is ``chao_shen``, ``miller_madow``, ``jackknife`` or ``plug_in``.
@@ -62,7 +62,7 @@ def entropy(counts: npt.ArrayLike, *, estimator: Estimator = "chao_shen") -> Flo
 
 
 def normalised_entropy(
-    counts: npt.ArrayLike, *, categories: int | None = None, estimator: Estimator = "chao_shen"
+    counts: ArrayLike, *, categories: int | None = None, estimator: Estimator = "chao_shen"
 ) -> FloatArray:
     """Entropy over its maximum, 0..1.
 
@@ -81,7 +81,7 @@ def normalised_entropy(
     return np.where(total > 1, np.minimum(value / maximum, 1.0), np.nan)
 
 
-def disagreement(counts: npt.ArrayLike) -> FloatArray:
+def disagreement(counts: ArrayLike) -> FloatArray:
     """Chance that two different replicates disagree, 1 - Σ n_k(n_k-1)/(R(R-1)): unbiased at every R ≥ 2.
 
     >>> disagreement([[2, 1], [3, 0]]).round(3).tolist()
@@ -93,7 +93,7 @@ def disagreement(counts: npt.ArrayLike) -> FloatArray:
     return np.where(pairs > 0, 1 - same / np.where(pairs > 0, pairs, 1.0), np.nan)
 
 
-def rarefied_entropy(counts: npt.ArrayLike, replicates: int) -> FloatArray:
+def rarefied_entropy(counts: ArrayLike, replicates: int) -> FloatArray:
     """Expected plug-in entropy of ``replicates`` answers drawn from those given, without replacement.
 
     Puts conditions with unequal R on the same footing exactly (Hurlbert 1971's rarefaction, for entropy).
@@ -118,9 +118,9 @@ def rarefied_entropy(counts: npt.ArrayLike, replicates: int) -> FloatArray:
 
 
 def mean_entropy(
-    counts: npt.ArrayLike,
+    counts: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     estimator: Estimator = "chao_shen",
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -135,7 +135,7 @@ def mean_entropy(
 
 
 def mean_disagreement(
-    counts: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
+    counts: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """Mean disagreement (0..1) over items with its bootstrap interval; items with one answer are left out.
 
@@ -146,10 +146,10 @@ def mean_disagreement(
 
 
 def compare_entropy(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
+    treated: ArrayLike,
+    control: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     estimator: Estimator | Literal["disagreement", "rarefied"] = "disagreement",
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -181,9 +181,7 @@ def compare_entropy(
     return _mean_over_items(deltas, rng, resamples, level, f"{estimator}, ")
 
 
-def _mean_over_items(
-    values: FloatArray, rng: np.random.Generator, resamples: int, level: float, prefix: str
-) -> Estimate:
+def _mean_over_items(values: FloatArray, rng: Rng, resamples: int, level: float, prefix: str) -> Estimate:
     known = values[np.isfinite(values)]
     if known.size == 0:
         raise AnalysisError("no item has enough replicates", hint="at least 2 answers per item are needed")
@@ -191,7 +189,7 @@ def _mean_over_items(
     return Estimate(result.value, result.low, result.high, level, result.n, prefix + result.method, result.se)
 
 
-def _rows_with_totals(counts: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _rows_with_totals(counts: ArrayLike) -> tuple[FloatArray, FloatArray]:
     table = as_matrix(counts, "counts")
     if (table < 0).any() or (table != np.floor(table)).any():
         raise AnalysisError("counts must be whole and not negative")
@@ -294,7 +292,7 @@ def fact_disagreement(answers: Sequence[str]) -> float:
     return float(np.mean(gaps))
 
 
-def semantic_clusters(embeddings: npt.ArrayLike, *, similarity: float = 0.85) -> IntArray:
+def semantic_clusters(embeddings: ArrayLike, *, similarity: float = 0.85) -> IntArray:
     """Cluster code of each answer: those whose embeddings (answers by dimensions) are alike share a code.
 
     Average linkage at cosine ``similarity`` (-1..1), which does not depend on the order of the answers and does not
@@ -320,7 +318,7 @@ def semantic_clusters(embeddings: npt.ArrayLike, *, similarity: float = 0.85) ->
 
 
 def semantic_entropy(
-    embeddings: npt.ArrayLike, *, similarity: float = 0.85, estimator: Estimator = "chao_shen"
+    embeddings: ArrayLike, *, similarity: float = 0.85, estimator: Estimator = "chao_shen"
 ) -> float:
     """Entropy in nats over clusters of meaning: the discrete form of Farquhar et al. 2024.
 

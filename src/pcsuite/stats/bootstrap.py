@@ -17,11 +17,13 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
+    Rng,
     as_differences,
     as_matrix,
     as_vector,
@@ -40,10 +42,10 @@ CHUNK_CELLS = 4_000_000
 
 
 def paired_bootstrap(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike | None = None,
+    treated: ArrayLike,
+    control: ArrayLike | None = None,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: IntervalMethod = "auto",
@@ -65,9 +67,9 @@ def paired_bootstrap(
 
 
 def bootstrap_mean(
-    scores: npt.ArrayLike,
+    scores: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: IntervalMethod = "auto",
@@ -89,9 +91,9 @@ def bootstrap_mean(
 
 
 def bootstrap_means(
-    columns: npt.ArrayLike,
+    columns: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: IntervalMethod = "auto",
@@ -130,10 +132,10 @@ def bootstrap_means(
 
 
 def bootstrap_totals(
-    columns: npt.ArrayLike,
+    columns: ArrayLike,
     statistic: Callable[[FloatArray], FloatArray],
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: IntervalMethod = "auto",
@@ -172,10 +174,10 @@ def bootstrap_totals(
 
 
 def bootstrap_ratio(
-    numerator: npt.ArrayLike,
-    denominator: npt.ArrayLike,
+    numerator: ArrayLike,
+    denominator: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     scale: float = 1.0,
@@ -198,9 +200,9 @@ def bootstrap_ratio(
 
 
 def bootstrap_micro_f1(
-    counts: npt.ArrayLike,
+    counts: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: IntervalMethod = "auto",
@@ -223,10 +225,10 @@ def bootstrap_micro_f1(
 
 
 def bootstrap_micro_f1_difference(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
+    treated: ArrayLike,
+    control: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: IntervalMethod = "auto",
@@ -312,7 +314,7 @@ def interval_from_draws(
     return float(low), float(high)
 
 
-def resample_totals(columns: FloatArray, rng: np.random.Generator, resamples: int) -> FloatArray:
+def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray:
     """Column totals of ``resamples`` bootstrap samples of the rows, shape (resamples, columns).
 
     A resample of n rows is a vector of counts that sum to n, so each costs one row of a matrix product. Rows that
@@ -348,7 +350,7 @@ def resample_totals(columns: FloatArray, rng: np.random.Generator, resamples: in
     return np.clip(sums, n * columns.min(axis=0), n * columns.max(axis=0))
 
 
-def resample_counts(n: int, rng: np.random.Generator, resamples: int) -> Iterator[npt.NDArray[np.float32]]:
+def resample_counts(n: int, rng: Rng, resamples: int) -> Iterator[npt.NDArray[np.float32]]:
     """Blocks of bootstrap counts, (rows, n): how often each item is in each resample; bounded memory."""
     block = max(1, min(resamples, CHUNK_CELLS // n))
     for start in range(0, resamples, block):
@@ -360,7 +362,7 @@ def resample_counts(n: int, rng: np.random.Generator, resamples: int) -> Iterato
         yield counts
 
 
-def random_bit_totals(columns: FloatArray, rng: np.random.Generator, draws: int) -> FloatArray:
+def random_bit_totals(columns: FloatArray, rng: Rng, draws: int) -> FloatArray:
     """Column totals over random halves of the rows, shape (draws, columns).
 
     Each row is in or out by a fair coin: the null distribution of a permutation test. Bits are drawn packed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, resample_counts, resample_totals
@@ -11,6 +12,7 @@ from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
     IntArray,
+    Rng,
     as_vector,
     check_same_length,
     normal_quantile,
@@ -19,7 +21,7 @@ from pcsuite.stats.estimate import (
 )
 
 
-def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> float:
+def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
     """Expected calibration error with equal-width bins (Naeini et al. 2015; Guo et al. 2017, eq. 3), 0..1.
 
     ``confidence`` and ``correct`` lie in 0..1, one pair a row; bins are closed on the left, the last on both sides.
@@ -35,7 +37,7 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> fl
     return float(np.abs(gaps).sum() / stated.size)
 
 
-def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+def brier(confidence: ArrayLike, correct: ArrayLike) -> float:
     """Mean squared difference of confidence and correctness (Brier 1950), 0..1; ``nan`` without rows.
 
     >>> round(brier([0.9, 0.5], [1, 0]), 3)
@@ -45,7 +47,7 @@ def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     return float(np.mean((stated - outcome) ** 2)) if stated.size else float("nan")
 
 
-def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> list[tuple[float, float]]:
+def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> list[tuple[float, float]]:
     """Points ``(coverage, risk)`` from answering only the most confident rows (El-Yaniv & Wiener 2010).
 
     Rows of equal confidence are accepted together, so the curve does not depend on their order. Empty without rows.
@@ -62,7 +64,7 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> list[tup
     return [(float(n / stated.size), float(e / n)) for n, e in zip(accepted, wrong, strict=True)]
 
 
-def area_under_risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+def area_under_risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> float:
     """Mean risk over all coverages, rows of equal confidence sharing their group's risk; lower is better.
 
     >>> area_under_risk_coverage([0.9, 0.1], [1, 0])
@@ -75,12 +77,7 @@ def area_under_risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) 
 
 
 def brier_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    confidence: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """:func:`brier` with its bootstrap interval over rows; at least 2 are needed.
 
@@ -92,10 +89,10 @@ def brier_interval(
 
 
 def ece_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
+    confidence: ArrayLike,
+    correct: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     bins: int = 10,
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -118,12 +115,7 @@ def ece_interval(
 
 
 def risk_coverage_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = 2_000,
-    level: float = 0.95,
+    confidence: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = 2_000, level: float = 0.95
 ) -> Estimate:
     """:func:`area_under_risk_coverage` with its interval; at least 2 rows are needed.
 
@@ -140,7 +132,7 @@ def risk_coverage_interval(
     return _recentred(value, np.concatenate(blocks), len(errors), level)
 
 
-def cohens_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Cohen's 1960 kappa of two label vectors, with the standard error of Fleiss, Cohen & Everitt 1969.
 
     1 is full agreement, 0 what chance gives. Not defined where both raters use one label throughout; raises
@@ -174,9 +166,7 @@ def cohens_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 
     return Estimate(float(kappa), float(kappa - half), float(min(1.0, kappa + half)), level, n, "kappa", se)
 
 
-def _checked(
-    confidence: npt.ArrayLike, correct: npt.ArrayLike, minimum: int = 0
-) -> tuple[FloatArray, FloatArray]:
+def _checked(confidence: ArrayLike, correct: ArrayLike, minimum: int = 0) -> tuple[FloatArray, FloatArray]:
     stated = as_vector(confidence, "confidence", minimum=minimum)
     outcome = as_vector(correct, "correct", minimum=minimum)
     check_same_length(stated, outcome, "confidence and correct")

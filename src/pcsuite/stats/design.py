@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.stats.estimate import FloatArray, IntArray, as_vector
@@ -69,10 +70,7 @@ class FixedDesign:
 
 
 def fixed_design(
-    cells: Sequence[Mapping[str, str]],
-    terms: Sequence[str],
-    *,
-    references: Mapping[str, str] | None = None,
+    cells: Sequence[Mapping[str, str]], terms: Sequence[str], *, references: Mapping[str, str] | None = None
 ) -> FixedDesign:
     """Build the design of ``1 + terms`` for cells given by their factor levels.
 
@@ -108,9 +106,7 @@ def fixed_design(
 
 
 def _coded_rows(
-    cells: Sequence[Mapping[str, str]],
-    factors: Mapping[str, tuple[str, ...]],
-    terms: Sequence[Sequence[str]],
+    cells: Sequence[Mapping[str, str]], factors: Mapping[str, tuple[str, ...]], terms: Sequence[Sequence[str]]
 ) -> FloatArray:
     dummies = {
         name: np.array([[float(cell[name] == level) for level in levels[1:]] for cell in cells]).reshape(
@@ -161,7 +157,7 @@ class CellTotals:
         return int(self.count.sum())
 
 
-def cell_totals(items: npt.ArrayLike, cells: npt.ArrayLike, scores: npt.ArrayLike) -> CellTotals:
+def cell_totals(items: ArrayLike, cells: ArrayLike, scores: ArrayLike) -> CellTotals:
     """Group rows by item and cell; ``cells`` are codes of cells from 0, ``items`` any labels.
 
     Raises ``AnalysisError`` where the three do not pair row by row.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import (
@@ -38,7 +38,7 @@ class RiskReduction:
         return 1.0 / self.reduction.value if self.reduction.value else float("inf")
 
 
-def cohens_d_z(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def cohens_d_z(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Paired Cohen's d_z: mean difference over the standard deviation of the differences.
 
     The interval inverts the noncentral t distribution of the paired t statistic (exact for normal
@@ -57,7 +57,7 @@ def cohens_d_z(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float =
     return Estimate(value, low, high, level, n, "d_z noncentral t", _d_se(value, n))
 
 
-def cohens_d_av(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def cohens_d_av(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Cohen's d_av: mean difference over the root mean variance of the two conditions.
 
     Comparable across designs (the pairing does not enter the scale). Its interval is that of d_z, rescaled
@@ -81,7 +81,7 @@ def cohens_d_av(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float 
     )
 
 
-def odds_ratio(table: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def odds_ratio(table: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Odds ratio of two *independent* groups from ``[[a, b], [c, d]]``, with Woolf's 1955 logit interval.
 
     Rows are groups, columns success and failure. With an empty cell ½ is added to each (Haldane 1956).
@@ -99,7 +99,7 @@ def odds_ratio(table: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
     return _exp_interval(log_ratio, se, level, int(counts.sum()), name)
 
 
-def odds_ratio_paired(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def odds_ratio_paired(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
     """*Marginal* odds ratio of success, treated against control, on the same items.
 
     Scores in 0..1, replicates averaged. The logit difference has the delta-method variance of the per-item
@@ -151,7 +151,7 @@ def odds_ratio_matched(only_treated: int, only_control: int, *, level: float = 0
 
 
 def absolute_risk_reduction(
-    treated_failure: npt.ArrayLike, control_failure: npt.ArrayLike, *, level: float = 0.95
+    treated_failure: ArrayLike, control_failure: ArrayLike, *, level: float = 0.95
 ) -> RiskReduction:
     """How much the failure rate falls, control minus treated, on the same items.
 
@@ -174,7 +174,7 @@ def absolute_risk_reduction(
     return RiskReduction(estimate, float(second.mean()), float(first.mean()))
 
 
-def paired_t_interval(deltas: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def paired_t_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Student's interval of a mean paired difference.
 
     >>> round(paired_t_interval([0.1, 0.2, 0.3]).low, 3)

@@ -20,11 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng
 from pcsuite.stats.proportions import FEW
 
 NO_ROW = -1
@@ -95,13 +95,7 @@ def affordable_share(free: FloatArray, retry: FloatArray, constrained: FloatArra
 
 
 def compare_at_equal_tokens(
-    free: Arm,
-    retry: Arm,
-    constrained: Arm,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    free: Arm, retry: Arm, constrained: Arm, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> EqualTokens:
     """Differences ``constrained - retry`` at equal tokens, with intervals from resampled items.
 
@@ -161,7 +155,7 @@ def _linear(arms: FloatArray, q: FloatArray) -> FloatArray:
     return np.asarray(arms[:, 2] - (1 - q) * arms[:, 0] - q * arms[:, 1])
 
 
-def _as_answers(answers: npt.ArrayLike) -> IntArray:
+def _as_answers(answers: ArrayLike) -> IntArray:
     table = np.asarray(answers)
     if table.ndim != 2 or table.dtype.kind not in "iu":
         raise AnalysisError("answers must be a table of whole numbers, items by seeds")

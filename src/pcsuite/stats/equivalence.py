@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import as_differences
@@ -40,12 +40,7 @@ class Equivalence:
 
 
 def tost_paired(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike | None = None,
-    *,
-    bound: float,
-    alpha: float = 0.05,
-    name: str = "",
+    treated: ArrayLike, control: ArrayLike | None = None, *, bound: float, alpha: float = 0.05, name: str = ""
 ) -> Equivalence:
     """Are two conditions equivalent on the same items, to within ``±bound`` of the mean score?
 

@@ -7,11 +7,13 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Rng = np.random.Generator
 Alternative = Literal["two-sided", "greater", "less"]
 
 
@@ -77,7 +79,7 @@ def recentred_limits(value: float, draws: FloatArray, level: float) -> tuple[flo
     return float(low), float(high)
 
 
-def as_vector(values: npt.ArrayLike, name: str, *, minimum: int = 1) -> FloatArray:
+def as_vector(values: ArrayLike, name: str, *, minimum: int = 1) -> FloatArray:
     """A finite float vector of at least ``minimum`` values.
 
     Raises :class:`~pcsuite.errors.AnalysisError`, which names the argument and the first bad position.
@@ -91,7 +93,7 @@ def as_vector(values: npt.ArrayLike, name: str, *, minimum: int = 1) -> FloatArr
     return vector
 
 
-def as_matrix(values: npt.ArrayLike, name: str, *, columns: int | None = None) -> FloatArray:
+def as_matrix(values: ArrayLike, name: str, *, columns: int | None = None) -> FloatArray:
     """A finite float matrix, items by ``columns`` (any number where not given).
 
     Raises :class:`~pcsuite.errors.AnalysisError`, which names the argument and the first bad row.
@@ -105,7 +107,7 @@ def as_matrix(values: npt.ArrayLike, name: str, *, columns: int | None = None) -
     return matrix
 
 
-def as_differences(treated: npt.ArrayLike, control: npt.ArrayLike | None, *, minimum: int = 1) -> FloatArray:
+def as_differences(treated: ArrayLike, control: ArrayLike | None, *, minimum: int = 1) -> FloatArray:
     """Per-item differences ``treated - control``; ``treated`` itself where there is no ``control``.
 
     Raises :class:`~pcsuite.errors.AnalysisError` where the two do not pair or hold fewer than ``minimum`` items.

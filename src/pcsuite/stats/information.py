@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, resample_totals
@@ -22,6 +22,7 @@ from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
     IntArray,
+    Rng,
     as_matrix,
     check_same_length,
     recentred_limits,
@@ -80,10 +81,10 @@ def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
 
 
 def online_code(
-    features: npt.ArrayLike,
+    features: ArrayLike,
     labels: Sequence[Hashable],
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     controls: int = 3,
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -117,10 +118,10 @@ def online_code(
 
 
 def v_information(
-    features: npt.ArrayLike,
+    features: ArrayLike,
     labels: Sequence[Hashable],
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     folds: int = 5,
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -173,7 +174,7 @@ def fit_probe(features: FloatArray, codes: IntArray, classes: int, *, ridge: flo
     return np.asarray(found.x, dtype=np.float64).reshape(shape)
 
 
-def _probe_data(features: npt.ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatArray, IntArray, int]:
+def _probe_data(features: ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatArray, IntArray, int]:
     table = as_matrix(features, "features")
     if len(labels) != len(table):
         raise AnalysisError(f"{len(table)} rows of features but {len(labels)} labels")
@@ -254,7 +255,7 @@ def mutual_information(
     truths: Sequence[Hashable],
     items: Sequence[Hashable] | None = None,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = 2_000,
     permutations: int = 500,
     level: float = 0.95,
@@ -298,10 +299,10 @@ def mutual_information(
 
 
 def infonce(
-    outputs: npt.ArrayLike,
-    references: npt.ArrayLike,
+    outputs: ArrayLike,
+    references: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     batch: int = 128,
     temperature: float | Sequence[float] = 0.1,
     rounds: int = 20,
@@ -340,7 +341,7 @@ def infonce(
 
 
 def _infonce_terms(
-    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: Rng
 ) -> FloatArray:
     """Each item's term of the bound; items that no round placed in a whole batch are left out."""
     if scales.size == 1:
@@ -355,7 +356,7 @@ def _infonce_terms(
 
 
 def _batched_terms(
-    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: Rng
 ) -> FloatArray:
     """log(e^s_ii / mean_j e^s_ij) by temperature and item, averaged over random batchings."""
     n = len(left)
@@ -377,7 +378,7 @@ def _known_columns(terms: FloatArray) -> FloatArray:
     return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
 
 
-def prompt_information(probabilities: npt.ArrayLike) -> float:
+def prompt_information(probabilities: ArrayLike) -> float:
     """Information between input and predicted label, H(mean p) - mean H(p), from label probabilities by item.
 
     Needs no truth (Sorensen et al. 2022 choose prompts by it). In nats. Raises where a row does not sum to 1.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.design import CellTotals, FixedDesign, indicator
@@ -118,7 +118,7 @@ def fit_logistic_mixed(
     )
 
 
-def predicted_rates(fit: LogisticFit, rows: npt.ArrayLike) -> FloatArray:
+def predicted_rates(fit: LogisticFit, rows: ArrayLike) -> FloatArray:
     """Success rates (0..1) of a typical item, random effects 0, for design rows over the kept coefficients.
 
     ``fit.design.rows(cells)`` gives the rows of any cells.

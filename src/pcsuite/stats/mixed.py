@@ -17,16 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
-from pcsuite.stats.design import (
-    CellTotals,
-    FixedDesign,
-    cell_totals,
-    encode_cells,
-    fixed_design,
-    indicator,
-)
+from pcsuite.stats.design import CellTotals, FixedDesign, cell_totals, encode_cells, fixed_design, indicator
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, normal_quantile
 
 _TINY = 1e-300
@@ -171,7 +165,7 @@ class MixedFit:
     """Derivatives of ``covariance`` by the variance parameters, for Satterthwaite's degrees of freedom."""
     parameter_covariance: FloatArray
 
-    def contrast(self, weights: npt.ArrayLike, name: str = "", *, level: float = 0.95) -> Contrast:
+    def contrast(self, weights: ArrayLike, name: str = "", *, level: float = 0.95) -> Contrast:
         """Test ``weights @ beta``: a t test with Satterthwaite's degrees of freedom.
 
         ``weights`` are over the kept coefficients, in the order of ``design.names``; ``AnalysisError`` where their
@@ -232,8 +226,8 @@ def fit_mixed(
 
 
 def fit_mixed_rows(
-    scores: npt.ArrayLike,
-    items: npt.ArrayLike,
+    scores: ArrayLike,
+    items: ArrayLike,
     factors: Mapping[str, Sequence[str]],
     terms: Sequence[str],
     *,

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.answer_variation import answer_counts, normalised_entropy
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals
-from pcsuite.stats.estimate import Estimate, FloatArray
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng
 from pcsuite.stats.f1 import micro_f1
 
 
@@ -146,13 +146,11 @@ class ItemParts:
         rate = np.where(known > 0, unsupported / np.where(known > 0, known, 1.0), 0.0)
         return task, rate, entropy / size, cost / size
 
-    def resampled(self, objective: Objective, weights: npt.ArrayLike) -> FloatArray:
+    def resampled(self, objective: Objective, weights: ArrayLike) -> FloatArray:
         """J under item weights, shape (draws, items): one value per draw."""
         return objective.combined(*self.of_totals(np.asarray(weights, dtype=np.float64) @ self.columns()))
 
-    def estimate(
-        self, objective: Objective, rng: np.random.Generator, resamples: int = RESAMPLES
-    ) -> Estimate:
+    def estimate(self, objective: Objective, rng: Rng, resamples: int = RESAMPLES) -> Estimate:
         """J with its bootstrap interval over items."""
         return bootstrap_totals(
             self.columns(),

@@ -6,12 +6,14 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.bootstrap import random_bit_totals
 from pcsuite.stats.estimate import (
     Alternative,
     FloatArray,
+    Rng,
     TestResult,
     as_matrix,
     as_vector,
@@ -27,11 +29,7 @@ _RELATIVE_SLACK = 1e-9
 
 
 def sign_flip_test(
-    deltas: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    permutations: int = PERMUTATIONS,
-    alternative: Alternative = "two-sided",
+    deltas: ArrayLike, *, rng: Rng, permutations: int = PERMUTATIONS, alternative: Alternative = "two-sided"
 ) -> TestResult:
     """Is the mean paired difference zero? Signs of the per-item differences are flipped.
 
@@ -65,10 +63,10 @@ def sign_flip_test(
 
 
 def micro_f1_permutation_test(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
+    treated: ArrayLike,
+    control: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     permutations: int = PERMUTATIONS,
     alternative: Alternative = "two-sided",
 ) -> TestResult:
@@ -164,7 +162,7 @@ def _check_alternative(alternative: str) -> None:
         raise AnalysisError(f"unknown alternative '{alternative}'", hint=did_you_mean(alternative, known))
 
 
-def benjamini_hochberg(p_values: npt.ArrayLike) -> FloatArray:
+def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     """Adjusted p-values of Benjamini & Hochberg 1995: the expected share of false findings is controlled.
 
     ``nan`` (not tested) stays ``nan`` and does not count. Raises ``AnalysisError`` for values outside 0..1.
@@ -180,7 +178,7 @@ def benjamini_hochberg(p_values: npt.ArrayLike) -> FloatArray:
     return _adjust(p_values, step_up)
 
 
-def holm(p_values: npt.ArrayLike) -> FloatArray:
+def holm(p_values: ArrayLike) -> FloatArray:
     """Adjusted p-values of Holm 1979: the chance of even one false finding is controlled.
 
     ``nan`` (not tested) stays ``nan`` and does not count. Raises ``AnalysisError`` for values outside 0..1.
@@ -192,9 +190,9 @@ def holm(p_values: npt.ArrayLike) -> FloatArray:
 
 
 def adjust_within_families(
-    p_values: npt.ArrayLike,
+    p_values: ArrayLike,
     families: Sequence[Hashable],
-    method: Callable[[npt.ArrayLike], FloatArray] = benjamini_hochberg,
+    method: Callable[[ArrayLike], FloatArray] = benjamini_hochberg,
 ) -> FloatArray:
     """Adjust p-values separately within each family (the conditions of one dataset, say).
 
@@ -213,7 +211,7 @@ def adjust_within_families(
     return adjusted
 
 
-def _adjust(p_values: npt.ArrayLike, rule: Callable[[FloatArray], FloatArray]) -> FloatArray:
+def _adjust(p_values: ArrayLike, rule: Callable[[FloatArray], FloatArray]) -> FloatArray:
     values = np.asarray(p_values, dtype=np.float64)
     if values.ndim != 1:
         raise AnalysisError(f"p-values have {values.ndim} dimensions, one is needed")

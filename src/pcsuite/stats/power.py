@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import as_matrix, check_same_length
@@ -37,7 +37,7 @@ class PairedVariances:
         return self.between + self.within_a / replicates_a + self.within_b / second
 
 
-def pilot_variances(pilot_a: npt.ArrayLike, pilot_b: npt.ArrayLike) -> PairedVariances:
+def pilot_variances(pilot_a: ArrayLike, pilot_b: ArrayLike) -> PairedVariances:
     """Variances from a pilot: two items-by-replicates tables of scores on the same items.
 
     With a single replicate the within part cannot be told from the between part and stays in ``between``,

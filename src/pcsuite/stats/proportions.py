@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import (
@@ -39,7 +39,7 @@ def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
     return Estimate(share, low, high, level, round(n), "wilson")
 
 
-def wilson_mean(scores: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def wilson_mean(scores: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Wilson's interval for the mean of scores in 0..1, at the effective sample size n·p(1-p)/s².
 
     Binary scores give the ordinary Wilson interval (Franco et al. 2019 use the same device for survey
@@ -112,7 +112,7 @@ def newcombe_difference(
     return Estimate(gap, float(low), float(high), level, n_a + n_b, "newcombe")
 
 
-def adjusted_paired_interval(deltas: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def adjusted_paired_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Interval of a mean paired difference when few pairs differ (Bonett & Price 2012).
 
     One pair is added in favour of each side before the Wald interval is taken. For differences in {-1, 0,
@@ -154,7 +154,7 @@ def mcnemar_mid_p(only_treated: int, only_control: int) -> TestResult:
     return _mcnemar(only_treated, only_control, mid=True)
 
 
-def mcnemar_from_scores(treated: npt.ArrayLike, control: npt.ArrayLike, *, mid: bool = True) -> TestResult:
+def mcnemar_from_scores(treated: ArrayLike, control: ArrayLike, *, mid: bool = True) -> TestResult:
     """McNemar's test from two vectors of 0/1 scores on the same items.
 
     Raises ``AnalysisError`` for graded scores; those take :func:`~pcsuite.stats.permutation.sign_flip_test`.
@@ -183,7 +183,7 @@ def _mcnemar(only_treated: int, only_control: int, *, mid: bool) -> TestResult:
     return TestResult(float(smaller), min(1.0, p_value), f"mcnemar {'mid-p' if mid else 'exact'}", n)
 
 
-def clustered_se(scores: npt.ArrayLike, clusters: npt.ArrayLike) -> float:
+def clustered_se(scores: ArrayLike, clusters: ArrayLike) -> float:
     """Standard error of the mean when scores within a cluster are related (Miller 2024).
 
     SE² = SE_CLT² + n⁻² Σ_c Σ_{i≠j∈c} (s_i-m)(s_j-m), with SE_CLT² = n⁻² Σ (s_i-m)²: the squared cluster sums.
@@ -199,7 +199,7 @@ def clustered_se(scores: npt.ArrayLike, clusters: npt.ArrayLike) -> float:
     return float(np.sqrt((sums**2).sum()) / len(values))
 
 
-def clustered_mean(scores: npt.ArrayLike, clusters: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def clustered_mean(scores: ArrayLike, clusters: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Mean over rows with a t interval from :func:`clustered_se`, clusters minus one degrees of freedom.
 
     >>> clustered_mean([1, 1, 0, 0], ["a", "a", "b", "b"]).value

@@ -6,10 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_ratio, resample_totals
-from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix, as_vector, check_same_length, undefined
+from pcsuite.stats.estimate import (
+    Estimate,
+    FloatArray,
+    Rng,
+    as_matrix,
+    as_vector,
+    check_same_length,
+    undefined,
+)
 from pcsuite.stats.proportions import wilson_mean
 
 
@@ -32,10 +41,10 @@ class AbstentionMatrix:
 
 
 def abstention_matrix(
-    abstained: npt.ArrayLike,
-    unanswerable: npt.ArrayLike,
+    abstained: ArrayLike,
+    unanswerable: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> AbstentionMatrix:
@@ -67,12 +76,7 @@ def abstention_matrix(
 
 
 def cost_per_correct(
-    cost: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    cost: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """Total cost (tokens, money, seconds) over total correct answers; undefined where none is correct.
 
@@ -83,12 +87,7 @@ def cost_per_correct(
 
 
 def unsupported_per_100_tokens(
-    unsupported: npt.ArrayLike,
-    tokens: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    unsupported: ArrayLike, tokens: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """Unsupported claims in every 100 output tokens: a ratio of totals, so short answers do not dominate.
 
@@ -98,7 +97,7 @@ def unsupported_per_100_tokens(
     return bootstrap_ratio(unsupported, tokens, rng=rng, resamples=resamples, level=level, scale=100.0)
 
 
-def pareto_front(quality: npt.ArrayLike, cost: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def pareto_front(quality: ArrayLike, cost: ArrayLike) -> npt.NDArray[np.bool_]:
     """Which points no other point beats: at least as good and as cheap, and better in one.
 
     Points that are equal in both are all on the front or all off it.
@@ -112,11 +111,7 @@ def pareto_front(quality: npt.ArrayLike, cost: npt.ArrayLike) -> npt.NDArray[np.
 
 
 def front_probability(
-    scores: npt.ArrayLike,
-    costs: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
+    scores: ArrayLike, costs: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES
 ) -> FloatArray:
     """How often each condition is on the front when items are resampled, from items-by-conditions tables.
 

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bootstrap_totals, resample_totals
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
+    Rng,
     as_matrix,
     as_vector,
     check_level,
@@ -57,12 +58,7 @@ class Spread:
 
 
 def worst_case(
-    attacked: npt.ArrayLike,
-    attacks: Sequence[str],
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    attacked: ArrayLike, attacks: Sequence[str], *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> WorstCase:
     """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole.
 
@@ -95,12 +91,7 @@ def worst_case(
 
 
 def worst_case_difference(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    treated: ArrayLike, control: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """Worst case of one condition minus worst case of another, the same items drawn for both.
 
@@ -125,12 +116,7 @@ def worst_case_difference(
 
 
 def performance_drop_rate(
-    clean: npt.ArrayLike,
-    attacked: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    clean: ArrayLike, attacked: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """PDR = 1 - attacked / clean, of mean scores over items (Zhu et al. 2023); undefined where clean is 0.
 
@@ -150,7 +136,7 @@ def performance_drop_rate(
 
 
 def prompt_sensitivity(
-    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
+    scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """PSS: mean |score under one prompt - score under another| over prompt pairs and items (Zhuo et al. 2024).
 
@@ -169,9 +155,7 @@ def prompt_sensitivity(
     return bootstrap_means(per_item[:, None], rng=rng, resamples=resamples, level=level)[0]
 
 
-def format_spread(
-    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
-) -> Spread:
+def format_spread(scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95) -> Spread:
     """Spread of the mean score over formats (Sclar et al. 2024), with quantiles beside the biased extreme.
 
     ``scores`` is items by formats. The intervals resample items and recentre the draws, because the noise of items
@@ -192,9 +176,7 @@ def format_spread(
     return Spread(quantiles, outer, inner)
 
 
-def _bootstrap_attack_means(
-    table: FloatArray, rng: np.random.Generator, resamples: int
-) -> tuple[FloatArray, FloatArray]:
+def _bootstrap_attack_means(table: FloatArray, rng: Rng, resamples: int) -> tuple[FloatArray, FloatArray]:
     if len(table) < 2:
         raise AnalysisError("robustness needs at least 2 items")
     return table.mean(axis=0), resample_totals(table, rng, resamples) / len(table)

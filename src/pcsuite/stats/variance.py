@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import interval_from_draws, resample_totals
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
-from pcsuite.stats.estimate import Estimate, FloatArray, normal_quantile, undefined
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng, normal_quantile, undefined
 from pcsuite.stats.mixed import fit_mixed
 
 COMPONENTS = ("items", "perturbations", "seeds", "within_seed")
@@ -45,7 +45,7 @@ class VarianceDecomposition:
 
 
 def decompose_variance(
-    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = 2_000, level: float = 0.95
+    scores: ArrayLike, *, rng: Rng, resamples: int = 2_000, level: float = 0.95
 ) -> VarianceDecomposition:
     """Components by the method of moments from a balanced array, items × perturbations × seeds (× repeats).
 
@@ -85,7 +85,7 @@ def decompose_variance(
 
 
 def decompose_variance_unbalanced(
-    scores: npt.ArrayLike, items: npt.ArrayLike, perturbations: npt.ArrayLike, *, level: float = 0.95
+    scores: ArrayLike, items: ArrayLike, perturbations: ArrayLike, *, level: float = 0.95
 ) -> VarianceDecomposition:
     """Components by REML from rows with gaps; rows of the same item and perturbation are its seeds.
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng, as_matrix
 
 MAX_SUBSETS = 300
 """All subsets of K of 10 answers are at most 252, so ten samples are voted on exactly."""
@@ -32,11 +33,11 @@ class Vote:
 
 def self_consistency(
     answers: Sequence[Sequence[Hashable]],
-    correct: npt.ArrayLike,
+    correct: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     ks: Sequence[int] | None = None,
-    verifier: npt.ArrayLike | None = None,
+    verifier: ArrayLike | None = None,
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> list[Vote]:
@@ -81,11 +82,7 @@ def self_consistency(
 
 
 def _vote_accuracy(
-    same: npt.NDArray[np.bool_],
-    scores: FloatArray,
-    k: int,
-    rng: np.random.Generator,
-    verifier: FloatArray | None,
+    same: npt.NDArray[np.bool_], scores: FloatArray, k: int, rng: Rng, verifier: FloatArray | None
 ) -> tuple[FloatArray, bool]:
     """Expected score by item of the vote over ``k`` answers, and whether it is exact.
 
