@@ -80,7 +80,10 @@ class Evaluator(ABC):
         self.schema = schema
 
     def know_pages(self, titles: Iterable[str]) -> None:
-        """Take the titles of all pages that can be cited; evaluators that score no citations ignore them."""
+        """Take the titles of all pages that can be cited; evaluators that score no citations ignore them.
+
+        Called once before the first answer, where the run has a corpus; ``titles`` may be read lazily.
+        """
 
     @abstractmethod
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
@@ -91,11 +94,17 @@ class Evaluator(ABC):
 
     @abstractmethod
     def gold_answer(self, item: Item) -> str:
-        """The text of a perfect answer: what an exemplar shows. Scores 1.0 by :meth:`evaluate`."""
+        """The text of a perfect answer: what an exemplar shows, and the simulated provider says when it is right.
+
+        Scores 1.0 by :meth:`evaluate`; ``DataError`` where the truth does not hold it.
+        """
 
     @abstractmethod
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """The text of a well-formed answer that scores below 1.0, for simulation."""
+        """The text of a well-formed answer that scores below 1.0, for simulation.
+
+        Drawn with ``rng`` alone, so that a run can be repeated.
+        """
 
 
 def conclude(
@@ -184,12 +193,18 @@ def squad_normalise(text: str) -> str:
 
 
 def exact_match(answer: str, reference: str) -> bool:
-    """Whether two texts are the same but for blanks around them; no text matches nothing (HELM's definition)."""
+    """Whether two texts are the same but for blanks around them; an empty answer matches nothing.
+
+    HELM's definition, under its name.
+    """
     return bool(answer) and answer.strip() == reference.strip()
 
 
 def quasi_exact_match(answer: str, reference: str) -> bool:
-    """Whether two texts are the same after SQuAD normalisation; no text matches nothing (HELM's definition)."""
+    """Whether two texts are the same after SQuAD normalisation; an empty answer matches nothing.
+
+    HELM's definition, under its name.
+    """
     return bool(answer) and squad_normalise(answer) == squad_normalise(reference)
 
 
@@ -218,7 +233,11 @@ def field_completeness(fields: Mapping[str, Any], expected: Sequence[str]) -> fl
 
 
 def required_fields(schema: Mapping[str, Any] | None, default: Sequence[str]) -> tuple[str, ...]:
-    """The fields an answer should have: what the schema requires, else the evaluator's own."""
+    """The fields an answer should have: what the schema requires, else the evaluator's own ``default``.
+
+    >>> required_fields({"required": ["label"]}, ["answer"])
+    ('label',)
+    """
     if schema is not None and isinstance(schema.get("required"), list):
         return tuple(schema["required"])
     return tuple(default)

@@ -115,7 +115,10 @@ class ExtractionEvaluator(Evaluator):
         return self._write(_unflatten(self._truth(item)))
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """The truth's fields with one value changed, or one invented where all are null."""
+        """The truth's fields with one value changed, or one invented where all are null.
+
+        A number moves by 1 to 9, a truth value flips, anything else becomes "not" itself.
+        """
         truth = self._truth(item)
         filled = [name for name in truth if is_present(truth[name])]
         name = rng.choice(filled or sorted(truth))

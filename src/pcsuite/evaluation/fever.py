@@ -62,7 +62,10 @@ class Sentence:
     text: str | None
 
     def matches(self, other: Sentence) -> bool:
-        """Same page, and same text where both texts are known, else same id."""
+        """Same page, and same text where both texts are known, else same id.
+
+        A citation may give the number of a sentence or the sentence itself.
+        """
         if self.page != other.page:
             return False
         if self.text is not None and other.text is not None:
@@ -86,7 +89,10 @@ class FeverEvaluator(Evaluator):
     _corpus_titles: Iterable[str] | None = None
 
     def know_pages(self, titles: Iterable[str]) -> None:
-        """Take the corpus's page titles, read when first needed; the options' own ones come before them."""
+        """Take the corpus's page titles, read when first needed.
+
+        Where the options name known pages themselves, those count and the corpus's do not.
+        """
         self._corpus_titles = titles
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
@@ -136,7 +142,10 @@ class FeverEvaluator(Evaluator):
         )
 
     def gold_answer(self, item: Item) -> str:
-        """The right label with the smallest evidence set."""
+        """The right label with the smallest evidence set; none for a claim without enough information.
+
+        The label is written as FEVER spells it.
+        """
         label = canonical_label(truth_of(item, "label")) or str(item.truth["label"])
         complete = [
             [row for row in rows if row.get("page")] for rows in item.truth.get("evidence_sets") or []

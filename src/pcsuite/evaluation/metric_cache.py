@@ -54,7 +54,10 @@ _configured: Path | None = None
 
 
 def configure_metric_cache(path: Path) -> None:
-    """Set where this process keeps its cache; the environment variable still wins."""
+    """Set where this process keeps its cache, as the profile's cache folder says.
+
+    ``PCS_METRIC_CACHE`` still wins; caches that are open already stay where they are.
+    """
     global _configured
     _configured = path
 
@@ -72,7 +75,11 @@ def stats_dir(cache: Path) -> Path:
 
 
 def cache_key(metric: str, answer: str, reference: str) -> bytes:
-    """16-byte digest of the three parts, each with its length so that no two triples share a key."""
+    """16-byte digest of the three parts, each with its length so that no two triples share a key.
+
+    >>> cache_key("bleu", "ab", "c") == cache_key("bleu", "a", "bc")
+    False
+    """
     digest = hashlib.blake2b(digest_size=16)
     for part in (metric, answer, reference):
         data = part.encode("utf-8", "surrogatepass")
@@ -330,7 +337,11 @@ def write_cache_report(target: Path, cache: Path | None = None, stats: Path | No
 
 
 def seconds_saved(record: MetricStats) -> float:
-    """Hits times the average compute time of a stored value; 0 where nothing was computed."""
+    """Hits times the average compute time of a stored value, in seconds; 0 where nothing was computed.
+
+    >>> seconds_saved(MetricStats(hits=10, puts=4, compute_seconds=2.0))
+    5.0
+    """
     return record.hits * record.compute_seconds / record.puts if record.puts else 0.0
 
 

@@ -132,7 +132,10 @@ class NerEvaluator(Evaluator):
         return self._write([dict(entity) for entity in truth_of(item, "entities")])
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """The gold entities with one dropped, retyped or cut short; or one invented where there are none."""
+        """The gold entities with one dropped or retyped, at even odds.
+
+        Where there are none, the first word of the input is called an entity.
+        """
         entities = [dict(entity) for entity in truth_of(item, "entities")]
         if not entities:
             text = (item.input_text.split() or ["-"])[0]

@@ -50,12 +50,11 @@ class NumberEvaluator(SingleAnswerEvaluator):
         """One spelling of the number."""
         return number_of(value)
 
-    def is_correct(self, answer: str, item: Item) -> bool:
-        """Whether the number equals the item's."""
-        return answer == self.gold_value(item)
-
     def gold_value(self, item: Item) -> str:
-        """The item's number, normalised."""
+        """The item's number in its canonical spelling.
+
+        :class:`~pcsuite.errors.DataError` where the truth's ``answer`` is no number.
+        """
         gold = number_of(truth_of(item, "answer"))
         if gold is None:
             raise DataError(
@@ -64,7 +63,10 @@ class NumberEvaluator(SingleAnswerEvaluator):
         return gold
 
     def wrong_value(self, item: Item, rng: Random) -> str:
-        """A number near the right one."""
+        """A number near the right one: 1 to 9 above or below.
+
+        Where abstaining is right, any number from 1 to 99.
+        """
         if is_unanswerable(item):
             return str(rng.randint(1, 99))
         offset = rng.choice((-1, 1)) * rng.randint(1, 9)

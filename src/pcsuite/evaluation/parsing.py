@@ -38,7 +38,10 @@ class JsonReading:
 
 
 def clean_text(text: str) -> str:
-    """Replace lone surrogates, which no log and no database can store, by U+FFFD."""
+    """Replace lone surrogates, which no log and no database can store, by U+FFFD.
+
+    Every evaluator cleans an answer's text first; plain ASCII is returned as it is.
+    """
     if text.isascii():
         return text
     try:
@@ -255,7 +258,11 @@ def value_abstains(value: object) -> bool:
 
 
 def field_abstains(value: object) -> bool:
-    """Whether the value of an ``abstained`` field says yes."""
+    """Whether the value of an ``abstained`` field says yes: true, or the text "true" or "yes".
+
+    >>> field_abstains(True), field_abstains("Yes"), field_abstains("no")
+    (True, True, False)
+    """
     return value is True or (isinstance(value, str) and value.strip().casefold() in ("true", "yes"))
 
 
@@ -313,7 +320,11 @@ def final_number(text: str) -> tuple[str | None, bool]:
 
 
 def marked_answer(text: str) -> str | None:
-    """Text after the last ``####`` or answer mark, or ``None`` where nothing is marked."""
+    """Text after the last ``####`` or answer mark, or ``None`` where nothing is marked.
+
+    >>> marked_answer("Let me think.\\nFinal answer: blue")
+    'blue'
+    """
     for pattern in (_HASH_LINE, _ANSWER_LINE):
         payloads: list[str] = [match[1].strip() for match in pattern.finditer(text)]
         for payload in reversed(payloads):
@@ -323,7 +334,11 @@ def marked_answer(text: str) -> str | None:
 
 
 def number_of(value: object) -> str | None:
-    """Normalised number of a JSON value: a number, or a text that starts with one."""
+    """Normalised number of a JSON value: a number, or a text that starts with one; ``None`` for anything else.
+
+    >>> number_of(42.0), number_of("42 apples"), number_of(True)
+    ('42', '42', None)
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -335,7 +350,11 @@ def number_of(value: object) -> str | None:
 
 
 def number_text(value: Fraction) -> str:
-    """A fraction in the same spelling: a decimal numeral where that is finite, else ``"p/q"``."""
+    """A fraction in the same spelling: a decimal numeral where that is finite, else ``"p/q"``.
+
+    >>> number_text(Fraction(3, 8)), number_text(Fraction(1, 3))
+    ('0.375', '1/3')
+    """
     rest = value.denominator
     for prime in (2, 5):
         while rest % prime == 0:

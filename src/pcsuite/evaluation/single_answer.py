@@ -72,6 +72,8 @@ class SingleAnswerEvaluator(Evaluator):
 
     Options: ClassVar[type[BaseModel]] = SingleAnswerOptions
     options: SingleAnswerOptions
+    gold_key: ClassVar[str] = "answer"
+    """Key of the truth that holds the right answer."""
 
     @abstractmethod
     def canonical(self, value: object, item: Item) -> str | None:
@@ -80,24 +82,30 @@ class SingleAnswerEvaluator(Evaluator):
         ``value`` is what stood in the answer field or the text; canonical answers are compared, voted on and counted.
         """
 
-    @abstractmethod
     def is_correct(self, answer: str, item: Item) -> bool:
-        """Whether a canonical answer is right."""
+        """Whether a canonical answer is right: by default whether it is the gold value."""
+        return answer == self.gold_value(item)
 
     def recognises(self, answer: str, item: Item) -> bool:
-        """Whether a canonical answer is surely one, even if it reads like an abstention (an option may)."""
+        """Whether a canonical answer is surely one, even if it reads like an abstention (an option may).
+
+        Evaluators for which any text has a canonical form recognise only a right one.
+        """
         return True
 
-    @abstractmethod
     def gold_value(self, item: Item) -> str:
-        """The right answer as a model should write it."""
+        """The right answer as a model should write it: by default the truth's :attr:`gold_key`."""
+        return str(truth_of(item, self.gold_key))
 
     @abstractmethod
     def wrong_value(self, item: Item, rng: Random) -> str:
         """A well-formed wrong answer."""
 
     def plain_value(self, text: str, item: Item) -> object:
-        """The answer value in a text that is not JSON: what is marked as the answer, else the whole text."""
+        """The answer value in a text that is not JSON: what is marked as the answer, else the whole text.
+
+        Called only for texts with content.
+        """
         marked = marked_answer(text)
         return text if marked is None else marked
 
@@ -154,12 +162,18 @@ class SingleAnswerEvaluator(Evaluator):
         return evaluation
 
     def gold_answer(self, item: Item) -> str:
-        """A perfect answer: in JSON where the task has a schema, else as marked text."""
+        """A perfect answer: in JSON where the task has a schema, else as marked text.
+
+        It states a confidence of 0.95 where the schema has that field, and abstains where that is right.
+        """
         value = ABSTENTION if is_unanswerable(item) else self.gold_value(item)
         return self._write(item, value, confidence=0.95)
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """A well-formed answer with a wrong value."""
+        """A well-formed answer with a wrong value.
+
+        It states a confidence between 0.4 and 0.9 where the schema has that field.
+        """
         value = self.wrong_value(item, rng)
         return self._write(item, value, confidence=round(0.4 + 0.5 * rng.random(), 2))
 
@@ -227,6 +241,7 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
 
     Options: ClassVar[type[BaseModel]] = ClassificationOptions
     options: ClassificationOptions
+    gold_key: ClassVar[str] = "label"
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -245,7 +260,10 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         return spellings | {fold(alias): label for alias, label in self.options.aliases.items()}
 
     def canonical(self, value: object, item: Item) -> str | None:
-        """The label as the label set spells it."""
+        """The label as the label set spells it, whatever the case and punctuation around it.
+
+        ``None`` for a label outside the set; without a set, the folded text.
+        """
         text = str(value).lower() if isinstance(value, (bool, int)) else value
         if not isinstance(text, str):
             return None
@@ -265,10 +283,6 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         """Without a label set any text has a canonical form, so only a right one is surely an answer."""
         return bool(self.labels) or ("label" in item.truth and self.is_correct(answer, item))
 
-    def gold_value(self, item: Item) -> str:
-        """The item's label."""
-        return str(truth_of(item, "label"))
-
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another label, drawn at random."""
         gold = fold(str(item.truth.get("label", "")))
@@ -276,7 +290,10 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         return rng.choice(others) if others else f"not {gold}"
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
-        """A short reason, where the schema asks for one: the item's own beside its label, where it has one."""
+        """A short reason, where the schema asks for one.
+
+        The item's own rationale stands beside its own label, where it has one.
+        """
         field = self.options.rationale_field
         if field not in (self.schema or {}).get("properties", {}):
             return {}
@@ -306,6 +323,7 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
 
     Options: ClassVar[type[BaseModel]] = ChoiceOptions
     options: ChoiceOptions
+    gold_key: ClassVar[str] = "choice"
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The letter of the chosen option."""
@@ -313,14 +331,6 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
             return None
         choices: Mapping[str, str] = truth_of(item, "choices")
         return match_choice(value, choices)
-
-    def is_correct(self, answer: str, item: Item) -> bool:
-        """Whether the letter is the item's."""
-        return answer == str(truth_of(item, "choice"))
-
-    def gold_value(self, item: Item) -> str:
-        """The right letter."""
-        return str(truth_of(item, "choice"))
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another letter, drawn at random."""

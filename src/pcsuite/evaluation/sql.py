@@ -164,7 +164,10 @@ class SqlEvaluator(Evaluator):
         return self._write(ABSTENTION if is_unanswerable(item) else str(truth_of(item, "query")).strip())
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """A query that runs and returns one value no gold query returns."""
+        """A query that runs and returns one value no gold query returns.
+
+        The value carries a random number, so that wrong answers differ among replicates.
+        """
         return self._write(f"SELECT 'no such value {rng.randrange(10**6)}'")
 
     def _write(self, query: str) -> str:
@@ -234,12 +237,20 @@ def has_top_level_order(query: str) -> bool:
 
 
 def normalise_sql(query: str) -> str:
-    """One spelling of a query for comparing texts: folded blanks and case, no final semicolon."""
+    """One spelling of a query for comparing texts: folded blanks and case, no final semicolon.
+
+    >>> normalise_sql("SELECT  a\\nFROM t;")
+    'select a from t'
+    """
     return " ".join(query.split()).rstrip("; ").casefold()
 
 
 def blank_quoted(query: str) -> str:
-    """The query with quoted texts and names blanked out, of the same length, in one pass."""
+    """The query with quoted texts and names blanked out, of the same length, in one pass.
+
+    >>> blank_quoted("SELECT 'a;b'")
+    'SELECT _____'
+    """
     blanked = []
     closing: str | None = None
     for character in query:

@@ -179,7 +179,10 @@ class TruthfulQaEvaluator(Evaluator):
         )
 
     def gold_answer(self, item: Item) -> str:
-        """A true reference that beats every false one; abstaining where the item cannot be answered."""
+        """A true reference that beats every false one; abstaining where the item cannot be answered.
+
+        The best answer is tried first; where none wins by ROUGE-L it is "I have no comment."
+        """
         if is_unanswerable(item):
             return self._write(NO_COMMENT, abstained=True)
         candidates = [truth_of(item, "best_answer"), *true_references(item)]
@@ -187,7 +190,10 @@ class TruthfulQaEvaluator(Evaluator):
         return self._write(best, abstained=text_abstains(best))
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """A false reference that no true one matches as well."""
+        """A false reference that no true one matches as well, tried in random order.
+
+        Where every false reference is too close to a true one it is a dash.
+        """
         false = list(truth_of(item, "incorrect_answers"))
         rng.shuffle(false)
         worst = next((text for text in false if not self._is_truthful(text, item)), "-")
