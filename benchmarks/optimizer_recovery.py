@@ -105,7 +105,7 @@ class Truth:
         self._dev = plan_dev_task(suite, TASK, None)
         spec = suite.tasks[TASK]
         self._task = SimulatedTask(TASK, 3, len(self._dev.seeds), BANDS[spec.kind][1] + spec.max_tokens)
-        self._objective = Objective.of(suite.profile.optimization.dspy.objective)
+        self._objective = Objective(*suite.profile.optimization.dspy.objective.weights)
 
     def of(self, prompt: CompiledPrompt) -> float:
         """True J of a prompt."""

@@ -21,7 +21,7 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.report.build import build_report
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
-from pcsuite.stats.entropy import entropy
+from pcsuite.stats.answer_variation import entropy
 from support.profiles import SIMULATED, write_profile
 
 MODEL = SIMULATED | {"base_accuracy": 0.4, "operator_effects": {"SCHEMA": 1.5, "ROLE": -1.0, "VERIFIER": 0.8}}

@@ -208,6 +208,11 @@ class ObjectiveSection(Definition):
     token_cost_weight: float = 0.1
     """Weight of tokens over the task's token budget."""
 
+    @property
+    def weights(self) -> tuple[float, float, float, float]:
+        """Weights of task score, unsupported rate, entropy and token cost, in this order."""
+        return self.task_weight, self.unsupported_weight, self.entropy_weight, self.token_cost_weight
+
 
 class DspySection(Definition):
     """How C8 is compiled."""

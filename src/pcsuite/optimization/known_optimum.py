@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit, json_probability
-from pcsuite.stats.entropy import normalised_entropy
+from pcsuite.stats.answer_variation import normalised_entropy
 from pcsuite.stats.objective import Objective, Parts
 
 QUADRATURE_POINTS = 60

@@ -170,7 +170,7 @@ def open_problem(
                         log,
                         journal,
                         thread,
-                        objective=Objective.of(suite.profile.optimization.dspy.objective),
+                        objective=Objective(*suite.profile.optimization.dspy.objective.weights),
                         seed=seed,
                         policy=policy,
                         use_cache=settings.use_cache,
