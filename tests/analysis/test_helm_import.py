@@ -17,9 +17,8 @@ from pcsuite.integrations.helm.results import (
     main_score,
     read_helm_runs,
     task_of,
-    write_helm_tables,
 )
-from support.helm_folder import SCENARIO, write_run
+from support.helm_folder import SCENARIO, write_run, write_tables
 
 NAMES = {"pcsuite/tiny": "tiny"}
 
@@ -147,7 +146,7 @@ def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
     output, tables = tmp_path / "helm", tmp_path / "tables"
     write_run(output, {"a": [1.0], "b": [0.0], "c": [0.0], "d": [0.0]})
     write_run(output, {"a": [1.0]}, scenario="gsm", metric="final_number_exact_match", model="simple/model1")
-    write_helm_tables(helm_tables(read_helm_runs(output), NAMES), tables)
+    write_tables(output, tables, NAMES)
     own = {"task": "truthfulqa_mc", "decoding": "d0", "score_low": 0.1, "score_high": 0.6, "n_items": 8}
     summary = Table.of(
         "summary_by_condition",
@@ -171,7 +170,7 @@ def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
 def test_a_damaged_table_is_a_line_and_no_error(tmp_path):
     assert read_evidence([tmp_path]) is None
     write_run(tmp_path / "helm", {"a": [1.0]})
-    write_helm_tables(helm_tables(read_helm_runs(tmp_path / "helm"), NAMES), tmp_path)
+    write_tables(tmp_path / "helm", tmp_path, NAMES)
     with (tmp_path / "helm_metrics.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([["suite", "scenario"], ["s", "x"]])
     evidence = read_evidence([tmp_path])

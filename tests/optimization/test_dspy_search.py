@@ -30,8 +30,8 @@ import dspy  # noqa: E402
 from pcsuite.optimization.dspy_bridge import PlainAdapter, TaskEngine, language_model  # noqa: E402
 from pcsuite.optimization.dspy_candidates import (  # noqa: E402
     Examples,
-    Ledger,
     SearchEnded,
+    Trials,
     feedback_metric,
     item_metric,
 )
@@ -121,15 +121,15 @@ def test_examples_come_from_training_items_and_say_so(tmp_path, method):
 def test_the_program_dspy_returns_is_a_candidate_and_sends_its_text(tmp_path):
     with simulated_problem(tmp_path, "mipro") as problem:
         program = run_search("mipro", problem, seed=1, candidates=4)
-        ledger = Ledger(problem, "mipro", 4)
+        trials = Trials(problem, "mipro", 4)
         ((name, predictor),) = program.named_predictors()
-        candidate = ledger.candidate(predictor)
+        candidate = trials.candidate(predictor)
         assert name == "predict"
         assert candidate.id in problem.scores
         sent = []
         with dspy.context(
             lm=language_model("task", TaskEngine(lambda prompt: sent.append(prompt) or "x")),
-            adapter=PlainAdapter(ledger.ctx),
+            adapter=PlainAdapter(trials.ctx),
         ):
             for item in problem.dev:
                 predictor(input_text=item.input_text)
@@ -154,9 +154,9 @@ def test_without_training_items_the_methods_that_need_them_say_so(tmp_path):
 
 def test_the_score_is_j_rescaled_and_a_crash_is_the_worst_there_is(tmp_path):
     with simulated_problem(tmp_path, "mipro") as problem:
-        ledger, examples = Ledger(problem, "mipro", 3), Examples(problem)
+        trials, examples = Trials(problem, "mipro", 3), Examples(problem)
         item = problem.dev[0]
-        metric = item_metric(ledger, examples)
+        metric = item_metric(trials, examples)
         values = {"bad": (0.0, -1.0, False), "good": (1.0, 0.65, False), "crash": (1.0, 1.0, True)}
 
         def fake(candidate, items=None):
@@ -184,7 +184,7 @@ def test_the_score_is_j_rescaled_and_a_crash_is_the_worst_there_is(tmp_path):
 def test_answers_that_may_become_examples_are_judged_by_the_task_score(tmp_path):
     with simulated_problem(tmp_path, "mipro") as problem:
         examples = Examples(problem)
-        metric = item_metric(Ledger(problem, "mipro", 3), examples)
+        metric = item_metric(Trials(problem, "mipro", 3), examples)
         example = examples.train[0]
         right = problem.evaluator.gold_answer(examples.item(example))
         assert metric(example, dspy.Prediction(answer=right), trace=[]) == 1.0
@@ -194,7 +194,7 @@ def test_answers_that_may_become_examples_are_judged_by_the_task_score(tmp_path)
 def test_feedback_names_a_right_answer_and_scores_come_without_one(tmp_path):
     with simulated_problem(tmp_path, "gepa") as problem:
         examples = Examples(problem)
-        metric = feedback_metric(Ledger(problem, "gepa", 3), examples)
+        metric = feedback_metric(Trials(problem, "gepa", 3), examples)
         example = examples.dev[0]
         item = examples.item(example)
         bare = problem.baseline.candidate
@@ -219,10 +219,10 @@ def test_items_of_equal_text_are_one_example_and_are_all_measured(tmp_path):
         first, second, *rest = problem.dev
         twin = dataclasses.replace(second, input_text=first.input_text)
         problem.dev = (first, twin, *rest)
-        examples, ledger = Examples(problem), Ledger(problem, "copro", 3)
+        examples, trials = Examples(problem), Trials(problem, "copro", 3)
         assert len(examples.dev) == ITEMS - 1
         candidate = Candidate.of_text("Answer. {{input}}", method="copro")
-        ledger.measure(candidate, examples.items(examples.dev))
+        trials.measure(candidate, [examples.item(example) for example in examples.dev])
         assert problem.scores[candidate.id].complete
         assert len(problem.scores[candidate.id].item_parts) == ITEMS
 
@@ -285,8 +285,8 @@ def test_mipro_and_gepa_on_the_embedded_model_and_the_frozen_text_reproduces_the
             if program is None:
                 continue
             ((_, predictor),) = program.named_predictors()
-            ledger = Ledger(problem, method, 2)
-            candidate = ledger.candidate(predictor)
+            trials = Trials(problem, method, 2)
+            candidate = trials.candidate(predictor)
             assert candidate.id in problem.scores
             cell = problem._cell(candidate)
             adapter = problem._client.adapter
@@ -295,7 +295,7 @@ def test_mipro_and_gepa_on_the_embedded_model_and_the_frozen_text_reproduces_the
                 return adapter.generate(prompt, cell.decoding, cell.seeds[0])["text"]
 
             with dspy.context(
-                lm=language_model("task", TaskEngine(generate)), adapter=PlainAdapter(ledger.ctx)
+                lm=language_model("task", TaskEngine(generate)), adapter=PlainAdapter(trials.ctx)
             ):
                 said = [predictor(input_text=item.input_text).answer for item in problem.dev]
             assert said == [problem.answer(candidate, item) for item in problem.dev]

@@ -5,9 +5,8 @@ import csv
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from pcsuite.integrations.helm.results import helm_tables, read_helm_runs, write_helm_tables
 from pcsuite.report.build import build_report
-from support.helm_folder import SCENARIO, write_run
+from support.helm_folder import SCENARIO, write_run, write_tables
 from support.synthetic_log import make_row, write_log
 
 
@@ -26,7 +25,7 @@ def import_into(folder):
     output = folder / "helm"
     write_run(output, {f"id{k}": [float(k < 1)] for k in range(4)})
     (output / "runs" / "s" / "gsm:model=pcsuite_tiny").mkdir()
-    write_helm_tables(helm_tables(read_helm_runs(output), {"pcsuite/tiny": "tiny"}), folder / "tables")
+    write_tables(output, folder / "tables", {"pcsuite/tiny": "tiny"})
 
 
 def test_helm_stands_beside_the_run_and_outside_its_tables(tmp_path):

@@ -28,14 +28,7 @@ from pcsuite.integrations.helm.process import (
     place_data,
     run_tool,
 )
-from pcsuite.integrations.helm.results import (
-    FAILURES,
-    HelmRun,
-    helm_tables,
-    read_helm_runs,
-    told_reasons,
-    write_helm_tables,
-)
+from pcsuite.integrations.helm.results import FAILURES, HelmRun, failure_reasons, helm_tables, read_helm_runs
 
 _ANSWERS_EVERY_S = 10.0
 
@@ -84,21 +77,25 @@ class HelmPlan:
 
 
 def helm_output(suite: Suite) -> Path:
-    """Where HELM writes."""
+    """Where HELM writes: ``helm_output_dir`` of the profile, by default ``helm`` in the run's own folder."""
     profile = suite.profile
     chosen = profile.integrations.helm.helm_output_dir
     return Path(chosen or Path(profile.run.output_dir) / "helm").expanduser().resolve()
 
 
 def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
-    """Check everything that can be checked before a model is started, and put the data in its place."""
+    """Check everything that can be checked before a model is started, and put the data in its place.
+
+    ``model_ids`` are models of the suite or HELM's own ``simple/model1``. Raises
+    :class:`~pcsuite.errors.IntegrationError` where HELM is not installed, :class:`~pcsuite.errors.ConfigError` where no
+    scenario or model is chosen, :class:`~pcsuite.errors.DataError` where a scenario's data is missing.
+    """
     environment_python(HELM)
     settings = suite.profile.integrations.helm
     scenarios = tuple(parse_scenarios(settings.scenarios))
     if not scenarios:
-        raise ConfigError(
-            "no HELM scenario is chosen", hint="give --scenarios, or integrations.helm.scenarios"
-        )
+        hint = "give --scenarios, or integrations.helm.scenarios"
+        raise ConfigError("no HELM scenario is chosen", hint=hint)
     if not model_ids:
         raise ConfigError("no model is chosen", hint="give --models, or selection.models")
     output = helm_output(suite)
@@ -110,46 +107,54 @@ def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
 
 
 def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
-    """Run HELM to its end, then import; what was finished before an interrupt is imported too."""
+    """Run HELM to its end, then import; what was finished before an interrupt is imported too.
+
+    Scenarios that failed are unfinished runs of the import, with their reasons. Raises
+    :class:`~pcsuite.errors.IntegrationError` where HELM ended before it began any.
+    """
     progress = HelmProgress(report)
+    tables = Path(plan.suite.profile.run.output_dir) / "tables"
     try:
-        status = _run(plan, progress)
+        with ExitStack() as stack:
+            for scenario in plan.scenarios:
+                if not data_files(scenario):
+                    report(f"HELM fetches the data of {scenario.entry} itself")
+            models, threads = _offer(plan, stack, _counter(progress))
+            write_model_files(models, plan.local_path)
+            status = run_tool("helm-run", _arguments(plan, models, threads), plan.log, progress.feed)
     except (KeyboardInterrupt, SystemExit):
         _keep_reasons(plan, progress, "interrupted")
         with suppress(AnalysisError):  # where it came too early to leave anything
-            import_helm(plan.suite, plan.output, _tables_folder(plan.suite))
+            import_helm(plan.suite, plan.output, tables)
         raise
     if status != 0:
         _keep_reasons(plan, progress, f"helm-run ended with status {status}")
         if not progress.failures:
             why = progress.last_exception or f"status {status}"
             raise IntegrationError(f"helm-run failed: {why}", hint=f"its words are in {plan.log}")
-    imported = import_helm(plan.suite, plan.output, _tables_folder(plan.suite))
+    imported = import_helm(plan.suite, plan.output, tables)
     if any(run.status == "complete" for run in imported.runs):
-        imported.notes += _summarize(plan, report)
+        report("helm-summarize")  # HELM's own summary, for its browser; the import does not rest on it
+        log = plan.output / f"{plan.name}-summarize.log"
+        folders = ["--output-path", str(plan.output), "--local-path", str(plan.local_path)]
+        status = run_tool("helm-summarize", ["--suite", plan.name, *folders], log, lambda line: None)
+        if status:
+            imported.notes.append(f"helm-summarize ended with status {status}; its words are in {log}")
     return imported
 
 
 def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmImport:
-    """Read HELM's results and write them as ``helm_*.csv``; the run log is never touched."""
+    """Read HELM's results in ``folder`` and write them as ``helm_*.csv``; the run log is never touched.
+
+    A suite gives HELM's model names the ids they have there. Raises :class:`~pcsuite.errors.AnalysisError` where the
+    folder holds no run.
+    """
     runs = read_helm_runs(folder)
     names = {} if suite is None else {helm_name(model_id): model_id for model_id in suite.models}
     tables = helm_tables(runs, names)
-    return HelmImport(runs, tables, write_helm_tables(tables, tables_folder))
-
-
-def _tables_folder(suite: Suite) -> Path:
-    return Path(suite.profile.run.output_dir) / "tables"
-
-
-def _run(plan: HelmPlan, progress: HelmProgress) -> int:
-    with ExitStack() as stack:
-        for scenario in plan.scenarios:
-            if not data_files(scenario):
-                progress.report(f"HELM fetches the data of {scenario.entry} itself")
-        models, threads = _offer(plan, stack, _counter(progress))
-        write_model_files(models, plan.local_path)
-        return run_tool("helm-run", _arguments(plan, models, threads), plan.log, progress.feed)
+    return HelmImport(
+        runs, tables, [table.write_csv(tables_folder / f"{table.name}.csv") for table in tables]
+    )
 
 
 def _arguments(plan: HelmPlan, models: Sequence[HelmModel], threads: int) -> list[str]:
@@ -240,23 +245,6 @@ def _counter(progress: HelmProgress) -> Callable[[str], None]:
     return on_answer
 
 
-def _summarize(plan: HelmPlan, report: Report) -> list[str]:
-    """HELM's own summary, for its browser; the import does not rest on it."""
-    report("helm-summarize")
-    lines: list[str] = []
-    log = plan.output / f"{plan.name}-summarize.log"
-    arguments = [
-        "--suite",
-        plan.name,
-        "--output-path",
-        str(plan.output),
-        "--local-path",
-        str(plan.local_path),
-    ]
-    status = run_tool("helm-summarize", arguments, log, lines.append)
-    return [f"helm-summarize ended with status {status}; its words are in {log}"] if status else []
-
-
 def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:
     """Leave beside the run folders why some are empty: HELM leaves nothing in them."""
     reasons = dict(progress.failures)
@@ -264,5 +252,5 @@ def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:
         reasons[progress.unfinished] = ended
     folder = plan.output / "runs" / plan.name
     if reasons and folder.is_dir():
-        kept = {**told_reasons(folder), **reasons}
+        kept = failure_reasons(folder) | reasons
         (folder / FAILURES).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
