@@ -238,25 +238,25 @@ class ModelServer:
         from aiohttp import web
 
         try:
-            body = await _body(request)
-            answer = await self._answer(body)
+            return web.json_response(await self._answer(await request.json()))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            status, kind, message = 400, "bad_request", f"the request is not JSON: {error}"
         except BadRequestError as error:
-            return web.json_response({"error": {"message": str(error), "type": "bad_request"}}, status=400)
+            status, kind, message = 400, "bad_request", str(error)
         except BudgetExceededError as error:
-            return web.json_response({"error": {"message": str(error), "type": "budget"}}, status=402)
+            status, kind, message = 402, "budget", str(error)
         except EngineError as error:
-            return web.json_response({"error": {"message": str(error), "type": "engine"}}, status=500)
-        return web.json_response(answer)
+            status, kind, message = 500, "engine", str(error)
+        return web.json_response({"error": {"message": message, "type": kind}}, status=status)
 
-    async def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _answer(self, body: Any) -> dict[str, Any]:
+        if not isinstance(body, dict):
+            raise BadRequestError("the request is not a JSON object")
         name = str(body.get("model", ""))
         if name not in self._clients:
             raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
-        prompt, stops, count = _prompt(body), _stops(body), int(_number(body, "n", 1))
-        seed = int(_number(body, "seed", 0))
-        decoding = Decoding(
-            "served", _number(body, "temperature", 1.0), _number(body, "top_p", 1.0), _limit(body)
-        )
+        prompt, stops, decoding = _understood(body)
+        count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
         client = self._clients[name]
         replies = await asyncio.gather(
             *(client.ask(Request(prompt, decoding, seed + index)) for index in range(count))
@@ -265,43 +265,26 @@ class ModelServer:
         return _completion(name, replies, stops)
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
-    try:
-        body = await request.json()
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BadRequestError(f"the request is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise BadRequestError("the request is not a JSON object")
+def _understood(body: Mapping[str, Any]) -> tuple[str, list[str], Decoding]:
+    """Prompt, stop sequences and decoding of a request; raises for one that cannot be honoured to the letter."""
     for field, harmless in _NEUTRAL.items():
         if body.get(field) not in harmless:
             raise BadRequestError(f"'{field}' is not supported by this server")
-    return body
-
-
-def _prompt(body: Mapping[str, Any]) -> str:
     messages = body.get("messages")
     if not isinstance(messages, list) or len(messages) != 1 or not isinstance(messages[0], dict):
         raise BadRequestError("exactly one message is supported by this server")
-    message = messages[0]
-    if message.get("role") != "user" or not isinstance(message.get("content"), str):
+    if messages[0].get("role") != "user" or not isinstance(messages[0].get("content"), str):
         raise BadRequestError("the message must be a user's text")
-    return str(message["content"])
-
-
-def _stops(body: Mapping[str, Any]) -> list[str]:
     stops = body.get("stop") or []
     listed = [stops] if isinstance(stops, str) else stops
     if not isinstance(listed, list) or not all(isinstance(stop, str) and stop for stop in listed):
         raise BadRequestError("'stop' must be text or a list of texts")
-    return listed
-
-
-def _limit(body: Mapping[str, Any]) -> int:
     field = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     limit = int(_number(body, field, _DEFAULT_MAX_TOKENS))
     if limit < 1:
         raise BadRequestError(f"'{field}' must be at least 1")
-    return limit
+    temperature, top_p = _number(body, "temperature", 1.0), _number(body, "top_p", 1.0)
+    return messages[0]["content"], listed, Decoding("served", temperature, top_p, limit)
 
 
 def _number(body: Mapping[str, Any], field: str, default: float) -> float:

@@ -66,24 +66,23 @@ def parse_scenarios(text: str | Iterable[str]) -> list[Scenario]:
             entries[-1] += ("," if ":" in entries[-1] else ":") + piece
         elif piece:
             entries.append(piece)
-    return [_scenario(entry) for entry in dict.fromkeys(entries)]
-
-
-def _scenario(entry: str) -> Scenario:
-    name, _, rest = entry.partition(":")
-    arguments: dict[str, str] = {}
-    for part in filter(None, rest.split(",")):
-        key, sep, value = part.partition("=")
-        if not sep or not key or not value:
-            raise ConfigError(f"scenario '{entry}': '{part}' is not KEY=VALUE")
-        if key in ("model", "model_deployment"):
-            raise ConfigError(f"scenario '{entry}': models are chosen by --models, not in the scenario")
-        arguments[key] = value
-    if name == "truthful_qa":
-        arguments.setdefault("task", "mc_single")
-    if name == "mmlu" and "subject" not in arguments:
-        raise ConfigError("scenario 'mmlu' needs a subject", hint="for example mmlu:subject=econometrics")
-    return Scenario(name, arguments)
+    found = []
+    for entry in dict.fromkeys(entries):
+        name, _, rest = entry.partition(":")
+        arguments: dict[str, str] = {}
+        for part in filter(None, rest.split(",")):
+            key, _, value = part.partition("=")
+            if not key or not value:
+                raise ConfigError(f"scenario '{entry}': '{part}' is not KEY=VALUE")
+            if key in ("model", "model_deployment"):
+                raise ConfigError(f"scenario '{entry}': models are chosen by --models, not in the scenario")
+            arguments[key] = value
+        if name == "truthful_qa":
+            arguments.setdefault("task", "mc_single")
+        if name == "mmlu" and "subject" not in arguments:
+            raise ConfigError("scenario 'mmlu' needs a subject", hint="for example mmlu:subject=econometrics")
+        found.append(Scenario(name, arguments))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,13 +76,6 @@ class HelmPlan:
         return self.output / f"{self.name}.log"
 
 
-def helm_output(suite: Suite) -> Path:
-    """Where HELM writes: ``helm_output_dir`` of the profile, by default ``helm`` in the run's own folder."""
-    profile = suite.profile
-    chosen = profile.integrations.helm.helm_output_dir
-    return Path(chosen or Path(profile.run.output_dir) / "helm").expanduser().resolve()
-
-
 def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
     """Check everything that can be checked before a model is started, and put the data in its place.
 
@@ -98,7 +91,8 @@ def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
         raise ConfigError("no HELM scenario is chosen", hint=hint)
     if not model_ids:
         raise ConfigError("no model is chosen", hint="give --models, or selection.models")
-    output = helm_output(suite)
+    output = Path(settings.helm_output_dir or Path(suite.profile.run.output_dir) / "helm")
+    output = output.expanduser().resolve()
     data_dir = None if settings.data_dir is None else Path(settings.data_dir).expanduser()
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigError(f"{data_dir}: the folder of published files is not there")
@@ -114,6 +108,7 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
     """
     progress = HelmProgress(report)
     tables = Path(plan.suite.profile.run.output_dir) / "tables"
+    folders = ["--output-path", str(plan.output), "--local-path", str(plan.local_path)]
     try:
         with ExitStack() as stack:
             for scenario in plan.scenarios:
@@ -121,7 +116,13 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
                     report(f"HELM fetches the data of {scenario.entry} itself")
             models, threads = _offer(plan, stack, _counter(progress))
             write_model_files(models, plan.local_path)
-            status = run_tool("helm-run", _arguments(plan, models, threads), plan.log, progress.feed)
+            names = {model.id: (model.name, model.deployment) for model in models}
+            pairs = [names.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
+            entries = [scenario.for_model(*pair) for pair in pairs for scenario in plan.scenarios]
+            arguments = ["--run-entries", *entries, "--suite", plan.name, *folders, "--skip-completed-runs"]
+            arguments += ["--max-eval-instances", str(plan.limit), "--num-train-trials", "1"]
+            arguments += ["--num-threads", str(threads)]
+            status = run_tool("helm-run", arguments, plan.log, progress.feed)
     except (KeyboardInterrupt, SystemExit):
         _keep_reasons(plan, progress, "interrupted")
         with suppress(AnalysisError):  # where it came too early to leave anything
@@ -136,7 +137,6 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
     if any(run.status == "complete" for run in imported.runs):
         report("helm-summarize")  # HELM's own summary, for its browser; the import does not rest on it
         log = plan.output / f"{plan.name}-summarize.log"
-        folders = ["--output-path", str(plan.output), "--local-path", str(plan.local_path)]
         status = run_tool("helm-summarize", ["--suite", plan.name, *folders], log, lambda line: None)
         if status:
             imported.notes.append(f"helm-summarize ended with status {status}; its words are in {log}")
@@ -155,22 +155,6 @@ def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmI
     return HelmImport(
         runs, tables, [table.write_csv(tables_folder / f"{table.name}.csv") for table in tables]
     )
-
-
-def _arguments(plan: HelmPlan, models: Sequence[HelmModel], threads: int) -> list[str]:
-    deployments = {model.id: (model.name, model.deployment) for model in models}
-    pairs = [deployments.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
-    entries = [scenario.for_model(*pair) for pair in pairs for scenario in plan.scenarios]
-    return [
-        *("--run-entries", *entries),
-        *("--suite", plan.name),
-        *("--max-eval-instances", str(plan.limit)),
-        *("--num-train-trials", "1"),
-        *("--num-threads", str(threads)),
-        *("--local-path", str(plan.local_path)),
-        *("--output-path", str(plan.output)),
-        "--skip-completed-runs",
-    ]
 
 
 def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -> tuple[list[HelmModel], int]:

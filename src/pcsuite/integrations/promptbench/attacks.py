@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,10 +168,6 @@ class AttackRequest:
     dataset: str = ""
     """The data set whose canned prompts ``semantic`` uses."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for the wire."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"protected": list(self.protected)}
-
 
 class PromptBenchWorker:
     """One PromptBench process, kept alive between attacks: it takes seconds to start."""
@@ -186,7 +182,7 @@ class PromptBenchWorker:
         :class:`~pcsuite.errors.IntegrationError` where PromptBench fails or its process has died.
         """
         process = await self._started()
-        await self._send(request.as_dict())
+        await self._send(asdict(request))
         while True:
             message = await self._receive(process)
             if "ask" in message:

@@ -1,8 +1,8 @@
 """The perturbation block of a profile: paraphrases and attacks found, planned and run into the log.
 
 Where the profile names a ``paraphrase_model``, it rewords every prompt. A part that comes back without one of its
-labels, field names or formats keeps its own words, because the perturbed prompt must ask for the same thing. Paraphrases are
-kept beside the log like attacked prompts.
+labels, field names or formats keeps its own words, because the perturbed prompt must ask for the same thing.
+Paraphrases are kept beside the log like attacked prompts.
 """
 
 from __future__ import annotations

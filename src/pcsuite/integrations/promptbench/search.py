@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -170,7 +170,7 @@ class ModelSearch:
             instruction=tree.instruction,
             dataset=cell.task.spec.dataset,
         )
-        key = digest([request.as_dict(), dict(self._client.identity), cell.fingerprint, item_ids])
+        key = digest([asdict(request), dict(self._client.identity), cell.fingerprint, item_ids])
         if key in self._store.records:
             return self._store.records[key]
 
