@@ -146,18 +146,16 @@ class DevProblem:
         journal: Journal,
         thread: LoopThread,
         *,
-        objective: Objective,
         seed: int,
         policy: RetryPolicy | None,
         use_cache: bool = True,
         executor: ExecutorChoice = LOCAL,
-        on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None,
     ) -> None:
         self.task_id = dev.plan.id
         self.model_id = client.model_id
         self.prompting: TaskPrompting = dev.plan.prompting
         self.evaluator = dev.plan.evaluator
-        self.objective = objective
+        self.objective = Objective.of(dev.suite.profile.optimization.dspy.objective)
         self.dev: Sequence[Item] = dev.plan.items
         self.train: Sequence[Exemplar] = dev.train
         self.train_items: Sequence[Item] = dev.train_items
@@ -165,9 +163,11 @@ class DevProblem:
         self.operators: Mapping[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
         self.scores: dict[str, CandidateScore] = {}
         """Of every candidate the newest score on most items, in the order they were first tried."""
+        self.on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None
+        """Told of every score and the seconds it took."""
         self._dev, self._client, self._proposer = dev, client, proposer
         self._log, self._journal, self._thread = log, journal, thread
-        self._seed, self._policy, self._on_score = seed, policy, on_score
+        self._seed, self._policy = seed, policy
         self._use_cache, self._choice = use_cache, executor
         self._commit = git_commit(dev.suite.path.resolve().parent)
         self._cluster: Executor | None = None
@@ -175,10 +175,10 @@ class DevProblem:
         self._locks: dict[tuple[str, str], threading.Lock] = {}
         self._guard = threading.Lock()
         self._origins: dict[str, Candidate] = {}
-        _, high = dev.plan.band
-        self.token_budget = float(high + dev.plan.spec.max_tokens)
-        bare = Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
-        self.baseline = self.evaluate(bare)
+        self.token_budget = float(dev.plan.band[1] + dev.plan.spec.max_tokens)
+        self.baseline = self.evaluate(
+            Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
+        )
         if self.baseline.crashed:
             raise ErrorRateError(
                 f"model '{self.model_id}' does not answer the bare instruction of task '{self.task_id}':"
@@ -220,7 +220,7 @@ class DevProblem:
                 self.scores[candidate.id] = score
         if len(chosen) > 1 or len(self.dev) == 1:  # single items are steps of a method's own evaluation
             self._journal.add_score(score, seed=self._seed)
-        self._on_score(score, time.monotonic() - started)
+        self.on_score(score, time.monotonic() - started)
         return score
 
     def render(self, candidate: Candidate, item: Item) -> str:

@@ -26,7 +26,6 @@ from pcsuite.prompts.compiled import compiled_path
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.pipeline import METRIC_CACHE
 from pcsuite.runners.run_suite import LOCAL
-from pcsuite.stats.objective import Objective
 
 DEFAULT_DEV_ITEMS = {"conll03_ner_json": 500, "agnews_json": 500, "gsm8k": 300, "fever_json": 300}
 """Development items of a task where the profile names no number."""
@@ -174,12 +173,6 @@ def open_problem(
     run = suite.profile.run
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     paths = candidate_paths(run.output_dir, settings.task_id, settings.model_id)
-    holder: list[DevProblem] = []
-
-    def tell(score: CandidateScore, seconds: float) -> None:
-        if holder:
-            on_score(holder[0], score, seconds)
-
     try:
         with LoopThread() as thread, CandidateLog(paths) as log:
             journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
@@ -194,14 +187,13 @@ def open_problem(
                         log,
                         journal,
                         thread,
-                        objective=Objective.of(suite.profile.optimization.dspy.objective),
                         seed=seed,
                         policy=policy,
                         use_cache=settings.use_cache,
                         executor=settings.executor,
-                        on_score=tell,
                     )
-                    holder.append(problem)
+                    # The baseline, which has no problem to be told with yet, is not told.
+                    problem.on_score = lambda score, seconds: on_score(problem, score, seconds)
                     try:
                         yield problem
                     finally:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ _REQUESTS = re.compile(r"^(\d+) requests$")
 _FAILED = re.compile(r"^Error when running (?P<name>.+):$")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
 _LONGEST_REASON = 300
+_ANSWERS_EVERY_S = 10.0
 
 Report = Callable[[str], None]
 
@@ -162,6 +164,7 @@ class HelmProgress:
     """Reason of every run that failed."""
     last_exception: str = ""
     _failing: str = ""
+    _told: float = field(default_factory=time.monotonic)
 
     def feed(self, line: str) -> None:
         """Take one line of the log, without its line end; what it means is told to ``report``.
@@ -189,6 +192,13 @@ class HelmProgress:
             if self._failing:
                 # The last exception of a chain is the one that ended the run.
                 self.failures[self._failing] = self.last_exception
+
+    def count_answer(self, model_id: str) -> None:
+        """Count an answer of a served model, and tell the number every ten seconds."""
+        self.answered += 1
+        if time.monotonic() - self._told > _ANSWERS_EVERY_S:
+            self._told = time.monotonic()
+            self.report(f"  {self.answered}/{self.requests} answered by {model_id}")
 
     @property
     def unfinished(self) -> str | None:

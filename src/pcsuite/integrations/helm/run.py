@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -29,8 +28,6 @@ from pcsuite.integrations.helm.process import (
     run_tool,
 )
 from pcsuite.integrations.helm.results import FAILURES, HelmRun, failure_reasons, helm_tables, read_helm_runs
-
-_ANSWERS_EVERY_S = 10.0
 
 
 @dataclass(slots=True)
@@ -114,7 +111,7 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
             for scenario in plan.scenarios:
                 if not data_files(scenario):
                     report(f"HELM fetches the data of {scenario.entry} itself")
-            models, threads = _offer(plan, stack, _counter(progress))
+            models, threads = _offer(plan, stack, progress.count_answer)
             write_model_files(models, plan.local_path)
             names = {model.id: (model.name, model.deployment) for model in models}
             pairs = [names.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
@@ -159,8 +156,20 @@ def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmI
 
 def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -> tuple[list[HelmModel], int]:
     """The models as HELM reaches them, served on loopback where they have no server, and how many calls at once."""
+
+    def reached(adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:
+        return HelmModel(
+            adapter.model_id,
+            base_url,
+            remote_name,
+            dict(adapter.identity()),
+            context_tokens=getattr(adapter.options, "context_tokens", None),
+            params_b=plan.suite.models[adapter.model_id].params_b,
+            timeout_s=float(getattr(adapter.options, "timeout_s", 600.0)) * 2,
+        )
+
     inflight = plan.suite.profile.repro.max_inflight
-    direct: list[HelmModel] = []
+    offered: list[HelmModel] = []
     served: dict[str, ModelAdapter] = {}
     threads = 1
     for model_id in plan.model_ids:
@@ -176,16 +185,12 @@ def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -
         threads = max(threads, min(inflight, adapter.max_concurrency or inflight))
         if isinstance(adapter, OpenAIAdapter) and _helm_can_ask(adapter):
             remote = adapter.options.model or model_id
-            direct.append(_helm_model(plan.suite, adapter, adapter.options.base_url, remote))
+            offered.append(reached(adapter, adapter.options.base_url, remote))
         else:
             served[model_id] = adapter
-    offered = direct
     if served:
         server = stack.enter_context(ModelServer(plan.suite, served, on_answer=on_answer))
-        offered += [
-            _helm_model(plan.suite, adapter, server.base_url, model_id)
-            for model_id, adapter in served.items()
-        ]
+        offered += [reached(adapter, server.base_url, model_id) for model_id, adapter in served.items()]
     return offered, threads
 
 
@@ -201,32 +206,6 @@ def _helm_can_ask(adapter: OpenAIAdapter) -> bool:
         or options.system_prompt is not None
         or options.max_tokens_field != "max_tokens"
     )
-
-
-def _helm_model(suite: Suite, adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:
-    return HelmModel(
-        adapter.model_id,
-        base_url,
-        remote_name,
-        dict(adapter.identity()),
-        context_tokens=getattr(adapter.options, "context_tokens", None),
-        params_b=suite.models[adapter.model_id].params_b,
-        timeout_s=float(getattr(adapter.options, "timeout_s", 600.0)) * 2,
-    )
-
-
-def _counter(progress: HelmProgress) -> Callable[[str], None]:
-    """Counts answers of the served models and tells the number now and then."""
-    told = time.monotonic()
-
-    def on_answer(model_id: str) -> None:
-        nonlocal told
-        progress.answered += 1
-        if time.monotonic() - told > _ANSWERS_EVERY_S:
-            told = time.monotonic()
-            progress.report(f"  {progress.answered}/{progress.requests} answered by {model_id}")
-
-    return on_answer
 
 
 def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:

@@ -147,14 +147,10 @@ async def _write(
     if key in store.records:
         return store.records[key]
     written = await asyncio.gather(*(_reworded(part, number, client) for part in parts))
-    kept = [
-        new
-        if new
-        and len(old) / _LONGER <= len(new) <= len(old) * _LONGER
-        and keeps_literals(old, new, protected)
-        else old
-        for old, new in zip(parts, written, strict=True)
-    ]
+    kept = []
+    for old, new in zip(parts, written, strict=True):
+        fits = len(old) / _LONGER <= len(new) <= len(old) * _LONGER
+        kept.append(new if new and fits and keeps_literals(old, new, protected) else old)
     changed = sum(new != old for old, new in zip(parts, kept, strict=True))
     where = f"{kind} {number} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
     if not changed:

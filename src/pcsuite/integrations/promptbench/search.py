@@ -35,7 +35,7 @@ from pcsuite.integrations.promptbench.attacks import (
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
+from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
 from pcsuite.runners.plan import Cell, Plan, Unit, cell_program
@@ -223,19 +223,14 @@ class ModelSearch:
         return sum(scores) / len(scores) if scores else 1.0
 
     async def _item_score(self, cell: Cell, attack: str, parts: Sequence[str], item: Item) -> float | None:
-        evaluator = cell.task.evaluator
         ctx = cell.task.prompting.context(item.input_text)
         condition = apply_condition(cell.condition, ctx, perturb=lambda tree: with_parts(tree, ctx, parts))
+        control = self._suite.profile.length_control
+        text = fit(condition.tree, cell.task.band, control, self._client.adapter.count_tokens).text
         context = cell.context(item, f"{PREFIX}{attack}")
-        constraint = constraint_of(condition)
-        text = self._text(cell, condition)
-        request = Request(text, cell.decoding, cell.seeds[0], constraint, context)
+        request = Request(text, cell.decoding, cell.seeds[0], constraint_of(condition), context)
         reply = await self._client.ask_if_possible(request)
         if reply is None:
             return None
-        evaluation = evaluator.evaluate(item, Answer(reply["text"], reply["finish_reason"]))
+        evaluation = cell.task.evaluator.evaluate(item, Answer(reply["text"], reply["finish_reason"]))
         return float(evaluation.metrics["task_score"] or 0.0)
-
-    def _text(self, cell: Cell, condition: PromptCondition) -> str:
-        control = self._suite.profile.length_control
-        return fit(condition.tree, cell.task.band, control, self._client.adapter.count_tokens).text
