@@ -14,7 +14,7 @@ import json
 import time
 
 from pcsuite.constraints import CONSTRAINTS
-from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 
@@ -69,7 +69,9 @@ def main() -> None:
 
 def steered(backend, adapter, decoding: Decoding, constraint: Constraint):
     """A call under the constraint."""
-    return lambda seed: backend.generate_constrained(adapter, PROMPT, decoding, constraint, seed)
+    return lambda seed: backend.generate_constrained(
+        adapter, Request(PROMPT, decoding, seed, constraint), constraint
+    )
 
 
 def report(engine: str, name: str, call, args: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 
-from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 
@@ -77,7 +77,7 @@ def ask_together(adapter: ModelAdapter, rows: Sequence[Row]) -> list[Generation]
 
         async def ask(row: Row) -> Generation:
             async with gate:
-                return await adapter.agenerate(*row)
+                return await adapter.agenerate(Request(*row))
 
         return list(await asyncio.gather(*(ask(row) for row in rows)))
 

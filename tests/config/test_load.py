@@ -8,7 +8,6 @@ import yaml
 from pcsuite.config.load import (
     bundled_configs,
     bundled_operators,
-    canonical_json,
     load_suite,
     operator_type,
     without_constraints,
@@ -137,10 +136,6 @@ def test_config_hash_ignores_formatting_and_sees_content(tmp_path):
 def test_unknown_bundled_profile():
     with pytest.raises(ConfigError, match="did you mean 'quickstart'"):
         load_suite("quickstrat")
-
-
-def test_canonical_json_is_order_free():
-    assert canonical_json({"b": 1, "a": [1.5, None]}) == '{"a":[1.5,null],"b":1}'
 
 
 TONE = {

@@ -13,7 +13,7 @@ import pytest
 
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.constraints import CONSTRAINTS
-from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.runners.plan import plan_task
 from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
@@ -111,7 +111,9 @@ def test_json_tasks_validate_and_repeat(name):
     async def ask(task_id, decoding, seed):
         prompt, schema = question(task_id)
         constraint = Constraint("json_schema", json.dumps(schema), name)
-        return await backend.agenerate_constrained(model, prompt, decoding, constraint, seed)
+        return await backend.agenerate_constrained(
+            model, Request(prompt, decoding, seed, constraint), constraint
+        )
 
     async def ask_all():
         calls = [(task, *(REGIMES[index % 2])) for index, task in enumerate(JSON_TASKS)]
@@ -141,7 +143,9 @@ def test_bounds_and_nesting_are_obeyed(name, schema):
     constraint = Constraint("json_schema", json.dumps(schema), name)
     hot = Decoding("hot", 1.5, 1.0, 160)  # hot enough to break any bound that is not enforced
     for seed in range(2 if schema is NESTED else 4):
-        answer = backend.generate_constrained(model, "Give an example record.", hot, constraint, seed)
+        answer = backend.generate_constrained(
+            model, Request("Give an example record.", hot, seed, constraint), constraint
+        )
         assert answer["finish_reason"] == "stop"
         jsonschema.validate(json.loads(answer["text"]), schema)
         # One layout whoever enforces it: single spaces after colons and commas, nothing else between values.
@@ -155,9 +159,9 @@ def test_an_answer_ends_where_the_context_is_full(name, monkeypatch):
     prompt = "Write letters."
     constraint = Constraint("regex", "[a-z ]{60,90}", name)
     room = replace(model.loaded, context_tokens=len(model.prompt_tokens(prompt)) + 7)
-    whole = backend.generate_constrained(model, prompt, D0, constraint, 0)
+    whole = backend.generate_constrained(model, Request(prompt, D0, 0, constraint), constraint)
     monkeypatch.setattr(model, "loaded", room)
-    cut = backend.generate_constrained(model, prompt, D0, constraint, 0)
+    cut = backend.generate_constrained(model, Request(prompt, D0, 0, constraint), constraint)
     assert whole["usage"]["completion_tokens"] > 7
     assert (cut["finish_reason"], cut["usage"]["completion_tokens"]) == ("length", 7)
     assert whole["text"].startswith(cut["text"])
@@ -184,7 +188,9 @@ def test_what_cannot_be_enforced_is_refused_by_name(name, keyword, schema):
     }
     with pytest.raises(ConstraintUnavailableError, match=keyword):
         backend.generate_constrained(
-            model, "Go.", D0, Constraint("json_schema", json.dumps(wrapped), name), 0
+            model,
+            Request("Go.", D0, 0, Constraint("json_schema", json.dumps(wrapped), name)),
+            Constraint("json_schema", json.dumps(wrapped), name),
         )
 
 
@@ -192,7 +198,11 @@ def test_what_cannot_be_enforced_is_refused_by_name(name, keyword, schema):
 def test_a_pattern_that_cannot_be_followed_is_refused(name):
     backend, model = backend_and_model(name)
     with pytest.raises(ConstraintUnavailableError, match="look-around"):
-        backend.generate_constrained(model, "Go.", D0, Constraint("regex", "(?=a)[a-z]{3}", name), 0)
+        backend.generate_constrained(
+            model,
+            Request("Go.", D0, 0, Constraint("regex", "(?=a)[a-z]{3}", name)),
+            Constraint("regex", "(?=a)[a-z]{3}", name),
+        )
 
 
 @pytest.mark.parametrize("name", [*STEERING, "native"])
@@ -202,7 +212,9 @@ def test_the_answer_line_of_gsm8k_is_enforced(name):
     pattern = load_suite("quickstart").tasks["gsm8k"].answer_regex.replace("{1,700}", "{1,20}")
     for decoding, seed in ((D0, 0), (D1, 1)):
         answer = backend.generate_constrained(
-            model, "2 + 2 = ?", decoding, Constraint("regex", pattern, name), seed
+            model,
+            Request("2 + 2 = ?", decoding, seed, Constraint("regex", pattern, name)),
+            Constraint("regex", pattern, name),
         )
         assert answer["finish_reason"] == "stop"
         assert re.fullmatch(pattern, answer["text"])
@@ -214,11 +226,16 @@ def test_the_sql_grammar_is_enforced(name):
     grammar = (bundled_configs() / "schemas" / "spider_sql.lark").read_text(encoding="utf-8")
     short = Decoding("hot", 1.0, 1.0, 24)
     answer = backend.generate_constrained(
-        model, "Tell me a story.", short, Constraint("cfg", grammar, name), 3
+        model,
+        Request("Tell me a story.", short, 3, Constraint("cfg", grammar, name)),
+        Constraint("cfg", grammar, name),
     )
     assert re.match(r"\s*(select\b|INSUFFICIENT_INFO)", answer["text"], re.IGNORECASE)
     forced = Constraint("cfg", 'start: "zqx7" " " animal\nanimal: "marmot" | "newt"\n', name)
-    assert backend.generate_constrained(model, "Hello", D0, forced, 0)["text"] in ("zqx7 marmot", "zqx7 newt")
+    assert backend.generate_constrained(model, Request("Hello", D0, 0, forced), forced)["text"] in (
+        "zqx7 marmot",
+        "zqx7 newt",
+    )
 
 
 @pytest.mark.parametrize("name", STEERING)
@@ -227,7 +244,9 @@ def test_a_cut_answer_says_length_and_has_as_many_tokens_as_it_may(name):
     prompt, schema = question("agnews_json")
     brief = Decoding("d0", 0.0, 1.0, 5)
     answer = backend.generate_constrained(
-        model, prompt, brief, Constraint("json_schema", json.dumps(schema), name), 0
+        model,
+        Request(prompt, brief, 0, Constraint("json_schema", json.dumps(schema), name)),
+        Constraint("json_schema", json.dumps(schema), name),
     )
     assert answer["finish_reason"] == "length"
     assert answer["usage"]["completion_tokens"] == 5

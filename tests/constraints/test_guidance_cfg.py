@@ -6,22 +6,17 @@ import json
 
 import pytest
 
-from pcsuite.engines.adapters.base import Constraint
+from pcsuite.engines.adapters.base import LLGUIDANCE_JSON_LAYOUT, Constraint
 
 pytest.importorskip("guidance")
 from pcsuite.constraints.guidance_cfg import guidance_grammar
 
 
 def test_json_is_laid_out_as_everywhere():
-    schema = {"type": "object", "properties": {"a": {}}}
-    lark = json.loads(guidance_grammar(Constraint("json_schema", json.dumps(schema))))["grammars"][0][
-        "lark_grammar"
-    ]
-    start = lark.index("%json") + len("%json")
-    enforced, _ = json.JSONDecoder().raw_decode(lark[start:].lstrip())
+    grammar = guidance_grammar(Constraint("json_schema", '{"type": "object", "properties": {"a": {}}}'))
+    enforced, _ = json.JSONDecoder().raw_decode(grammar.partition("%json ")[2])
     layout = enforced["x-guidance"]
-    assert (layout["item_separator"], layout["key_separator"]) == (", ", ": ")
-    assert layout["whitespace_flexible"] is False
+    assert {key: layout[key] for key in LLGUIDANCE_JSON_LAYOUT} == LLGUIDANCE_JSON_LAYOUT
 
 
 def test_a_pattern_and_a_grammar_are_carried_whole():

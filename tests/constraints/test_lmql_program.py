@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pcsuite.constraints.lmql_program import LmqlBackend, query_code
-from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 from pcsuite.errors import ConstraintUnavailableError
@@ -43,5 +43,5 @@ def test_a_query_of_the_users_own():
     query = '"Colour: [COLOUR]. Why: [WHY]" where COLOUR in ["mauve", "teal"] and len(TOKENS(WHY)) < 4'
     constraint = Constraint("regex", ".*", "lmql_program", program=query)
     tricky = "What is {this} and [THAT]? Answer."  # LMQL's own brackets must stay text
-    answer = backend.generate_constrained(model, tricky, D0, constraint, 0)
+    answer = backend.generate_constrained(model, Request(tricky, D0, 0, constraint), constraint)
     assert re.match(r"Colour: (mauve|teal)\. Why: ", answer["text"])

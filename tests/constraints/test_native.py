@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pcsuite.constraints.native import NativeBackend
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 
@@ -26,6 +26,6 @@ def test_the_provider_says_what_it_enforces():
 def test_the_calls_context_reaches_the_model():
     context = CallContext("t", "i", "C6", (), "none", lambda: "gold", lambda rng: "wrong")
     model = SimulatedAdapter("m", SimulatedOptions(base_accuracy=0.999999, item_difficulty_sd=0))
-    decoding = Decoding("d0", 0.0, 1.0, 8)
-    answer = asyncio.run(NativeBackend().agenerate_constrained(model, "p", decoding, REGEX, 0, context))
+    request = Request("p", Decoding("d0", 0.0, 1.0, 8), 0, REGEX, context)
+    answer = asyncio.run(NativeBackend().agenerate_constrained(model, request, REGEX))
     assert (answer["text"], answer["constraint_backend"]) == ("gold", "native:simulated")

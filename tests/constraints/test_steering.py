@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pcsuite.constraints import CONSTRAINTS, _steering
-from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 from pcsuite.errors import ConstraintUnavailableError
 from support.hf_model import NEEDED, shared_hf_model
@@ -51,7 +51,9 @@ def test_a_prompt_is_read_once_for_its_replicates_and_texts_stay(name, monkeypat
     rows = [(prompt, decoding, seed) for prompt in prompts for decoding, seed in ((D0, 0), (D1, 1), (D1, 2))]
 
     def ask(prompt, decoding, seed):
-        return backend.generate_constrained(model, prompt, decoding, constraint, seed)["text"]
+        return backend.generate_constrained(model, Request(prompt, decoding, seed, constraint), constraint)[
+            "text"
+        ]
 
     model.backend_state.pop("prompt", None)
     together = {row: ask(*row) for row in rows}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.response_cache import ROW_OVERHEAD_BYTES, ResponseCache, response_key
 from pcsuite.errors import EngineError
 
@@ -30,7 +30,8 @@ def key(**changes):
         "seed": 1,
         "constraint": None,
     }
-    return response_key(**{**arguments, **changes})
+    chosen = {**arguments, **changes}
+    return response_key(chosen.pop("identity"), chosen.pop("model_id"), Request(**chosen))
 
 
 def test_each_part_of_the_key_tells_answers_apart():

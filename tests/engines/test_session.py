@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from pcsuite.config.definitions import ModelsFile, ModelSpec
-from pcsuite.config.load import bundled_configs
+from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
+from pcsuite.engines.adapters.base import Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.openai_api import Redactor
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
-from pcsuite.engines.session import build_adapter, check_model
-from pcsuite.errors import ConfigError
+from pcsuite.engines.limits import RetriesExhaustedError
+from pcsuite.engines.session import Session, build_adapter, check_model, open_models
+from pcsuite.errors import ConfigError, EngineError, ErrorRateError
+from support.profiles import SIMULATED, write_profile
 
 
 def spec(**keys) -> ModelSpec:
@@ -89,3 +93,74 @@ def test_redaction(text):
 def test_redaction_leaves_ordinary_words():
     text = "request (5031 tokens) exceeds the available context size; token limit: 4096"
     assert Redactor([""])(text) == text
+
+
+class Failing(ModelAdapter):
+    """Fails every call in the way it is told to, and counts them."""
+
+    def __init__(self, error):
+        super().__init__("sim", NoOptions())
+        self.error = error
+        self.calls = 0
+
+    def generate(self, prompt, decoding, seed):
+        self.calls += 1
+        raise self.error
+
+
+def session_of(tmp_path, **limits) -> Session:
+    return Session(load_suite(write_profile(tmp_path, limits={"max_items_per_task": 1, **limits})))
+
+
+REQUEST = Request("Hello", Decoding("d0", 0.0, 1.0, 8))
+
+
+def test_the_retry_policy_is_the_profiles(tmp_path):
+    retry = {"max_attempts": 3, "base_s": 0.0}
+    adapter = Failing(EngineError("busy", retryable=True, status=503))
+    client = session_of(tmp_path, retry=retry).add("sim", adapter)
+    with pytest.raises(RetriesExhaustedError) as caught:
+        asyncio.run(client.ask(REQUEST))
+    assert (adapter.calls, caught.value.attempts) == (3, 3)
+
+
+def test_an_unknown_key_of_the_retry_policy_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="did you mean 'max_attempts'"):
+        session_of(tmp_path, retry={"max_attempt": 3})
+
+
+def test_callers_without_rows_stop_at_the_profiles_error_rate(tmp_path):
+    client = session_of(tmp_path, stop_on_error_rate=0.5).add("sim", Failing(EngineError("no", status=400)))
+
+    async def ask_all():
+        for _ in range(49):
+            assert await client.ask_if_possible(REQUEST) is None
+        with pytest.raises(ErrorRateError, match="50 of 50 calls failed"):
+            await client.ask_if_possible(REQUEST)
+
+    asyncio.run(ask_all())
+
+
+def test_opened_models_share_a_budget_and_are_closed(tmp_path, monkeypatch):
+    closed = []
+    monkeypatch.setattr(SimulatedAdapter, "close", lambda self: closed.append(self.model_id))
+    models = {name: {**SIMULATED, "family": name} for name in ("one", "two")}
+    suite = load_suite(write_profile(tmp_path, models, limits={"max_items_per_task": 1}))
+
+    async def main():
+        async with open_models(suite, ["one", "two", "one"]) as session:
+            assert list(session.clients) == ["one", "two"]
+            assert session.clients["one"].session is session.clients["two"].session
+            return session.budget
+
+    assert asyncio.run(main()).spent_tokens == 0
+    assert closed == ["one", "two"]
+
+
+def test_the_next_question_of_a_row_has_a_seed_of_its_own():
+    first = Request("Hello", Decoding("d0", 0.0, 1.0, 8), 3)
+    second, again = first.then("retry-1", "Again", max_tokens=4), first.then("retry-1", "Other")
+    assert second.seed == again.seed != first.seed
+    assert first.then("retry-2", "Again").seed != second.seed
+    assert (second.decoding.max_tokens, again.decoding.max_tokens, second.step) == (4, 8, "retry-1")
+    assert first.then("retry-1", "Again", max_tokens=9).decoding.max_tokens == 8

@@ -130,7 +130,7 @@ def test_no_text_raises_and_what_is_read_is_part_of_it(text):
 def react(*lines, max_steps: int = 5) -> tuple[Outcome, ScriptedModel, ScriptedSearch]:
     model, search = ScriptedModel(*lines), ScriptedSearch()
     outcome = asyncio.run(ReactLoop().run(fever_job(search, max_steps=max_steps), model))
-    assert outcome.react_steps == len(model.asked) == len(outcome.replies)
+    assert outcome.react_steps == len(model.asked) == len(outcome.calls)
     assert outcome.tool_calls == len(search.queries)
     assert outcome.transcript[-1] == {
         "step": len(model.asked),

@@ -19,7 +19,7 @@ def retry(*lines, max_steps: int = 2, max_tokens: int = 260) -> tuple[Outcome, S
 def test_a_readable_answer_is_taken_at_once_even_if_wrong():
     outcome, model = retry(verdict("REFUTES"))
     assert outcome.text == verdict("REFUTES")
-    assert model.asked == [{"prompt": "PROMPT", "step": "", "constraint": None, "max_tokens": None}]
+    assert model.asked == [{"prompt": "PROMPT", "step": "", "constraint": None, "max_tokens": 260}]
     assert outcome.metrics == {"attempts": 1, "valid": True, "budget_tokens": 260, "spent_tokens": 10}
 
 
@@ -28,7 +28,7 @@ def test_the_model_is_told_what_failed_and_gets_what_is_left():
     outcome, model = retry((broken, "stop", 40), ("no idea", "stop", 30), (verdict(), "stop", 20))
     assert (outcome.text, outcome.finish_reason) == (verdict(), "stop")
     assert [asked["step"] for asked in model.asked] == ["", "retry-1", "retry-2"]
-    assert [asked["max_tokens"] for asked in model.asked] == [None, 220, 190]
+    assert [asked["max_tokens"] for asked in model.asked] == [260, 220, 190]
     assert model.asked[1]["prompt"].startswith(f"PROMPT\n\nYour answer before:\n{broken}\n\nIt could not be")
     assert "- schema: $.label: 'MAYBE' is not one of" in model.asked[1]["prompt"]
     assert "- no JSON object" in model.asked[2]["prompt"]
@@ -71,12 +71,13 @@ def test_all_attempts_together_stay_within_the_constrained_calls_limit(tokens, l
     """A model that always fails and stops at its limit, as engines do."""
 
     class Limited(ScriptedModel):
-        async def __call__(self, prompt, *, step="", constraint=None, max_tokens=None, tools=()):
-            reply = await super().__call__(prompt, step=step, constraint=constraint, max_tokens=max_tokens)
-            reply.usage["completion_tokens"] = min(reply.usage["completion_tokens"], max_tokens or limit)
+        async def __call__(self, request):
+            reply = await super().__call__(request)
+            usage = reply["usage"]
+            usage["completion_tokens"] = min(usage["completion_tokens"], request.decoding.max_tokens)
             return reply
 
     model = Limited(*(("no", "stop", count) for count in tokens))
     outcome = asyncio.run(RetryOnFail().run(fever_job(max_steps=4, max_tokens=limit), model))
-    assert sum(reply.usage["completion_tokens"] for reply in outcome.replies) <= limit
+    assert sum(call["usage"]["completion_tokens"] for call in outcome.calls) <= limit
     assert outcome.metrics["spent_tokens"] <= limit

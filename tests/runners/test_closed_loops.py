@@ -20,8 +20,8 @@ from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.efficiency import unsupported_table
 from pcsuite.config.load import bundled_configs, load_suite
+from pcsuite.engines.adapters.base import derived_seed
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.session import derived_seed
 from pcsuite.errors import EngineError
 from pcsuite.logging.log import iter_rows, newest_rows
 from pcsuite.programs.react import read_turn

@@ -16,7 +16,7 @@ from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.data.items import load_items
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.errors import BudgetExceededError, LogError
+from pcsuite.errors import BudgetExceededError, ErrorRateError, LogError
 from pcsuite.logging.log import iter_rows, newest_rows
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
@@ -185,6 +185,16 @@ def test_a_stopped_pass_goes_on_and_failures_are_tried_again(tmp_path):
         with pytest.raises(BudgetExceededError):
             verifier_pass(tight, quiet=True, use_cache=False)
     assert sum(row.kind == "verifier" and not row.errors for row in newest_rows(log)) == 0
+
+
+def test_a_pass_whose_calls_fail_stops_at_the_profiles_error_rate(tmp_path):
+    with LoopbackServer(answer=Model()) as server:
+        changes = {"max_items_per_task": 30, "retry": {"max_attempts": 1}}
+        suite = profile(tmp_path, server, limits=changes, repro={"max_inflight": 1})
+        run_suite(suite, quiet=True)
+        server.faults.extend(["400"] * 200)
+        with pytest.raises(ErrorRateError, match="50 of 50 calls failed"):
+            verifier_pass(suite, quiet=True)
 
 
 def test_the_command_prints_rates_and_needs_a_log(tmp_path, capsys):

@@ -12,11 +12,11 @@ from pcsuite.stats.bootstrap import (
     bootstrap_micro_f1_difference,
     bootstrap_ratio,
     bootstrap_totals,
-    micro_f1,
     paired_bootstrap,
     random_bit_totals,
     resample_totals,
 )
+from pcsuite.stats.f1 import micro_f1
 
 
 def generator(seed=0):

@@ -8,9 +8,9 @@ from typing import Any
 
 from pcsuite.config.load import bundled_configs
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import Decoding
+from pcsuite.engines.adapters.base import Decoding, Generation, Request
 from pcsuite.evaluation.fever import FeverEvaluator
-from pcsuite.programs.base import Job, Reply
+from pcsuite.programs.base import Job
 from pcsuite.retrieval.base import Passage
 
 SCHEMA = json.loads((bundled_configs() / "schemas" / "fever_json.json").read_text())
@@ -47,14 +47,19 @@ class ScriptedModel:
         self.lines = lines
         self.asked: list[dict[str, Any]] = []
 
-    async def __call__(self, prompt, *, step="", constraint=None, max_tokens=None, tools=()) -> Reply:
+    async def __call__(self, request: Request) -> Generation:
         line = self.lines[min(len(self.asked), len(self.lines) - 1)]
         text, finish, tokens = (line, "stop", 10) if isinstance(line, str) else (*line, 10)[:3]
         self.asked.append(
-            {"prompt": prompt, "step": step, "constraint": constraint, "max_tokens": max_tokens}
+            {
+                "prompt": request.prompt,
+                "step": request.step,
+                "constraint": request.constraint,
+                "max_tokens": request.decoding.max_tokens,
+            }
         )
         usage = {"prompt_tokens": 100, "completion_tokens": tokens, "total_tokens": 100 + tokens}
-        return Reply(text, finish, 1.0, usage)
+        return {"text": text, "finish_reason": finish, "latency_ms": 1.0, "usage": usage}
 
 
 class ScriptedSearch:
@@ -73,9 +78,7 @@ def fever_job(search: ScriptedSearch | None = None, *, max_steps: int = 5, max_t
     return Job(
         task_id="fever_json",
         item=CLAIM,
-        prompt="PROMPT",
-        decoding=Decoding("d0_greedy", 0.0, 1.0, max_tokens),
-        constraint=None,
+        request=Request("PROMPT", Decoding("d0_greedy", 0.0, 1.0, max_tokens)),
         evaluator=FeverEvaluator(schema=SCHEMA),
         max_steps=max_steps,
         retrieve=search,

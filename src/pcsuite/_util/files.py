@@ -1,34 +1,157 @@
-"""Files that are whole or not there: atomic replacement, hashes, and locks that vanish with their holder."""
+"""Files that are whole or not there: the one place for atomic replacement, file hashes and locks."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pcsuite.errors import RunLockedError
 
 LOCK_NAME = ".lock"
+PARTIAL = ".partial"
 _POLL_SECONDS = 0.05
+_CHUNK_BYTES = 1 << 20
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A path to write to, whose file takes the place of ``path`` when the block ends without an error.
+
+    Readers see the old or the new content and nothing between; after an error the old file stays. ``durable``
+    waits until content and name are on the disk. The path given is ``<path>.partial``, so one process at a time
+    may do this, and what a killed one left behind is overwritten by the next.
+
+        with replacing(folder / "runs.parquet") as partial:
+            write(partial)
+    """
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        yield partial
+        if durable:
+            _sync(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    if durable:
+        sync_folder(path.parent)
+
+
+def replace_atomically(path: Path, data: bytes | str) -> None:
+    """Write a small file durably so that readers see the old or the new content and nothing between.
+
+    Text is written as UTF-8, lone surrogates escaped. Several processes may do this at once: the last one wins.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write_durably(temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def building_folder(folder: Path, mark: str) -> Iterator[Path]:
+    """An empty folder to fill, which becomes ``folder`` as a whole when the block ends without an error.
+
+    ``mark`` is a file that only a finished folder has: where another process was faster, its folder stays and
+    this one is dropped. Raises :class:`OSError` where the name is taken by something unfinished.
+    """
+    scratch = folder.with_name(f"{folder.name}.building-{os.getpid()}")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        yield scratch
+        try:
+            scratch.rename(folder)
+        except OSError:
+            if not (folder / mark).is_file():
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file and wait until it is on the disk."""
+    with path.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut, where the system can."""
+    if sys.platform != "win32":
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256_file(path: Path, progress: Callable[[int, int], None] | None = None) -> str:
+    """The sha256 (hex) of a file's bytes, read in chunks.
+
+    ``progress`` is called after each chunk with the bytes read so far and the file's size.
+    """
+    hashed = hashlib.sha256()
+    total = path.stat().st_size
+    done = 0
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            hashed.update(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, total)
+    return hashed.hexdigest()
+
+
+@contextmanager
+def file_lock(
+    path: Path,
+    *,
+    timeout: float | None = None,
+    refusal: Callable[[str], str] = "in use{}".format,
+    hint: str | None = None,
+) -> Iterator[None]:
+    """Hold an exclusive lock on a file; it goes with the process, however that ends.
+
+    Another holder is waited for, at most ``timeout`` seconds (``None``: as long as it takes, 0: not at all). Then
+    :class:`RunLockedError` is raised with the text that ``refusal`` makes of `` by process N`` (empty where the
+    holder is unknown) and with ``hint``.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        started = time.monotonic()
+        while not _try_lock(handle):
+            if timeout is not None and time.monotonic() - started >= timeout:
+                holder = os.read(handle, 64).decode("ascii", "replace").strip()
+                raise RunLockedError(refusal(f" by process {holder}" if holder else ""), hint=hint)
+            time.sleep(_POLL_SECONDS)
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(handle)  # closing releases the lock, and so does the end of the process
 
 
 @contextmanager
 def folder_lock(folder: Path, timeout: float = 60.0) -> Iterator[None]:
-    """Hold the folder's lock; another holder is waited for, at most ``timeout`` seconds."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        deadline = time.monotonic() + timeout
-        while not _try_lock(handle):
-            if time.monotonic() > deadline:
-                raise RunLockedError(f"{folder}: another process has held the lock for {timeout:g} seconds")
-            time.sleep(_POLL_SECONDS)
+    """Hold the lock of a folder (its file ``.lock``); another holder is waited for, at most ``timeout`` seconds."""
+    held = f"{folder}: another process has held the lock for {timeout:g} seconds"
+    with file_lock(folder / LOCK_NAME, timeout=timeout, refusal=lambda _: held):
         yield
-    finally:
-        os.close(handle)  # closing releases the lock, and so does the end of the process
 
 
 def _try_lock(handle: int) -> bool:
@@ -44,30 +167,3 @@ def _try_lock(handle: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def replace_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old or the new content and nothing between."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    write_durably(temporary, data)
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable, where the system can."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import SCORE, Cell, CellKey, ItemScores
-from pcsuite.analysis.load.runs import named_rng
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables.effects import LOWER_IS_BETTER, stars
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, micro_f1, paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.estimate import IntArray
+from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.permutation import adjust_within_families, micro_f1_permutation_test, sign_flip_test
 
 METRICS: tuple[str, ...] = (
@@ -117,7 +118,7 @@ def _neutral(key: CellKey, renamed: dict[str, tuple[str, str]]) -> CellKey:
 
 
 def _compare(
-    first: ItemScores, second: ItemScores, left: Cell, right: Cell, metric: str
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
 ) -> dict[str, Any] | None:
     rows_left, rows_right = _common_items(first, second, left, right, metric)
     if len(rows_left) < 2:
@@ -147,7 +148,7 @@ def _compare(
 
 
 def _common_items(
-    first: ItemScores, second: ItemScores, left: Cell, right: Cell, metric: str
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
 ) -> tuple[IntArray, IntArray]:
     """Row numbers of the items that both cells have with this metric; runs code their items differently."""
     nothing = np.empty(0, dtype=np.int64)

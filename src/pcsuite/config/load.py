@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
+from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import (
     ConditionsFile,
     ConditionSpec,
@@ -88,22 +86,6 @@ def without_constraints(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if operator_type(name) != "constraint")
 
 
-def canonical_json(value: Any) -> str:
-    """JSON text that is the same for equal values, for hashing."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
-
-
-def digest(value: Any) -> str:
-    """sha256 (hex) of a value's canonical JSON."""
-    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no canonical JSON form")
-
-
 @dataclass(frozen=True)
 class Suite:
     """A profile with its definitions resolved."""
@@ -161,7 +143,7 @@ class Suite:
 
     def _companion(self, task_id: str, key: str) -> Path | None:
         """A file that a task names: beside the tasks file, under its ``schemas/``, or bundled."""
-        reference = getattr(self.tasks[task_id], key)
+        reference: str | None = getattr(self.tasks[task_id], key)
         if reference is None:
             return None
         source = self.sources["tasks_ref"]

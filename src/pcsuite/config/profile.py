@@ -103,6 +103,19 @@ class SelectionSection(Definition):
     """Decoding regime ids."""
 
 
+class RetrySection(Definition):
+    """How calls that fail are tried again: exponential backoff with full jitter; ``Retry-After`` wins."""
+
+    max_attempts: int = Field(default=6, gt=0)
+    """Tries of one call; 1 tries nothing again."""
+    base_s: float = Field(default=0.5, ge=0)
+    """Upper bound of the first wait in seconds; it doubles with every attempt."""
+    cap_s: float = Field(default=30.0, ge=0)
+    """Upper bound of any wait we choose ourselves, in seconds."""
+    max_retry_after_s: float = Field(default=300.0, ge=0)
+    """A server that asks for a longer wait is not waited for: the error is final."""
+
+
 class LimitsSection(Definition):
     """How much to run, and when to stop."""
 
@@ -118,6 +131,8 @@ class LimitsSection(Definition):
     """Cost budget of the run."""
     stop_on_error_rate: float = Field(default=0.02, ge=0, le=1)
     """Stop when a larger share of calls failed, judged after at least 50 calls."""
+    retry: RetrySection = RetrySection()
+    """How often and how long failed calls are tried again."""
 
 
 class HelmSection(Definition):
@@ -163,8 +178,8 @@ class RetrievalSection(Definition):
 
     enabled_for_tasks: tuple[str, ...] = ()
     """Tasks that may search."""
-    backend: Literal["bm25_local", "api_retriever"] = "bm25_local"
-    """Search backend."""
+    backend: str = "bm25_local"
+    """Search backend: bm25_local, api_retriever, or a plugin's name in the group ``pcsuite.retrievers``."""
     wiki_index_path: str | None = None
     """Index folder; by default built from the task's pages in the cache."""
     api_url: str | None = None
@@ -203,6 +218,11 @@ class ObjectiveSection(Definition):
     """Weight of the normalised entropy."""
     token_cost_weight: float = 0.1
     """Weight of tokens over the task's token budget."""
+
+    @property
+    def weights(self) -> tuple[float, float, float, float]:
+        """Weights of task score, unsupported rate, entropy and token cost, in this order."""
+        return self.task_weight, self.unsupported_weight, self.entropy_weight, self.token_cost_weight
 
 
 class DspySection(Definition):

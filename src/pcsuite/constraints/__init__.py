@@ -6,12 +6,11 @@ from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters.base import (
-    CallContext,
     Constraint,
     ConstraintKind,
-    Decoding,
     Generation,
     ModelAdapter,
+    Request,
 )
 from pcsuite.errors import ConstraintUnavailableError, MissingExtraError
 from pcsuite.registry import Registry
@@ -75,16 +74,9 @@ def backend_for(adapter: ModelAdapter, constraint: Constraint) -> ConstraintBack
     return choose_backend(constraint.backend, type(adapter), adapter.options, constraint.kind)
 
 
-async def generate_routed(
-    adapter: ModelAdapter,
-    prompt: str,
-    decoding: Decoding,
-    seed: int,
-    constraint: Constraint | None,
-    context: CallContext | None = None,
-) -> Generation:
-    """Answer one prompt, under its constraint where it has one."""
-    if constraint is None:
-        return await adapter.agenerate(prompt, decoding, seed, None, context)
-    backend = backend_for(adapter, constraint)
-    return await backend.agenerate_constrained(adapter, prompt, decoding, constraint, seed, context)
+async def generate_routed(adapter: ModelAdapter, request: Request) -> Generation:
+    """Answer one request by the adapter itself, or by the backend that enforces its constraint."""
+    if request.constraint is None:
+        return await adapter.agenerate(request)
+    backend = backend_for(adapter, request.constraint)
+    return await backend.agenerate_constrained(adapter, request, request.constraint)

@@ -11,12 +11,11 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from pcsuite.engines.adapters.base import (
-    CallContext,
     Constraint,
     ConstraintKind,
-    Decoding,
     Generation,
     ModelAdapter,
+    Request,
 )
 
 
@@ -36,24 +35,18 @@ class ConstraintBackend(ABC):
 
     @abstractmethod
     def generate_constrained(
-        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
-        """Answer one prompt within the constraint; sets ``constraint_backend``.
+        """Answer one request within the constraint (the request's own); sets ``constraint_backend``.
 
         What cannot be enforced in full is refused by name (:class:`ConstraintUnavailableError`).
         """
 
     async def agenerate_constrained(
-        self,
-        adapter: ModelAdapter,
-        prompt: str,
-        decoding: Decoding,
-        constraint: Constraint,
-        seed: int,
-        context: CallContext | None = None,
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """The same without blocking the event loop; by default in a thread."""
-        return await asyncio.to_thread(self.generate_constrained, adapter, prompt, decoding, constraint, seed)
+        return await asyncio.to_thread(self.generate_constrained, adapter, request, constraint)
 
     def missing(self) -> str | None:
         """The first library that is not installed, or ``None``."""

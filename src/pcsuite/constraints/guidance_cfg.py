@@ -32,6 +32,7 @@ from pcsuite.engines.adapters.base import (
     Decoding,
     Generation,
     ModelAdapter,
+    Request,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import EngineError, require
@@ -49,7 +50,7 @@ class GuidanceBackend(ConstraintBackend):
         return issubclass(provider, LocalHfAdapter)
 
     def generate_constrained(
-        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """Answer one prompt within the constraint."""
         model = as_local_hf(adapter, self.name)
@@ -59,18 +60,17 @@ class GuidanceBackend(ConstraintBackend):
         except ValueError as error:
             raise cannot_enforce(self.name, f"this {constraint.kind}", error) from error
         refuse_uncompilable(grammar, model, constraint, self.name)
-        return model.run_alone(lambda: self._decode(model, prompt, decoding, grammar, seed)).result()
+        return model.run_alone(lambda: self._decode(model, request, grammar)).result()
 
-    def _decode(
-        self, adapter: LocalHfAdapter, prompt: str, decoding: Decoding, grammar: str, seed: int
-    ) -> Generation:
+    def _decode(self, adapter: LocalHfAdapter, request: Request, grammar: str) -> Generation:
         from guidance.models._engine._state import EngineState
 
         started = time.perf_counter()
         engine = _engine(adapter)
-        prompt_ids = adapter.prompt_tokens(prompt)
-        decoding = adapter.fitted(decoding, len(prompt_ids))
-        engine.start(PrefixForward(adapter, prompt_ids), decoding, draw_key(prompt, seed), len(prompt_ids))
+        prompt_ids = adapter.prompt_tokens(request.prompt)
+        decoding = adapter.fitted(request.decoding, len(prompt_ids))
+        key = draw_key(request.prompt, request.seed)
+        engine.start(PrefixForward(adapter, prompt_ids), decoding, key, len(prompt_ids))
         state = EngineState()
         state.prompt = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
         text = bytearray()

@@ -32,7 +32,14 @@ from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.constraints.lmql_compile import compile_regex, compile_schema
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import (
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    ModelAdapter,
+    Request,
+)
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import ConstraintUnavailableError, EngineError, require
 
@@ -52,22 +59,20 @@ class LmqlBackend(ConstraintBackend):
         return kind != "cfg" and issubclass(provider, LocalHfAdapter)
 
     def generate_constrained(
-        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """Run the query for one prompt."""
         model = as_local_hf(adapter, self.name)
         with quiet_libraries():  # LMQL imports modules that Python has deprecated
             require("lmql", "lmql")
         code = query_code(constraint)
-        return model.run_alone(lambda: self._run(model, prompt, decoding, code, seed)).result()
+        return model.run_alone(lambda: self._run(model, request, code)).result()
 
-    def _run(
-        self, adapter: LocalHfAdapter, prompt: str, decoding: Decoding, code: str, seed: int
-    ) -> Generation:
+    def _run(self, adapter: LocalHfAdapter, request: Request, code: str) -> Generation:
         started = time.perf_counter()
-        prompt_ids = adapter.prompt_tokens(prompt)
-        decoding = adapter.fitted(decoding, len(prompt_ids))
-        client = TokenClient(adapter, decoding, draw_key(prompt, seed), prompt_ids)
+        prompt_ids = adapter.prompt_tokens(request.prompt)
+        decoding = adapter.fitted(request.decoding, len(prompt_ids))
+        client = TokenClient(adapter, decoding, draw_key(request.prompt, request.seed), prompt_ids)
         rendered = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
         text = ""
         try:

@@ -8,12 +8,11 @@ from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters.base import (
-    CallContext,
     Constraint,
     ConstraintKind,
-    Decoding,
     Generation,
     ModelAdapter,
+    Request,
 )
 
 
@@ -27,19 +26,13 @@ class NativeBackend(ConstraintBackend):
         return kind in provider.enforceable(options)
 
     def generate_constrained(
-        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """Ask the adapter."""
-        return adapter.generate_constrained(prompt, decoding, seed, constraint)
+        return adapter.generate_constrained(request.prompt, request.decoding, request.seed, constraint)
 
     async def agenerate_constrained(
-        self,
-        adapter: ModelAdapter,
-        prompt: str,
-        decoding: Decoding,
-        constraint: Constraint,
-        seed: int,
-        context: CallContext | None = None,
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """Ask the adapter in its own asynchronous way."""
-        return await adapter.agenerate(prompt, decoding, seed, constraint, context)
+        return await adapter.agenerate(request)

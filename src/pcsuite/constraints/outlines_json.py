@@ -18,12 +18,11 @@ from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters.base import (
     LLGUIDANCE_JSON_LAYOUT,
-    CallContext,
     Constraint,
     ConstraintKind,
-    Decoding,
     Generation,
     ModelAdapter,
+    Request,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import require
@@ -41,35 +40,26 @@ class OutlinesBackend(ConstraintBackend):
         return issubclass(provider, LocalHfAdapter)
 
     def generate_constrained(
-        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """Answer one prompt within the constraint."""
-        return self._named(self._submit(adapter, prompt, decoding, constraint, seed).result())
+        return self._named(self._submit(adapter, request, constraint).result())
 
     async def agenerate_constrained(
-        self,
-        adapter: ModelAdapter,
-        prompt: str,
-        decoding: Decoding,
-        constraint: Constraint,
-        seed: int,
-        context: CallContext | None = None,
+        self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """The same; calls that are awaited together share a batch, each with its own mask."""
-        future = self._submit(adapter, prompt, decoding, constraint, seed)
-        return self._named(await asyncio.wrap_future(future))
+        return self._named(await asyncio.wrap_future(self._submit(adapter, request, constraint)))
 
     def _named(self, generation: Generation) -> Generation:
         generation["constraint_backend"] = self.label()
         return generation
 
-    def _submit(
-        self, adapter: ModelAdapter, prompt: str, decoding: Decoding, constraint: Constraint, seed: int
-    ) -> Future[Generation]:
+    def _submit(self, adapter: ModelAdapter, request: Request, constraint: Constraint) -> Future[Generation]:
         model = as_local_hf(adapter, self.name)
         require("outlines", "outlines")
         processor = self._processor(model, constraint)
-        return model.submit(prompt, decoding, seed, _EagerMask(processor))
+        return model.submit(request.prompt, request.decoding, request.seed, _EagerMask(processor))
 
     def _processor(self, adapter: LocalHfAdapter, constraint: Constraint) -> Any:
         """A fresh Outlines logits processor: it follows one row."""

@@ -7,13 +7,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from pcsuite.engines.adapters.base import Generation
-from pcsuite.errors import BudgetExceededError, EngineError
-
-# Trying again: exponential backoff with full jitter, where another try can help.
-
+from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
 
@@ -45,19 +42,12 @@ class RetryPolicy:
         return rng.uniform(0, min(self.cap_s, self.base_s * 2 ** (attempt - 1)))
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted(Generic[Answered]):
-    """The outcome of a call with retries: a value or the last error, and how many attempts it took."""
+class RetriesExhaustedError(EngineError):
+    """A call that failed for good, with the number of attempts it took."""
 
-    attempts: int
-    value: Answered | None = None
-    error: EngineError | None = None
-
-    def unwrap(self) -> Answered:
-        """The value, or the last error raised."""
-        if self.error is not None:
-            raise self.error
-        return self.value  # type: ignore[return-value]  # no error: the value is there
+    def __init__(self, cause: EngineError, attempts: int) -> None:
+        super().__init__(cause.message, hint=cause.hint, status=cause.status)
+        self.attempts = attempts
 
 
 async def call_with_retries(
@@ -65,17 +55,21 @@ async def call_with_retries(
     policy: RetryPolicy,
     rng: Random,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-) -> Attempted[Answered]:
-    """Call until it succeeds, fails for good, or the policy ends. Only :class:`EngineError` is handled."""
+) -> tuple[Answered, int]:
+    """Call until it succeeds; returns the value and how many attempts it took.
+
+    Only :class:`EngineError` is tried again; :class:`RetriesExhaustedError` is raised, with the last error as its
+    cause, where another try cannot help or the policy ends.
+    """
     attempt = 0
     while True:
         attempt += 1
         try:
-            return Attempted(attempt, value=await function())
+            return await function(), attempt
         except EngineError as error:
             delay = policy.delay(attempt, error, rng)
             if delay is None:
-                return Attempted(attempt, error=error)
+                raise RetriesExhaustedError(error, attempt) from error
         await sleep(delay)
 
 
@@ -109,7 +103,10 @@ class AdaptiveLimiter:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
-        """Wait for a place, call, and learn from the outcome."""
+        """Wait for a place, call, and learn from the outcome.
+
+        An overload (429, a time-out, a lost connection, a server's fault) cuts the limit, a success may raise it.
+        """
         cuts_before = await self.acquire()
         try:
             result = await function()
@@ -125,8 +122,9 @@ class AdaptiveLimiter:
 
     async def acquire(self) -> int:
         """Wait for a place; the number returned tells :meth:`record_overload` when the call began."""
-        if not self._waiting and self._open():
-            self._enter()
+        if not self._waiting and self.in_flight < self.limit and not self._paused_until:
+            self.in_flight += 1
+            self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
             return self._cut_count
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
@@ -142,7 +140,8 @@ class AdaptiveLimiter:
     def release(self) -> None:
         """Give the place back."""
         self.in_flight -= 1
-        self._wake()
+        if self._waiting:
+            self._wake()
 
     def record_success(self) -> None:
         """Count a success; after as many as the limit, raise the limit by one."""
@@ -181,9 +180,12 @@ class AdaptiveLimiter:
     def _open(self) -> bool:
         if self.in_flight >= self.limit:
             return False
+        if not self._paused_until:
+            return True
         loop = asyncio.get_running_loop()
         wait = self._paused_until - loop.time()
         if wait <= 0:
+            self._paused_until = 0.0
             return True
         if self._alarm is None:
             self._alarm = loop.call_later(wait, self._pause_over)
@@ -198,18 +200,9 @@ class AdaptiveLimiter:
         while self._waiting and self._open():
             waiter = self._waiting.popleft()
             if not waiter.done():
-                self._enter()
+                self.in_flight += 1
+                self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
                 waiter.set_result(None)
-
-    def _enter(self) -> None:
-        self.in_flight += 1
-        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
-
-
-# Token and cost limits that hold while calls are in flight.
-#
-# Before a call the worst case is reserved (the prompt, and every completion token allowed); after it the true
-# usage replaces the reservation. Spent plus reserved never passes a limit.
 
 
 TEMPLATE_ALLOWANCE = 128
@@ -233,17 +226,40 @@ class Reservation:
     price_in: float = 0.0
     price_out: float = 0.0
 
-    @classmethod
-    def worst_case(
-        cls, prompt_tokens: int, max_tokens: int, price_in: float = 0.0, price_out: float = 0.0
-    ) -> Reservation:
-        """Of one call: its prompt, and every completion token allowed."""
-        cost_usd = (prompt_tokens * price_in + max_tokens * price_out) / 1e6
-        return cls(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
+
+class ErrorRate:
+    """Judges whether too many calls fail to go on.
+
+    It is judged from ``LEAST_CALLS`` calls on; ``most`` is the largest share that may fail.
+    """
+
+    LEAST_CALLS = 50
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.calls = 0
+        self.failed = 0
+
+    def check(self, error: str | None) -> None:
+        """Count one call, with its error where it failed; raises :class:`ErrorRateError` past the limit."""
+        self.calls += 1
+        if error is None:
+            return
+        self.failed += 1
+        if self.calls >= self.LEAST_CALLS and self.failed > self.most * self.calls:
+            raise ErrorRateError(
+                f"stopped: {self.failed} of {self.calls} calls failed "
+                f"(limits.stop_on_error_rate is {self.most}); the last error was: {error}",
+                hint="finished rows are kept; failed ones are tried again when you run the same command",
+            )
 
 
 class Budget:
-    """Limits of a run; ``None`` is no limit. For one event loop."""
+    """Token and cost limits of a run that hold while calls are in flight; ``None`` is no limit. For one event loop.
+
+    Before a call the worst case is reserved (the prompt, and every completion token allowed); after it the true
+    usage replaces the reservation. Spent plus reserved never passes a limit.
+    """
 
     def __init__(self, max_tokens: int | None = None, max_cost_usd: float | None = None) -> None:
         self.max_tokens = max_tokens
@@ -263,23 +279,27 @@ class Budget:
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.
         """
-        wanted = Reservation.worst_case(prompt_tokens, max_tokens, price_in, price_out)
+        cost_usd = (prompt_tokens * price_in + max_tokens * price_out) / 1e6
+        wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
         await self.set_aside(wanted)
         return wanted
 
     async def set_aside(self, wanted: Reservation) -> None:
         """Wait for a reservation as :meth:`reserve` does."""
         while not self.fits(wanted):
-            if self._outstanding == 0 or not self._fits(wanted, 0, 0.0):
+            if self._outstanding == 0 or not self.fits(wanted, beside_others=False):
                 raise self._exceeded(wanted)
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
         self.hold(wanted)
 
-    def fits(self, wanted: Reservation) -> bool:
-        """Whether a reservation can be made at once."""
-        return self._fits(wanted, self._reserved_tokens, self._reserved_cost_usd)
+    def fits(self, wanted: Reservation, *, beside_others: bool = True) -> bool:
+        """Whether a reservation can be made: now, or once all others are settled (not ``beside_others``)."""
+        tokens = self.spent_tokens + wanted.tokens + (self._reserved_tokens if beside_others else 0)
+        cost_usd = self.spent_cost_usd + wanted.cost_usd + (self._reserved_cost_usd if beside_others else 0.0)
+        within_tokens = self.max_tokens is None or tokens <= self.max_tokens
+        return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
 
     def hold(self, wanted: Reservation) -> None:
         """Reserve what is known to fit."""
@@ -330,17 +350,6 @@ class Budget:
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
-
-    def charge_earlier(self, tokens: int, cost_usd: float) -> None:
-        """Count what an interrupted run has spent before."""
-        self.spent_tokens += tokens
-        self.spent_cost_usd += cost_usd
-
-    def _fits(self, wanted: Reservation, reserved_tokens: int, reserved_cost_usd: float) -> bool:
-        tokens = self.spent_tokens + reserved_tokens + wanted.tokens
-        cost_usd = self.spent_cost_usd + reserved_cost_usd + wanted.cost_usd
-        within_tokens = self.max_tokens is None or tokens <= self.max_tokens
-        return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
 
     def _exceeded(self, wanted: Reservation) -> BudgetExceededError:
         over_tokens = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens

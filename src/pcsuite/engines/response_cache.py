@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from pcsuite.engines.adapters.base import Constraint, Decoding, Generation
+from pcsuite._util.hashing import sha256_hex
+from pcsuite.engines.adapters.base import Generation, Request
 from pcsuite.errors import EngineError
 
 FILE_NAME = "responses.sqlite"
@@ -63,19 +63,13 @@ class CacheStats:
         return {**asdict(self), "hit_rate": self.hit_rate}
 
 
-def response_key(
-    identity: Mapping[str, str],
-    model_id: str,
-    prompt: str,
-    decoding: Decoding,
-    seed: int,
-    constraint: Constraint | None = None,
-) -> str:
-    """The content address (sha256, hex) of an answer.
+def response_key(identity: Mapping[str, str], model_id: str, request: Request) -> str:
+    """The content address (sha256, hex) of the answer to a request.
 
     ``identity`` is the adapter's: engine version, weights, options that change answers. Whoever enforces a
     constraint is part of the key where that is not the model itself.
     """
+    decoding, constraint = request.decoding, request.constraint
     parts = None
     if constraint is not None:
         parts = [constraint.kind, constraint.value]
@@ -85,14 +79,14 @@ def response_key(
     content: Mapping[str, Any] = {
         "identity": dict(identity),
         "model_id": model_id,
-        "prompt": prompt,
+        "prompt": request.prompt,
         "temperature": float(decoding.temperature),
         "top_p": float(decoding.top_p),
         "max_tokens": decoding.max_tokens,
-        "seed": seed,
+        "seed": request.seed,
         "constraint": parts,
     }
-    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return sha256_hex(json.dumps(content, sort_keys=True))
 
 
 class ResponseCache:
@@ -150,7 +144,7 @@ class ResponseCache:
 
         It is written with the next batch of 64, on ``flush`` or on ``close``.
         """
-        stored = {name: value for name, value in generation.items() if name != "cache_hit"}
+        stored = {name: value for name, value in generation.items() if name not in ("cache_hit", "attempts")}
         with self._lock, self._translated():
             self._pending[key] = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogatepass")
             self._counts["puts"] += 1

@@ -1,13 +1,20 @@
-"""The models of a run, opened: adapters behind limits, retries, budget and cache, their constraints proven."""
+"""The models of a profile, opened: the one way by which anything in the suite asks a model.
+
+:func:`open_models` builds the adapters and puts each behind a :class:`ModelClient`: the response cache, retries,
+the token and cost budget, adaptive concurrency, and the canary that proves constraints. A run, the verifier pass,
+the search for attacks, the improvement loop, the optimiser and the server for other tools all ask through it, so
+what the profile's ``limits`` say holds for each of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
@@ -25,16 +32,21 @@ from pcsuite.engines.adapters.base import (
     Decoding,
     Generation,
     ModelAdapter,
-    Tool,
+    Request,
 )
-from pcsuite.engines.limits import AdaptiveLimiter, Budget, RetryPolicy, call_with_retries, prompt_token_bound
-from pcsuite.engines.response_cache import response_key
+from pcsuite.engines.limits import (
+    AdaptiveLimiter,
+    Budget,
+    ErrorRate,
+    RetryPolicy,
+    call_with_retries,
+    prompt_token_bound,
+)
+from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, did_you_mean
-from pcsuite.programs.base import Call, Reply
 from pcsuite.prompts.conditions.conditions import PromptCondition
-from pcsuite.prompts.prompt import Prompt
 
-# From a model entry of ``models_v1.yaml`` to an adapter.
+ResultT = TypeVar("ResultT")
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
@@ -63,106 +75,201 @@ def _problem(entry: Any, options: type[BaseModel]) -> str:
     return f"'{key}': {message}" if key else message
 
 
-# Does a mask bite? Force an absurd answer and see it happen.
-#
-# Servers that drop a constraint in silence are common; a model gets a constrained condition only after this.
+class AnswerCache(Protocol):
+    """Where answers are kept: the response cache, or a way to one in another process."""
+
+    async def aget(self, key: str) -> Generation | None:
+        """The stored answer, or ``None``."""
+        ...
+
+    async def aput(self, key: str, generation: Generation) -> None:
+        """Keep an answer."""
+        ...
 
 
-CANARY_TASK = "canary"
-"""Task id of the canary's call: simulated models neither abstain nor fail on it."""
-ABSURD = "zqx7 violet marmot"
-ABSURD_NUMBER = 733
-QUESTION = "What is two plus two? Reply with the number only."
-_DECODING = Decoding("canary", temperature=0.0, top_p=1.0, max_tokens=48)
+class Session:
+    """The opened models of one event loop: they share one gate, one budget, one cache and one error rate.
 
-Generate = Callable[[str, Decoding, int, Constraint], Awaitable[Generation]]
-"""A way to generate under a constraint, for backends that are not the adapter's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Canary:
-    """A constraint with one possible answer, and the test of it."""
-
-    constraint: Constraint
-    expected: str
-
-    def bites(self, text: str) -> bool:
-        """Whether the text is the forced one (JSON may differ in white space)."""
-        if self.constraint.kind != "json_schema":
-            return text.strip() == self.expected
-        try:
-            return bool(json.loads(text) == json.loads(self.expected))
-        except ValueError:
-            return False
-
-
-def canary_for(kind: ConstraintKind) -> Canary:
-    """The canary of a kind of constraint."""
-    if kind == "json_schema":
-        # A word and a number: backends enforce the two in different ways.
-        forced = {"reply": ABSURD, "size": ABSURD_NUMBER}
-        schema = {
-            "type": "object",
-            "properties": {
-                "reply": {"type": "string", "enum": [ABSURD]},
-                "size": {"type": "integer", "enum": [ABSURD_NUMBER]},
-            },
-            "required": list(forced),
-            "additionalProperties": False,
-        }
-        return Canary(Constraint(kind, json.dumps(schema)), json.dumps(forced))
-    if kind == "regex":
-        return Canary(Constraint(kind, "zqx7 violet marmot"), ABSURD)
-    grammar = 'start: first " " second\nfirst: "zqx7 violet"\nsecond: "marmot"\n'
-    return Canary(Constraint(kind, grammar), ABSURD)
-
-
-async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, generate: Generate | None = None) -> bool:
-    """Whether a constraint of that kind is really enforced; other failures of the call are raised.
-
-    ``generate`` replaces the adapter's own way, to test another backend on the same model.
+    :func:`open_models` is the usual way to one. A worker of a cluster makes its own, with a budget, a cache and
+    limiters that are leased from the run's.
     """
-    canary = canary_for(kind)
+
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        policy: RetryPolicy | None = None,
+        cache: AnswerCache | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        limits = suite.profile.limits
+        self.suite = suite
+        self.clients: dict[str, ModelClient] = {}
+        self.policy = policy or RetryPolicy(**limits.retry.model_dump())
+        self.cache = cache
+        self.budget = budget or Budget(limits.max_tokens_overall, limits.max_cost_usd)
+        self.gate = asyncio.Semaphore(suite.profile.repro.max_inflight)
+        self.error_rate = ErrorRate(limits.stop_on_error_rate)
+
+    def add(
+        self,
+        model_id: str,
+        adapter: ModelAdapter | None = None,
+        limiter_of: Callable[[str, int], AdaptiveLimiter] | None = None,
+    ) -> ModelClient:
+        """Put a model into the session, building its adapter where none is given.
+
+        ``limiter_of`` makes the limiter from the model's id and its most calls at once.
+        """
+        adapter = adapter or build_adapter(model_id, self.suite.models[model_id])
+        inflight = self.suite.profile.repro.max_inflight
+        most = min(inflight, adapter.max_concurrency or inflight)
+        limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
+        client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
+        return client
+
+    async def aclose(self) -> None:
+        """Close the adapters of all models."""
+        for client in self.clients.values():
+            await client.adapter.aclose()
+
+
+@asynccontextmanager
+async def open_models(
+    suite: Suite,
+    model_ids: Iterable[str],
+    *,
+    policy: RetryPolicy | None = None,
+    use_cache: bool = True,
+) -> AsyncIterator[Session]:
+    """Open models of a profile within its limits; they are closed, and the cache is written, at the end.
+
+    ``policy`` replaces the profile's ``limits.retry``. Without ``use_cache`` every question is asked anew.
+
+    Raises :class:`ConfigError` where a model's options are wrong and :class:`EngineError` where one cannot start.
+    """
+    cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME) if use_cache else None
+    session = Session(suite, policy=policy, cache=cache)
     try:
-        if generate is not None:
-            answer = await generate(QUESTION, _DECODING, 0, canary.constraint)
-        else:
-            context = _simulation_context(canary)
-            answer = await adapter.agenerate(QUESTION, _DECODING, 0, canary.constraint, context)
-    except ConstraintUnavailableError:
-        return False
-    return canary.bites(answer["text"])
+        for model_id in dict.fromkeys(model_ids):
+            session.add(model_id)
+        yield session
+    finally:
+        try:
+            await session.aclose()
+        finally:
+            if cache is not None:
+                cache.close()
 
 
-async def refusal_of(
-    adapter: ModelAdapter, constraint: Constraint, generate: Generate | None = None
-) -> str | None:
-    """Why a constraint cannot be enforced, by asking for one token under it; ``None`` if it can."""
-    brief = replace(_DECODING, max_tokens=1)
-    try:
-        if generate is not None:
-            await generate(QUESTION, brief, 0, constraint)
-        else:
-            await adapter.agenerate(QUESTION, brief, 0, constraint, _simulation_context(canary_for("regex")))
-    except ConstraintUnavailableError as error:
-        return str(error)
-    return None
+class ModelClient:
+    """Asks one model of a session, never above the session's concurrency or budget."""
 
+    def __init__(
+        self,
+        model_id: str,
+        adapter: ModelAdapter,
+        session: Session,
+        limiter: AdaptiveLimiter,
+        concurrency: int,
+    ) -> None:
+        self.model_id = model_id
+        self.spec: ModelSpec = session.suite.models[model_id]
+        self.adapter = adapter
+        self.session = session
+        self.concurrency = concurrency
+        """Most calls of this model at once."""
+        self.identity = dict(adapter.identity())
+        self._limiter = limiter
+        self._cache = session.cache if adapter.cacheable else None
+        self._rng = Random(model_id)
+        self._bites: dict[tuple[str, ConstraintKind], bool] = {}
+        self._refusals: dict[Constraint, str | None] = {}
 
-def _simulation_context(canary: Canary) -> CallContext:
-    """What a simulated model answers from; real models ignore it."""
-    return CallContext(
-        task_id=CANARY_TASK,
-        item_id="canary",
-        condition_id="canary",
-        operators=(),
-        perturbation="none",
-        gold=lambda: canary.expected,
-        wrong=lambda _: canary.expected,
-    )
+    async def ask(self, request: Request) -> Generation:
+        """The answer to one request, from the cache where the same was asked before.
 
+        ``attempts`` of the answer says how many tries it took, 0 for a stored one. Raises
+        :class:`RetriesExhaustedError` when the policy ends or another try cannot help, and
+        :class:`BudgetExceededError` where what is spent leaves too little for the call.
+        """
+        key = ""
+        if self._cache is not None:
+            identity = self.identity
+            if request.constraint is not None:
+                # Under a constraint the libraries that steer the model determine the answer too.
+                backend = backend_for(self.adapter, request.constraint)
+                identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
+            key = response_key(identity, self.model_id, request)
+            stored = await self._cache.aget(key)
+            if stored is not None:
+                stored["attempts"] = 0
+                return stored
+        policy = self.session.policy
+        generation, attempts = await call_with_retries(lambda: self._attempt(request), policy, self._rng)
+        if self._cache is not None:
+            await self._cache.aput(key, generation)
+        generation["attempts"] = attempts
+        return generation
 
-# Proof, before a run spends anything, that a model's constraints are enforced.
+    async def ask_if_possible(self, request: Request) -> Generation | None:
+        """As :meth:`ask`, for callers that can do without a single answer: ``None`` for a call that failed.
+
+        Raises :class:`ErrorRateError` once more calls failed than the profile's ``stop_on_error_rate`` allows.
+        """
+        try:
+            answer = await self.ask(request)
+        except EngineError as error:
+            self.session.error_rate.check(str(error))
+            return None
+        self.session.error_rate.check(None)
+        return answer
+
+    async def _attempt(self, request: Request) -> Generation:
+        """One try: its worst case is set aside first, and replaced by what it used."""
+        budget, spec = self.session.budget, self.spec
+        bound = prompt_token_bound(request.prompt, request.prompt_tokens)
+        reservation = await budget.reserve(bound, request.decoding.max_tokens, spec.price_in, spec.price_out)
+
+        async def through_gate() -> Generation:
+            async with self.session.gate:
+                return await generate_routed(self.adapter, request)
+
+        try:
+            generation = await self._limiter.call(through_gate)
+        except BaseException as error:
+            budget.settle_failure(reservation, error)
+            raise
+        budget.settle(reservation, generation)
+        return generation
+
+    async def why_unenforced(self, constraint: Constraint) -> str | None:
+        """Why a constraint is not enforced on this model, or ``None`` if it is.
+
+        Each kind of constraint is tried once with an absurd answer (the canary), each constraint with one token.
+        """
+
+        async def proof() -> str | None:
+            async with self.session.gate:
+                return await self._refusal(constraint)
+
+        return (await call_with_retries(proof, self.session.policy, self._rng))[0]
+
+    async def _refusal(self, constraint: Constraint) -> str | None:
+        backend = backend_for(self.adapter, constraint).name
+        kind = constraint.kind
+        if (backend, kind) not in self._bites:
+            self._bites[backend, kind] = await mask_bites(self.adapter, kind, backend)
+        if not self._bites[backend, kind]:
+            whose = "the model's" if backend == "native" else f"{backend}'s"
+            return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
+        if constraint not in self._refusals:
+            try:
+                await generate_routed(self.adapter, _canary_request(replace(constraint, backend=backend), 1))
+                self._refusals[constraint] = None
+            except ConstraintUnavailableError as error:
+                self._refusals[constraint] = str(error)
+        return self._refusals[constraint]
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:
@@ -174,45 +281,63 @@ def constraint_of(condition: PromptCondition) -> Constraint | None:
     return Constraint(wanted.kind, wanted.value, wanted.backend, program)
 
 
-class ConstraintProofs:
-    """Tries constraints on one model: each kind once with an absurd answer, each constraint with one token."""
+# The canary. Servers that drop a constraint in silence are common, so a model gets a constrained condition only
+# after an absurd answer was forced and seen to happen.
 
-    def __init__(self, adapter: ModelAdapter) -> None:
-        self._adapter = adapter
-        self._bites: dict[tuple[str, ConstraintKind], bool] = {}
-        self._refusals: dict[Constraint, str | None] = {}
-
-    async def why_not(self, constraint: Constraint) -> str | None:
-        """Why the constraint is not enforced on the model, or ``None`` if it is."""
-        backend = backend_for(self._adapter, constraint)
-        # The adapter itself is asked where it enforces: a simulated model needs to know what is asked.
-        generate = None if backend.name == "native" else self._steered(backend.name)
-        proof = (backend.name, constraint.kind)
-        if proof not in self._bites:
-            self._bites[proof] = await mask_bites(self._adapter, constraint.kind, generate)
-        if not self._bites[proof]:
-            whose = "the model's" if backend.name == "native" else f"{backend.name}'s"
-            return f"{whose} {constraint.kind} constraint did not bite: a forced answer was not produced"
-        if constraint not in self._refusals:
-            self._refusals[constraint] = await refusal_of(self._adapter, constraint, generate)
-        return self._refusals[constraint]
-
-    def _steered(self, backend: str) -> Generate:
-        async def generate(prompt: str, decoding: Decoding, seed: int, constraint: Constraint) -> Generation:
-            asked = replace(constraint, backend=backend)
-            return await generate_routed(self._adapter, prompt, decoding, seed, asked)
-
-        return generate
+CANARY_TASK = "canary"
+"""Task id of the canary's call: simulated models neither abstain nor fail on it."""
+ABSURD = "zqx7 violet marmot"
+_QUESTION = "What is two plus two? Reply with the number only."
+# A word and a number: backends enforce the two in different ways.
+_FORCED_RECORD = {"reply": ABSURD, "size": 733}
+_CANARIES: dict[ConstraintKind, str] = {
+    "json_schema": json.dumps(
+        {
+            "type": "object",
+            "properties": {
+                "reply": {"type": "string", "enum": [_FORCED_RECORD["reply"]]},
+                "size": {"type": "integer", "enum": [_FORCED_RECORD["size"]]},
+            },
+            "required": list(_FORCED_RECORD),
+            "additionalProperties": False,
+        }
+    ),
+    "regex": ABSURD,
+    "cfg": 'start: first " " second\nfirst: "zqx7 violet"\nsecond: "marmot"\n',
+}
 
 
-# An event loop in a thread of its own, so that synchronous code can call the asynchronous engine.
+async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, backend: str = "native") -> bool:
+    """Whether a constraint of that kind is really enforced: force an absurd answer and see it happen.
+
+    Other failures of the call are raised. ``backend`` names who is to enforce it.
+    """
+    try:
+        answer = await generate_routed(adapter, _canary_request(Constraint(kind, _CANARIES[kind], backend)))
+    except ConstraintUnavailableError:
+        return False
+    if kind != "json_schema":
+        return answer["text"].strip() == ABSURD
+    try:
+        return bool(json.loads(answer["text"]) == _FORCED_RECORD)  # white space may differ
+    except ValueError:
+        return False
 
 
-ResultT = TypeVar("ResultT")
+def _canary_request(constraint: Constraint, max_tokens: int = 48) -> Request:
+    """The question under a constraint; a simulated model, which needs to be told, gives the forced answer."""
+    forced = json.dumps(_FORCED_RECORD) if constraint.kind == "json_schema" else ABSURD
+    context = CallContext(
+        CANARY_TASK, "canary", "canary", (), "none", gold=lambda: forced, wrong=lambda _: forced
+    )
+    return Request(_QUESTION, Decoding("canary", 0.0, 1.0, max_tokens), 0, constraint, context)
 
 
 class LoopThread:
-    """Runs coroutines for any number of synchronous callers; what is unfinished at the end is cancelled."""
+    """An event loop in a thread of its own, so that synchronous code can call the asynchronous engine.
+
+    Runs coroutines for any number of callers; what is unfinished at the end is cancelled.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -246,206 +371,24 @@ class LoopThread:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._loop.shutdown_default_executor()
 
-
-# One model of a run: its adapter behind limits, retries, budget and cache.
-
-
-Proven = TypeVar("Proven")
-
-
-class FailedCallError(EngineError):
-    """A call that failed for good, with the number of attempts it took."""
-
-    def __init__(self, cause: EngineError, attempts: int) -> None:
-        super().__init__(cause.message, hint=cause.hint, status=cause.status)
-        self.attempts = attempts
-
-
-def derived_seed(seed: int, step: str) -> int:
-    """The seed of a named step of a row: the row's own for ``""``, else a hash of both (31 bits)."""
-    if not step:
-        return seed
-    return int.from_bytes(hashlib.sha256(f"{seed}|{step}".encode()).digest()[:4], "big") >> 1
-
-
-class AnswerCache(Protocol):
-    """Where answers are kept: the response cache, or a way to one in another process."""
-
-    async def aget(self, key: str) -> Generation | None:
-        """The stored answer, or ``None``."""
-        ...
-
-    async def aput(self, key: str, generation: Generation) -> None:
-        """Keep an answer."""
-        ...
-
-
-class ModelClient:
-    """Asks one model, never above the run's concurrency or budget."""
-
-    def __init__(
-        self,
-        model_id: str,
-        spec: ModelSpec,
-        adapter: ModelAdapter,
-        *,
-        gate: asyncio.Semaphore,
-        max_inflight: int,
-        budget: Budget,
-        cache: AnswerCache | None,
-        policy: RetryPolicy,
-        limiter: AdaptiveLimiter | None = None,
-    ) -> None:
-        self.model_id = model_id
-        self.spec = spec
-        self.adapter = adapter
-        self.concurrency = min(max_inflight, adapter.max_concurrency or max_inflight)
-        self.identity = dict(adapter.identity())
-        self._limiter = limiter or AdaptiveLimiter(self.concurrency)
-        self._gate = gate
-        self.budget = budget
-        self._cache = cache if adapter.cacheable else None
-        self._policy = policy
-        self._rng = Random(model_id)
-        self._proofs = ConstraintProofs(adapter)
-
-    async def ask(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None = None,
-        context: CallContext | None = None,
-        prompt_tokens: int | None = None,
-    ) -> Reply:
-        """One answer, from the cache where the same question was asked before.
-
-        ``prompt_tokens`` is the prompt's length by the model's tokenizer, where it was counted.
-        """
-        key = ""
-        if self._cache is not None:
-            identity = self._identity_under(constraint)
-            key = response_key(identity, self.model_id, prompt, decoding, seed, constraint)
-            stored = await self._cache.aget(key)
-            if stored is not None:
-                return _reply(stored, attempts=0, cache_hit=True)
-
-        bound = prompt_token_bound(prompt, prompt_tokens)
-        attempted = await call_with_retries(
-            lambda: self._attempt(prompt, decoding, seed, constraint, context, bound), self._policy, self._rng
-        )
-        if attempted.error is not None:
-            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
-        generation = attempted.unwrap()
-        if self._cache is not None:
-            await self._cache.aput(key, generation)
-        return _reply(generation, attempts=attempted.attempts, cache_hit=False)
-
-    def _identity_under(self, constraint: Constraint | None) -> dict[str, str]:
-        """What determines an answer: the model, and the libraries that steer it under a constraint."""
-        if constraint is None:
-            return self.identity
-        backend = backend_for(self.adapter, constraint)
-        return self.identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
-
-    def caller(self, decoding: Decoding, seed: int, context: CallContext, measured: Prompt) -> Call:
-        """The function a program calls: one row's decoding and seed, with the step mixed in."""
-
-        async def call(
-            prompt: str,
-            *,
-            step: str = "",
-            constraint: Constraint | None = None,
-            max_tokens: int | None = None,
-            tools: tuple[Tool, ...] = (),
-        ) -> Reply:
-            tokens = measured.tokens if measured.exact and prompt is measured.text else None
-            allowed = decoding
-            if max_tokens is not None and max_tokens < decoding.max_tokens:
-                allowed = replace(decoding, max_tokens=max_tokens)
-            purpose = replace(context, tools=tools) if tools else context
-            return await self.ask(prompt, allowed, derived_seed(seed, step), constraint, purpose, tokens)
-
-        return call
-
-    async def _attempt(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None,
-        context: CallContext | None,
-        prompt_bound: int,
-    ) -> Generation:
-        """One try: its worst case is set aside first, and replaced by what it used."""
-        reservation = await self.budget.reserve(
-            prompt_bound, decoding.max_tokens, self.spec.price_in, self.spec.price_out
-        )
-
-        async def through_gate() -> Generation:
-            async with self._gate:
-                return await generate_routed(self.adapter, prompt, decoding, seed, constraint, context)
-
+    @contextmanager
+    def entered(self, manager: AbstractAsyncContextManager[ResultT]) -> Iterator[ResultT]:
+        """An asynchronous context as an ordinary one: entered and left in the loop's thread."""
+        value = self.call(_entering(manager))
         try:
-            generation = await self._limiter.call(through_gate)
+            yield value
         except BaseException as error:
-            self.budget.settle_failure(reservation, error)
-            raise
-        self.budget.settle(reservation, generation)
-        return generation
-
-    async def enforces(self, kind: ConstraintKind) -> bool:
-        """Whether a constraint of that kind really restricts this model's decoding."""
-
-        return await self._prove(lambda: mask_bites(self.adapter, kind))
-
-    async def why_unenforced(self, constraint: Constraint) -> str | None:
-        """Why a constraint is not enforced on this model, or ``None`` if it is."""
-        return await self._prove(lambda: self._proofs.why_not(constraint))
-
-    async def _prove(self, proof: Callable[[], Awaitable[Proven]]) -> Proven:
-        """Run a start-up proof within the run's concurrency, with retries."""
-
-        async def once() -> Proven:
-            async with self._gate:
-                return await proof()
-
-        attempted = await call_with_retries(once, self._policy, self._rng)
-        if attempted.error is not None:
-            raise FailedCallError(attempted.error, attempted.attempts) from attempted.error
-        return attempted.unwrap()
+            if not self.call(_leaving(manager, error)):
+                raise
+        else:
+            self.call(_leaving(manager, None))
 
 
-def _reply(generation: Generation, *, attempts: int, cache_hit: bool) -> Reply:
-    return Reply(
-        text=generation["text"],
-        finish_reason=generation["finish_reason"],
-        latency_ms=generation["latency_ms"],
-        usage=generation["usage"],
-        attempts=attempts,
-        cache_hit=cache_hit,
-        seed_honoured=generation.get("seed_honoured", False),
-        constraint_backend=generation.get("constraint_backend"),
-    )
+async def _entering(manager: AbstractAsyncContextManager[ResultT]) -> ResultT:
+    return await manager.__aenter__()
 
 
-def clients_of(
-    suite: Suite, adapters: Mapping[str, ModelAdapter], *, cache: AnswerCache | None, policy: RetryPolicy
-) -> dict[str, ModelClient]:
-    """Clients of some models that share the profile's limits: one gate, one budget, one cache."""
-    limits, inflight = suite.profile.limits, suite.profile.repro.max_inflight
-    gate = asyncio.Semaphore(inflight)
-    budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-    return {
-        model_id: ModelClient(
-            model_id,
-            suite.models[model_id],
-            adapter,
-            gate=gate,
-            max_inflight=inflight,
-            budget=budget,
-            cache=cache,
-            policy=policy,
-        )
-        for model_id, adapter in adapters.items()
-    }
+async def _leaving(manager: AbstractAsyncContextManager[Any], error: BaseException | None) -> bool:
+    if error is None:
+        return bool(await manager.__aexit__(None, None, None))
+    return bool(await manager.__aexit__(type(error), error, error.__traceback__))

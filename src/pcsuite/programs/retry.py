@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pcsuite.programs.base import Call, Job, Outcome, Program, Reply, WorstCase, problems_of
+from pcsuite.engines.adapters.base import Generation
+from pcsuite.programs.base import Ask, Job, Outcome, Program, WorstCase, problems_of
 
 LEAST_TOKENS = 16
 """No retry is made with less room than this: nothing whole fits in it."""
@@ -34,29 +35,25 @@ class RetryOnFail(Program):
         """Every retry made, all within one completion limit."""
         return WorstCase(1 + max_steps, 1, max_steps * SHOWN_CHARACTERS // 4)
 
-    async def run(self, job: Job, call: Call) -> Outcome:
+    async def run(self, job: Job, ask: Ask) -> Outcome:
         """Ask until the answer can be read, the retries are used up, or the budget is."""
-        budget = job.decoding.max_tokens
-        reply = await call(job.prompt, constraint=job.constraint)
+        budget = job.request.decoding.max_tokens
+        reply = await ask(job.request)
         replies, spent = [reply], _spent(reply, budget)
-        problems = problems_of(job.evaluator, job.item, reply.text, reply.finish_reason)
+        problems = problems_of(job.evaluator, job.item, reply["text"], reply["finish_reason"])
         transcript = [_entry(0, reply, budget, problems)]
         while problems and len(replies) <= job.max_steps and budget - spent >= LEAST_TOKENS:
             number, allowed = len(replies), budget - spent
-            reply = await call(
-                retry_prompt(job.prompt, reply.text, problems),
-                step=f"retry-{number}",
-                constraint=job.constraint,
-                max_tokens=allowed,
-            )
+            prompt = retry_prompt(job.request.prompt, reply["text"], problems)
+            reply = await ask(job.request.then(f"retry-{number}", prompt, max_tokens=allowed))
             replies.append(reply)
             spent += _spent(reply, allowed)
-            problems = problems_of(job.evaluator, job.item, reply.text, reply.finish_reason)
+            problems = problems_of(job.evaluator, job.item, reply["text"], reply["finish_reason"])
             transcript.append(_entry(number, reply, allowed, problems))
         return Outcome(
-            reply.text,
-            reply.finish_reason,
-            replies,
+            reply["text"],
+            reply["finish_reason"],
+            calls=replies,
             transcript=transcript,
             metrics={
                 "attempts": len(replies),
@@ -79,19 +76,19 @@ def retry_prompt(prompt: str, answer: str, problems: list[str]) -> str:
     )
 
 
-def _spent(reply: Reply, allowed: int) -> int:
+def _spent(reply: Generation, allowed: int) -> int:
     """Completion tokens to charge: those reported, else all that were allowed."""
-    counted = reply.usage["completion_tokens"]
-    return allowed if counted == 0 and reply.text else min(counted, allowed)
+    counted = reply["usage"]["completion_tokens"]
+    return allowed if counted == 0 and reply["text"] else min(counted, allowed)
 
 
-def _entry(number: int, reply: Reply, allowed: int, problems: list[str]) -> dict[str, Any]:
+def _entry(number: int, reply: Generation, allowed: int, problems: list[str]) -> dict[str, Any]:
     return {
         "step": number,
         "type": "attempt",
-        "text": reply.text,
-        "finish_reason": reply.finish_reason,
-        "completion_tokens": reply.usage["completion_tokens"],
+        "text": reply["text"],
+        "finish_reason": reply["finish_reason"],
+        "completion_tokens": reply["usage"]["completion_tokens"],
         "allowed_tokens": allowed,
         "problems": problems,
     }

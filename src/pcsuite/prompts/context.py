@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from pcsuite._util.hashing import canonical_json
 from pcsuite.config.definitions import TaskKind, TaskSpec
-from pcsuite.config.load import canonical_json
 from pcsuite.errors import PromptError, did_you_mean
 
 
@@ -82,7 +82,9 @@ class PromptContext:
                 f"ctx['task_kind'] is '{values['task_kind']}'", hint="use structured or reasoning"
             )
         given = {key: value for key, value in values.items() if value is not None}
-        known = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+        known: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
         known["exemplars"] = tuple(Exemplar.of(entry) for entry in values.get("exemplars") or ())
         title = known.get("task_title") or str(values["task_id"]).replace("_", " ")
         known.setdefault("instruction", f"{title}: answer for the input below.")

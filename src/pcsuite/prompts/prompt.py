@@ -125,19 +125,19 @@ CHARACTERS_PER_TOKEN = 4.0
 class Prompt:
     """A prompt as one model gets it: the tree it was made from, its text and its length in that model's tokens."""
 
-    tree: PromptTree
-    """What the text was assembled from, filler included."""
     text: str
     tokens: int
     exact: bool
     """Whether the model's own tokenizer counted, not an estimate from the number of characters."""
-    band: Literal["inside", "below", "above"]
+    band: Literal["inside", "below", "above"] = "inside"
     """Where the length lies relative to the task's band."""
+    tree: PromptTree | None = None
+    """What the text was assembled from, filler included; none where it was not composed of blocks."""
 
     @property
     def padded(self) -> int:
         """Filler lines added."""
-        return self.tree.filler
+        return 0 if self.tree is None else self.tree.filler
 
     @cached_property
     def hash(self) -> str:
@@ -169,9 +169,10 @@ def fit(
             text = tree.assemble(templates_dir)
             tokens, _ = _count(text, counter)
             lines += 1
-    return Prompt(
-        tree, text, tokens, exact, "below" if tokens < low else "above" if tokens > high else "inside"
+    position: Literal["inside", "below", "above"] = (
+        "below" if tokens < low else "above" if tokens > high else "inside"
     )
+    return Prompt(text, tokens, exact, position, tree)
 
 
 def _count(text: str, counter: Callable[[str], int | None]) -> tuple[int, bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 import pcsuite
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.analyse import Analysis, analyse
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
@@ -20,7 +20,7 @@ from pcsuite.analysis.tables.information import Truths
 from pcsuite.analysis.tables.robustness import interventions_table, robustness_tables
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
-from pcsuite.integrations.helm.evidence import beside_ours, evidence_files, helm_section, read_evidence
+from pcsuite.integrations.helm.evidence import evidence_files, external_evidence
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
@@ -71,7 +71,7 @@ class ReportMemory:
             # Installing a package (an embedding model, say) touches the folder that packages lie in.
             "packages": _stamp(Path(msgspec.__file__).parent.parent),
         }
-        self._inputs = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        self._inputs = sha256_hex(json.dumps(described, sort_keys=True))
 
     def recall(self) -> tuple[list[Path], list[Path], list[Path]] | None:
         """Reports, tables and plots of the last report, if it is just the one that is asked for now."""
@@ -107,7 +107,7 @@ def _log_stamps(log: Path) -> list[str]:
 
 def _tree_stamp(folder: Path) -> str:
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
-    return hashlib.sha256("\n".join(f"{path}:{_stamp(path)}" for path in files).encode()).hexdigest()
+    return sha256_hex("\n".join(f"{path}:{_stamp(path)}" for path in files))
 
 
 def _stamp(path: Path) -> str:
@@ -213,12 +213,9 @@ def build_report(
 
 def _external_evidence(analysis: Analysis, folders: Sequence[Path], written: list[Path]) -> list[Section]:
     """What other tools found on the same models, where it was imported into one of these folders."""
-    evidence = read_evidence(folders)
-    if evidence is None:
-        return []
-    beside = beside_ours(evidence, analysis.tables["summary_by_condition"])
-    written.append(beside.write_csv(folders[0] / f"{beside.name}.csv"))
-    return [helm_section(evidence, beside)]
+    tables, sections = external_evidence(folders, analysis.tables["summary_by_condition"])
+    written += [table.write_csv(folders[0] / f"{table.name}.csv") for table in tables]
+    return sections
 
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,14 +11,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import TaskSpec
-from pcsuite.config.load import Suite, digest
+from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item, ItemSource, load_items, sample_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
-from pcsuite.engines.session import build_adapter, check_model
+from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation import build_evaluator as evaluator_of
@@ -34,88 +34,6 @@ from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import BANDS
 from pcsuite.retrieval import RETRIEVERS
 from pcsuite.retrieval.base import Passage, Retriever
-
-# Building what a profile names: evaluators and adapters, with their options checked.
-
-
-def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
-    """The task's evaluator with its options and schema; an error names the task's place in its file."""
-    task = suite.tasks[task_id]
-    try:
-        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
-    except ConfigError as error:
-        place = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
-        raise ConfigError(suite.sources["tasks_ref"].problem(place, str(error))) from error
-    if task.retrieval:
-        # Without retrieval a citation can still be held against the corpus: is there such a page?
-        settings = suite.profile.integrations.retrieval
-        cache_dir = Path(suite.profile.run.cache_dir)
-        titles = RETRIEVERS.get(settings.backend).page_titles(settings, task.dataset, cache_dir)
-        if titles is not None:
-            evaluator.know_pages(titles)
-    return evaluator
-
-
-def build_model(suite: Suite, model_id: str) -> ModelAdapter:
-    """The adapter of a model."""
-    return build_adapter(model_id, suite.models[model_id])
-
-
-def check_components(suite: Suite) -> None:
-    """Check the options of everything the profile selects, without starting anything."""
-    for task_id in suite.profile.selection.tasks:
-        build_evaluator(suite, task_id)
-    for model_id in suite.profile.selection.models:
-        check_model(model_id, suite.models[model_id])
-
-
-# The retrievers of a run: opened on first use, one for each dataset.
-
-
-def retrieval_version(suite: Suite, task_id: str) -> Mapping[str, str]:
-    """What determines the passages a task's loop is shown; nothing is built or asked."""
-    settings = suite.profile.integrations.retrieval
-    backend = RETRIEVERS.get(settings.backend)
-    return backend.version(settings, suite.tasks[task_id].dataset, Path(suite.profile.run.cache_dir))
-
-
-class TaskRetrievers:
-    """Search functions by task."""
-
-    def __init__(self, suite: Suite, policy: RetryPolicy) -> None:
-        self._suite = suite
-        self._policy = policy
-        self._opened: dict[str, Retriever] = {}
-        self._lock = asyncio.Lock()
-
-    async def open(self, task_id: str) -> None:
-        """Open a task's retriever, so that what is missing is told before the first model call."""
-        await self._retriever(self._suite.tasks[task_id].dataset)
-
-    def search_of(self, task_id: str) -> Search:
-        """The search function of a task's corpus."""
-        rng = Random(task_id)
-
-        async def search(query: str, k: int) -> list[Passage]:
-            retriever = await self._retriever(self._suite.tasks[task_id].dataset)
-            if not retriever.blocking:
-                return retriever.search(query, k)
-            attempted = await call_with_retries(
-                lambda: asyncio.to_thread(retriever.search, query, k), self._policy, rng
-            )
-            return attempted.unwrap()
-
-        return search
-
-    async def _retriever(self, dataset: str) -> Retriever:
-        async with self._lock:
-            if dataset not in self._opened:
-                settings = self._suite.profile.integrations.retrieval
-                backend = RETRIEVERS.get(settings.backend)
-                cache_dir = Path(self._suite.profile.run.cache_dir)
-                self._opened[dataset] = await asyncio.to_thread(backend.open, settings, dataset, cache_dir)
-            return self._opened[dataset]
-
 
 CLEAN = PerturbationRef()
 MAX_EXEMPLARS = 4
@@ -232,19 +150,19 @@ class Plan:
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
             for item in task.items if cells else ():
                 for cell in cells:
-                    yield from _units_of(cell, item)
-
-
-def _units_of(cell: Cell, item: Item) -> Iterator[Unit]:
-    for perturbation in cell.perturbations:
-        for seed in cell.seeds:
-            yield Unit(cell, item, seed, perturbation, run_id(cell, item, seed, perturbation))
+                    for perturbation in cell.perturbations:
+                        for seed in cell.seeds:
+                            unit_id = run_id(cell, item, seed, perturbation)
+                            yield Unit(cell, item, seed, perturbation, unit_id)
 
 
 def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> str:
-    """sha256 of the fingerprint of a row: its cell, its item (with content), seed and perturbation."""
+    """What names a row: the sha256 (hex) of its cell's fingerprint, its item with content, seed and perturbation.
+
+    Whatever changes one of them makes another row; a resumed run skips the ids its log has.
+    """
     parts = (cell.fingerprint, item.item_id, cell.task.item_digests[item.item_id], str(seed), perturbation.id)
-    return hashlib.sha256("|".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_hex("|".join(parts))
 
 
 def build_plan(
@@ -252,10 +170,20 @@ def build_plan(
     perturbations: Sequence[PerturbationRef] = (CLEAN,),
     scope: Scope | None = None,
 ) -> Plan:
-    """Lay out the grid of the profile's selection, or of a scope; nothing is started or called."""
+    """Lay out the grid of tasks × models × conditions × regimes; nothing is started or called.
+
+    Covers the profile's selection, or ``scope``; every cell gets the given perturbations. A condition that has no
+    meaning on a task, or cannot be enforced on a model, becomes an entry of ``not_applicable`` with the reason.
+
+    Raises :class:`DataError` for missing items, :class:`ConfigError` for wrong options and :class:`PromptError` for
+    a condition whose compiled prompt is missing.
+    """
     scope = scope or Scope.of_selection(suite)
+    retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
-    tasks = {task_id: _first_items(plan_task(suite, task_id), scope.max_items) for task_id in scope.tasks}
+    tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
+    if scope.max_items is not None:
+        tasks = {name: replace(task, items=task.items[: scope.max_items]) for name, task in tasks.items()}
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
     for model_id in scope.models:
@@ -288,12 +216,12 @@ def with_compiled_prompt(
     return condition.with_prompt(read_compiled(path))
 
 
-def _first_items(task: TaskPlan, most: int | None) -> TaskPlan:
-    return task if most is None else replace(task, items=task.items[:most])
-
-
 def plan_task(suite: Suite, task_id: str) -> TaskPlan:
-    """Load a task's items and exemplars."""
+    """A task ready to be prompted and scored: its sampled items, fixed exemplars, schema and evaluator.
+
+    Exemplars come from the training split and never equal a scored input. Raises :class:`DataError` where the
+    items cannot be read.
+    """
     spec = suite.tasks[task_id]
     repro = suite.profile.repro
     cache_dir = Path(suite.profile.run.cache_dir)
@@ -307,7 +235,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         spec,
         suite.schema(task_id),
         suite.grammar(task_id),
-        _exemplars(suite, spec, evaluator, cache_dir, scored=items),
+        _exemplars(suite, spec, evaluator, scored=items),
         suite.lmql_query(task_id),
     )
     digests = {item.item_id: digest([item.input_text, item.truth])[:16] for item in items}
@@ -325,11 +253,10 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
 
 
 def _exemplars(
-    suite: Suite, spec: TaskSpec, evaluator: Evaluator, cache_dir: Path, *, scored: Sequence[Item]
+    suite: Suite, spec: TaskSpec, evaluator: Evaluator, *, scored: Sequence[Item]
 ) -> tuple[Exemplar, ...]:
-    """Fixed exemplars from the training split, never one whose input is scored."""
     try:
-        train = load_items(spec.dataset, spec.train_split, cache_dir).items
+        train = load_items(spec.dataset, spec.train_split, Path(suite.profile.run.cache_dir)).items
     except DataError:
         return ()
     seen = {item.input_text for item in scored}
@@ -437,3 +364,90 @@ def plan_cell(
         perturbations=perturbations,
         fingerprint=digest(defining),
     )
+
+
+def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
+    """The task's evaluator with its options and schema.
+
+    Raises :class:`ConfigError`, with the task's line in its file, for an unknown evaluator or wrong options.
+    """
+    task = suite.tasks[task_id]
+    try:
+        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+    except ConfigError as error:
+        key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
+        raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
+    if task.retrieval:
+        # Without retrieval a citation can still be held against the corpus: is there such a page?
+        settings = suite.profile.integrations.retrieval
+        cache_dir = Path(suite.profile.run.cache_dir)
+        titles = retriever_type(suite).page_titles(settings, task.dataset, cache_dir)
+        if titles is not None:
+            evaluator.know_pages(titles)
+    return evaluator
+
+
+def check_components(suite: Suite) -> None:
+    """Check the options of everything the profile selects, without starting anything."""
+    retriever_type(suite)
+    for task_id in suite.profile.selection.tasks:
+        build_evaluator(suite, task_id)
+    for model_id in suite.profile.selection.models:
+        check_model(model_id, suite.models[model_id])
+
+
+def retriever_type(suite: Suite) -> type[Retriever]:
+    """The profile's search backend, built in or a plug-in's.
+
+    Raises :class:`ConfigError`, with the key's line in the profile, for a name that nobody registered.
+    """
+    try:
+        return RETRIEVERS.get(suite.profile.integrations.retrieval.backend)
+    except ConfigError as error:
+        key = ["integrations", "retrieval", "backend"]
+        raise ConfigError(suite.sources["profile"].problem(key, str(error))) from error
+
+
+def retrieval_version(suite: Suite, task_id: str) -> Mapping[str, str]:
+    """What determines the passages a task's loop is shown; nothing is built or asked."""
+    settings = suite.profile.integrations.retrieval
+    backend = retriever_type(suite)
+    return backend.version(settings, suite.tasks[task_id].dataset, Path(suite.profile.run.cache_dir))
+
+
+class TaskRetrievers:
+    """Search functions by task."""
+
+    def __init__(self, suite: Suite, policy: RetryPolicy) -> None:
+        self._suite = suite
+        self._policy = policy
+        self._opened: dict[str, Retriever] = {}
+        self._lock = asyncio.Lock()
+
+    async def open(self, task_id: str) -> None:
+        """Open a task's retriever, so that what is missing is told before the first model call."""
+        await self._retriever(self._suite.tasks[task_id].dataset)
+
+    def search_of(self, task_id: str) -> Search:
+        """The search function of a task's corpus."""
+        rng = Random(task_id)
+
+        async def search(query: str, k: int) -> list[Passage]:
+            retriever = await self._retriever(self._suite.tasks[task_id].dataset)
+            if not retriever.blocking:
+                return retriever.search(query, k)
+            found, _ = await call_with_retries(
+                lambda: asyncio.to_thread(retriever.search, query, k), self._policy, rng
+            )
+            return found
+
+        return search
+
+    async def _retriever(self, dataset: str) -> Retriever:
+        async with self._lock:
+            if dataset not in self._opened:
+                settings = self._suite.profile.integrations.retrieval
+                backend = retriever_type(self._suite)
+                cache_dir = Path(self._suite.profile.run.cache_dir)
+                self._opened[dataset] = await asyncio.to_thread(backend.open, settings, dataset, cache_dir)
+            return self._opened[dataset]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
+from pcsuite.engines.limits import ErrorRate
 from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
 from pcsuite.runners.pipeline import FinishedRow
@@ -44,7 +45,19 @@ class Progress:
     def __enter__(self) -> Progress:
         self._started = self._shown = time.monotonic()
         if not self._quiet and self._stream.isatty():
-            self._bar = _rich_bar(self._stream)
+            from rich import progress
+            from rich.console import Console
+
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
+                progress.TextColumn("left"),
+                progress.TimeRemainingColumn(),
+                progress.TextColumn("{task.fields[facts]}"),
+                console=Console(file=self._stream),
+            )
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
         elif not self._quiet and self.tally.total:
@@ -105,29 +118,6 @@ class Progress:
         print(f"{tally.done}/{tally.total} rows, {self.facts()}{left}", file=self._stream, flush=True)
 
 
-def _rich_bar(stream: TextIO) -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bar
-
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
-        console=Console(file=stream),
-    )
-
-
 def _pace(rows_per_second: float) -> str:
     """A rate in the unit that makes it readable."""
     for unit, seconds in (("s", 1), ("min", 60)):
@@ -149,20 +139,17 @@ def _clock(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-# Where finished rows go: into the log, onto the progress display, and into the judgement whether to go on.
+class RowSink:
+    """Where finished rows go: into the log, onto the progress display, into the judgement whether to go on.
 
-
-_MIN_CALLS_JUDGED = 50
-
-
-class Ledger:
-    """Takes rows from an executor; once ``stop`` is set no further unit should be begun."""
+    Once ``stop`` is set no further row should be begun.
+    """
 
     def __init__(self, log: RunLog, progress: Progress, stop_on_error_rate: float) -> None:
         self.progress = progress
         self.stop: PcsuiteError | None = None
         self._log = log
-        self._most_errors = stop_on_error_rate
+        self._error_rate = ErrorRate(stop_on_error_rate)
 
     def accept(self, row: FinishedRow) -> None:
         """Log and count one row; a row that is done already is left out."""
@@ -173,19 +160,11 @@ class Ledger:
         self.progress.advance(
             tokens=row.tokens, cost_usd=row.cost_usd, failed=failed, cache_hit=row.cache_hit
         )
-        if row.error is not None:
-            self._judge_error_rate(self.progress.tally, row.error)
+        try:
+            self._error_rate.check(row.error)
+        except ErrorRateError as error:
+            self.halt(error)
 
     def halt(self, reason: PcsuiteError) -> None:
         """Ask for the end of the run; the first reason stays."""
         self.stop = self.stop or reason
-
-    def _judge_error_rate(self, tally: Tally, error: str) -> None:
-        if tally.done >= _MIN_CALLS_JUDGED and tally.failed > self._most_errors * tally.done:
-            self.halt(
-                ErrorRateError(
-                    f"stopped: {tally.failed} of {tally.done} calls failed "
-                    f"(limits.stop_on_error_rate is {self._most_errors}); the last error was: {error}",
-                    hint="finished rows are kept; failed ones are tried again when you run the same command",
-                )
-            )

@@ -71,7 +71,7 @@ def _again(
     }
     fresh = msgspec.structs.replace(
         row,
-        parsed=parsed_record(evaluation),
+        parsed=parsed_record(evaluation.parsed),
         metrics=evaluation.metrics | kept,
         timestamp_utc=utc_now(),
         pcsuite_version=__version__,

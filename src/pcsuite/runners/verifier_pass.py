@@ -2,17 +2,21 @@
 
 It is asked two things: whether the answer contradicts itself, and whether it is right as far as the model can
 tell. It sees the task's bare instruction, the input and the answer; never the truth, and no operator's text.
+
+The pass adds one row of kind ``verifier`` for every answer of a log. It repeats task, model, condition, regime id,
+seed and perturbation of the row it judges, so that it joins on the same columns; its decoding parameters, prompt and
+generation are those of its own call. ``metrics`` has ``contradiction``, ``verifier_correct`` and ``verifier_score``
+(1, 0, or ``None`` where the verdict could not be read) and ``judged_run_id``. Main tables leave these rows out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,28 +24,30 @@ from typing import Any
 import msgspec
 
 from pcsuite import __version__
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
-from pcsuite.engines.limits import Budget, RetryPolicy
-from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
-from pcsuite.engines.session import ModelClient
-from pcsuite.errors import BudgetExceededError, EngineError, LogError, PcsuiteError
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
+from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.session import ModelClient, open_models
+from pcsuite.errors import BudgetExceededError, EngineError, LogError
 from pcsuite.evaluation.base import Parsed
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
-from pcsuite.logging.row import (
-    DecodingRef,
-    GenerationRecord,
-    ParsedRecord,
-    PromptRecord,
-    RunRow,
-)
+from pcsuite.logging.row import DecodingRef, GenerationRecord, ParsedRecord, RunRow
 from pcsuite.logging.segments import log_exists
-from pcsuite.programs.base import Reply
-from pcsuite.runners.pipeline import total_usage, utc_now
-from pcsuite.runners.plan import build_model
-from pcsuite.runners.progress import Progress
+from pcsuite.programs.base import Outcome
+from pcsuite.prompts.prompt import Prompt
+from pcsuite.runners.pipeline import (
+    FinishedRow,
+    cost_metrics,
+    generation_record,
+    in_lanes,
+    parsed_record,
+    prompt_record,
+    utc_now,
+)
+from pcsuite.runners.progress import Progress, RowSink
 
 VERSION = 1
 """Raised when the question changes; part of the run ids of verifier rows."""
@@ -118,14 +124,6 @@ def _stated(text: str, name: str) -> bool | None:
     return stated.pop() if len(stated) == 1 else None
 
 
-# Running the verifier pass over a log: one more row for every answer, of kind ``verifier``.
-#
-# A verifier row repeats task, model, condition, regime id, seed and perturbation of the row it judges, so that
-# it joins on the same columns; its decoding parameters, prompt and generation are those of its own call.
-# ``metrics`` has ``contradiction``, ``verifier_correct`` and ``verifier_score`` (1, 0, or ``None`` where the
-# verdict could not be read) and ``judged_run_id``. Main tables leave these rows out by their kind.
-
-
 KIND = "verifier"
 
 
@@ -161,7 +159,7 @@ def verifier_pass(
     suite: Suite, *, quiet: bool = False, policy: RetryPolicy | None = None, use_cache: bool = True
 ) -> VerifierSummary:
     """Judge every stored answer that the profile selects and that was not judged yet."""
-    return asyncio.run(_run(suite, quiet=quiet, policy=policy or RetryPolicy(), use_cache=use_cache))
+    return asyncio.run(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
 
 
 def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], ContradictionRate]:
@@ -188,11 +186,11 @@ def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], Co
 def verifier_run_id(judged: RunRow) -> str:
     """Run id of the row that judges another: its run id and its very answer."""
     assert judged.generation is not None
-    answer = hashlib.sha256(judged.generation.text.encode("utf-8", "surrogatepass")).hexdigest()
-    return hashlib.sha256(f"{KIND}|{VERSION}|{judged.run_id}|{answer}".encode()).hexdigest()
+    answer = sha256_hex(judged.generation.text)
+    return sha256_hex(f"{KIND}|{VERSION}|{judged.run_id}|{answer}")
 
 
-async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: bool) -> VerifierSummary:
+async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy | None, use_cache: bool) -> VerifierSummary:
     run = suite.profile.run
     started = time.monotonic()
     paths = RunPaths.of(run.output_dir, run.name)
@@ -203,17 +201,14 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy, use_cache: boo
         judged = [row for row in answered if row.generation is not None and row.generation.text.strip()]
         pending = [row for row in judged if verifier_run_id(row) not in log.index]
         models = [name for name in suite.profile.selection.models if any(r.model.id == name for r in pending)]
-        adapters = {model_id: build_model(suite, model_id) for model_id in models}
-        cache = ResponseCache(Path(run.cache_dir) / FILE_NAME) if use_cache else None
-        try:
+        async with open_models(suite, models, policy=policy, use_cache=use_cache) as session:
             with Progress(len(pending), quiet=quiet) as progress:
-                runner = _VerifierRunner(suite, log, cache, policy, progress)
-                await runner.run(adapters, pending)
-        finally:
-            if cache is not None:
-                cache.close()
-            for adapter in adapters.values():
-                await adapter.aclose()
+                sink = RowSink(log, progress, suite.profile.limits.stop_on_error_rate)
+                for client in session.clients.values():
+                    rows = (row for row in pending if row.model.id == client.model_id)
+                    await _judge_rows(client, rows, sink, paths)
+        if sink.stop is not None:
+            raise sink.stop
     wanted = {verifier_run_id(row) for row in judged}
     rates = contradiction_rates(row for row in newest_rows(paths.log) if row.run_id in wanted)
     return VerifierSummary(
@@ -244,154 +239,85 @@ def _is_selected(suite: Suite, row: RunRow) -> bool:
     )
 
 
-class _VerifierRunner:
-    """Asks about answers and logs the verdicts."""
+async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink, paths: RunPaths) -> None:
+    """Ask a model about its answers and log the verdicts, as many at once as the model takes."""
+    suite, constraint = client.session.suite, None
+    if "json_schema" in client.adapter.native_constraints:
+        constraint = CONSTRAINT if await client.why_unenforced(CONSTRAINT) is None else None
+    items: dict[tuple[str, str], dict[str, Item]] = {}
 
-    def __init__(
-        self, suite: Suite, log: RunLog, cache: ResponseCache | None, policy: RetryPolicy, progress: Progress
-    ) -> None:
-        self._suite = suite
-        self._log = log
-        self._cache = cache
-        self._policy = policy
-        self._progress = progress
-        limits = suite.profile.limits
-        self._budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-        self._items: dict[tuple[str, str], dict[str, Item]] = {}
-        self._stop: PcsuiteError | None = None
-
-    async def run(self, adapters: Mapping[str, ModelAdapter], pending: Sequence[RunRow]) -> None:
-        """Judge all rows, one model after the other."""
-        inflight = self._suite.profile.repro.max_inflight
-        for model_id, adapter in adapters.items():
-            client = ModelClient(
-                model_id,
-                self._suite.models[model_id],
-                adapter,
-                gate=asyncio.Semaphore(inflight),
-                max_inflight=inflight,
-                budget=self._budget,
-                cache=self._cache,
-                policy=self._policy,
-            )
-            enforced = "json_schema" in adapter.native_constraints and await client.enforces("json_schema")
-            rows = iter([row for row in pending if row.model.id == model_id])
-            constraint = CONSTRAINT if enforced else None
-            await asyncio.gather(*(self._work(client, rows, constraint) for _ in range(client.concurrency)))
-        if self._stop is not None:
-            raise self._stop
-
-    async def _work(self, client: ModelClient, rows: Iterator[RunRow], constraint: Constraint | None) -> None:
-        """Take rows until there are none; the iterator is shared, so each is taken once."""
-        for row in rows:
-            if self._stop is not None:
-                return
-            try:
-                await self._judge(client, row, constraint)
-            except BudgetExceededError as error:
-                self._stop = self._stop or error
-
-    async def _judge(self, client: ModelClient, row: RunRow, constraint: Constraint | None) -> None:
-        assert row.generation is not None
-        task = self._suite.tasks[row.task.id]
-        item = self._item(row)
-        prompt = verdict_prompt(task.instruction, task.input_label, item.input_text, row.generation.text)
-        try:
-            reply = await client.ask(prompt, DECODING, 0, constraint, _context(row))
-        except EngineError as error:
-            failed = self._row(
-                row, prompt, client, generation=None, parsed=None, metrics={}, errors=[str(error)]
-            )
-            self._log.append(failed, prompt)
-            self._progress.advance(tokens=0, cost_usd=0.0, failed=True, cache_hit=False)
-            return
-        verdict = read_verdict(reply.text, reply.finish_reason)
-        self._log.append(self._judged(row, prompt, client, reply, verdict), prompt)
-        tokens = 0 if reply.cache_hit else reply.usage["total_tokens"]
-        cost = 0.0 if reply.cache_hit else _cost(client, reply)
-        self._progress.advance(tokens=tokens, cost_usd=cost, failed=False, cache_hit=reply.cache_hit)
-
-    def _item(self, row: RunRow) -> Item:
+    def item_of(row: RunRow) -> Item:
         key = (row.task.id, row.task.split)
-        if key not in self._items:
-            dataset = self._suite.tasks[row.task.id].dataset
-            loaded = load_items(dataset, row.task.split, Path(self._suite.profile.run.cache_dir))
-            self._items[key] = {item.item_id: item for item in loaded.items}
-        item = self._items[key].get(row.task.item_id)
-        if item is None:
+        if key not in items:
+            cache_dir = Path(suite.profile.run.cache_dir)
+            loaded = load_items(suite.tasks[row.task.id].dataset, row.task.split, cache_dir)
+            items[key] = {item.item_id: item for item in loaded.items}
+        found = items[key].get(row.task.item_id)
+        if found is None:
             raise LogError(
-                f"{self._log.paths.log}: item '{row.task.item_id}' of task '{row.task.id}' is not in its dataset",
+                f"{paths.log}: item '{row.task.item_id}' of task '{row.task.id}' is not in its dataset",
                 hint="the log and run.cache_dir do not belong together",
             )
-        return item
+        return found
 
-    def _judged(
-        self, row: RunRow, prompt: str, client: ModelClient, reply: Reply, verdict: Verdict
-    ) -> RunRow:
-        generation = GenerationRecord(
-            text=reply.text,
-            finish_reason=reply.finish_reason,
-            latency_ms=reply.latency_ms,
-            usage=total_usage([reply]),
-            constraint_backend=reply.constraint_backend,
-            cache_hit=reply.cache_hit,
-            attempts=max(1, reply.attempts),
-        )
-        found = verdict.parsed
-        parsed = ParsedRecord(
-            found.json_valid, found.schema_valid, found.json_mode, None, found.fields, found.parse_errors
-        )
+    async def handle(row: RunRow) -> None:
+        assert row.generation is not None
+        task = suite.tasks[row.task.id]
+        text = item_of(row).input_text
+        prompt = verdict_prompt(task.instruction, task.input_label, text, row.generation.text)
+        try:
+            answer = await client.ask(Request(prompt, DECODING, 0, constraint, _context(row)))
+        except BudgetExceededError as error:
+            sink.halt(error)
+            return
+        except EngineError as error:
+            sink.accept(FinishedRow.of(_verifier_row(client, row, prompt, errors=[str(error)]), prompt))
+            return
+        verdict = read_verdict(answer["text"], answer["finish_reason"])
+        outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
+        generation = generation_record(outcome)
         metrics: dict[str, object] = {
             "contradiction": verdict.contradiction,
             "verifier_correct": verdict.correct,
             "verifier_score": None if verdict.correct is None else float(verdict.correct),
-            "token_cost": reply.usage["total_tokens"],
-            "cost_usd": _cost(client, reply),
+            **cost_metrics(client, generation),
         }
-        return self._row(
-            row, prompt, client, generation=generation, parsed=parsed, metrics=metrics, errors=[]
-        )
+        parsed = parsed_record(verdict.parsed)
+        judged = _verifier_row(client, row, prompt, generation=generation, parsed=parsed, metrics=metrics)
+        sink.accept(FinishedRow.of(judged, prompt))
 
-    def _row(
-        self,
-        row: RunRow,
-        prompt: str,
-        client: ModelClient,
-        *,
-        generation: GenerationRecord | None,
-        parsed: ParsedRecord | None,
-        metrics: dict[str, object],
-        errors: list[str],
-    ) -> RunRow:
-        tokens = client.adapter.count_tokens(prompt)
-        record = PromptRecord(
-            prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
-            schema_hash=None,
-            template=f"{KIND}_pass_v{VERSION}",
-            rendered_chars=len(prompt),
-            prompt_tokens=len(prompt) // 4 if tokens is None else tokens,
-            padded=0,
-            tokens_exact=tokens is not None,
-        )
-        return msgspec.structs.replace(
-            row,
-            run_id=verifier_run_id(row),
-            timestamp_utc=utc_now(),
-            config_hash=self._suite.config_hash,
-            pcsuite_version=__version__,
-            decoding=DecodingRef(row.decoding.id, DECODING.temperature, DECODING.top_p, DECODING.max_tokens),
-            prompt=record,
-            generation=generation,
-            parsed=parsed,
-            metrics={**metrics, "judged_run_id": row.run_id},
-            errors=errors,
-            kind=KIND,
-            engine=client.identity,
-        )
+    await in_lanes([(rows, client.concurrency)], handle, lambda: sink.stop is not None)
 
 
-def _cost(client: ModelClient, reply: Reply) -> float:
-    return client.spec.cost(reply.usage["prompt_tokens"], reply.usage["completion_tokens"])
+def _verifier_row(
+    client: ModelClient,
+    row: RunRow,
+    prompt: str,
+    *,
+    generation: GenerationRecord | None = None,
+    parsed: ParsedRecord | None = None,
+    metrics: dict[str, object] | None = None,
+    errors: list[str] | None = None,
+) -> RunRow:
+    """The row that judges another, with all that the two have in common."""
+    tokens = client.adapter.count_tokens(prompt)
+    length = len(prompt) // 4 if tokens is None else tokens
+    measured = Prompt(prompt, length, exact=tokens is not None)
+    return msgspec.structs.replace(
+        row,
+        run_id=verifier_run_id(row),
+        timestamp_utc=utc_now(),
+        config_hash=client.session.suite.config_hash,
+        pcsuite_version=__version__,
+        decoding=DecodingRef(row.decoding.id, DECODING.temperature, DECODING.top_p, DECODING.max_tokens),
+        prompt=prompt_record(measured, f"{KIND}_pass_v{VERSION}", None),
+        generation=generation,
+        parsed=parsed,
+        metrics={**(metrics or {}), "judged_run_id": row.run_id},
+        errors=errors or [],
+        kind=KIND,
+        engine=client.identity,
+    )
 
 
 def _context(row: RunRow) -> CallContext:

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.llamacpp import (
     RANDOM_SEED,
     LlamaCppAdapter,
@@ -109,7 +109,7 @@ def test_token_counts(embedded):
 @pytest.mark.model
 def test_same_question_same_text_in_any_worker_and_any_process(embedded, embedded_weights):
     async def ask_all(adapter):
-        answers = await asyncio.gather(*(adapter.agenerate(*call) for call in CALLS))
+        answers = await asyncio.gather(*(adapter.agenerate(Request(*call)) for call in CALLS))
         return [answer["text"] for answer in answers]
 
     first = asyncio.run(ask_all(embedded))
@@ -235,7 +235,7 @@ def test_a_dying_worker_fails_its_call_as_retryable_and_is_replaced(embedded_wei
         (process_id,) = worker_process_ids(adapter)
 
         async def kill_in_flight():
-            call = asyncio.create_task(adapter.agenerate(PROMPT, Decoding("d0", 0.0, 1.0, 400), 0))
+            call = asyncio.create_task(adapter.agenerate(Request(PROMPT, Decoding("d0", 0.0, 1.0, 400), 0)))
             await asyncio.sleep(0.2)
             os.kill(process_id, signal.SIGKILL)
             await call

@@ -8,7 +8,7 @@ import pytest
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.engines.adapters import _hf_decoding
 from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, forward
-from pcsuite.engines.adapters.base import Decoding
+from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, EngineError, MissingExtraError
@@ -123,7 +123,7 @@ def test_rows_of_a_batch_may_differ_in_length_and_regime(model):
 @pytest.mark.model
 def test_calls_that_are_awaited_together_are_answered_together(model):
     async def both():
-        return await asyncio.gather(*(model.agenerate("Say hello.", D1, seed) for seed in (1, 2)))
+        return await asyncio.gather(*(model.agenerate(Request("Say hello.", D1, seed)) for seed in (1, 2)))
 
     first, second = asyncio.run(both())
     assert first["latency_ms"] == second["latency_ms"]

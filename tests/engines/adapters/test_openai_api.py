@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from pcsuite.engines.adapters.base import Constraint, Decoding
+from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.session import ABSURD, mask_bites
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
@@ -248,7 +248,7 @@ def test_the_canary_tells_obedient_servers_from_deaf_ones():
 
 def test_several_event_loops_and_calls_inside_a_running_loop():
     async def twice(adapter):
-        answers = await asyncio.gather(*(adapter.agenerate("hello", D0, seed) for seed in range(8)))
+        answers = await asyncio.gather(*(adapter.agenerate(Request("hello", D0, seed)) for seed in range(8)))
         inside = adapter.generate("hello", D0, 1)
         await adapter.aclose()
         return [answer["text"] for answer in (*answers, inside)]
@@ -284,7 +284,8 @@ def samples(faults=(), *, most=4, calls=6, decoding=D1, **options):
     async def ask(adapter):
         try:
             return await asyncio.gather(
-                *(adapter.agenerate("hello", decoding, seed) for seed in range(calls)), return_exceptions=True
+                *(adapter.agenerate(Request("hello", decoding, seed)) for seed in range(calls)),
+                return_exceptions=True,
             )
         finally:
             await adapter.aclose()

@@ -9,8 +9,9 @@ from random import Random
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
+from simulated_truth import true_accuracy, true_effect
 
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import (
     OPENING,
     SimulatedAdapter,
@@ -21,7 +22,6 @@ from pcsuite.engines.adapters.simulated import (
 )
 from pcsuite.engines.session import mask_bites
 from pcsuite.errors import EngineError
-from support.simulated_truth import true_accuracy, true_effect
 
 D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=80)
 GOLD = '{"label": "World"}'
@@ -45,7 +45,7 @@ def adapter(**options) -> SimulatedAdapter:
 
 def draws(model, items=4000, seeds=(1,), constraint=None, **where):
     return [
-        model.draw("prompt", D1, seed, constraint, context(item=f"i{number}", **where))["text"]
+        model.draw(Request("prompt", D1, seed, constraint, context(item=f"i{number}", **where)))["text"]
         for number in range(items)
         for seed in seeds
     ]
@@ -129,12 +129,14 @@ def test_draws_depend_on_names_only_not_on_order():
     first = adapter(base_accuracy=0.5)
     second = adapter(base_accuracy=0.5)
     numbers = list(range(300))
-    forward = {n: first.draw("p", D1, 1, None, context(item=f"i{n}"))["text"] for n in numbers}
+    forward = {n: first.draw(Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers}
     Random(1).shuffle(numbers)
-    shuffled = {n: second.draw("p", D1, 1, None, context(item=f"i{n}"))["text"] for n in numbers}
+    shuffled = {n: second.draw(Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers}
     assert forward == shuffled
     other = SimulatedAdapter("another", SimulatedOptions(base_accuracy=0.5))
-    assert {n: other.draw("p", D1, 1, None, context(item=f"i{n}"))["text"] for n in numbers} != forward
+    assert {
+        n: other.draw(Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers
+    } != forward
 
 
 def test_malformed_json_is_beyond_repair_and_a_constraint_prevents_it():
@@ -146,31 +148,31 @@ def test_malformed_json_is_beyond_repair_and_a_constraint_prevents_it():
     assert all(json.loads(text) for text in draws(model, items=200, operators=("SCHEMA",)))
     constraint = Constraint("json_schema", "{}")
     assert all(json.loads(text) for text in draws(model, items=200, constraint=constraint))
-    answer = model.draw("p", D1, 1, constraint, context())
+    answer = model.draw(Request("p", D1, 1, constraint, context()))
     assert answer["constraint_backend"] == "native:simulated"
-    plain = model.draw("p", D1, 1, None, context(gold="#### 42"))["text"]
+    plain = model.draw(Request("p", D1, 1, None, context(gold="#### 42")))["text"]
     assert plain == "#### 42" or "label" in plain
 
 
 def test_abstentions():
     model = adapter(abstain_rate=1.0, abstain_text={"gsm8k": "no idea"}, json_validity=0.999999)
-    assert model.draw("p", D1, 1, None, context())["text"] == '{"abstained": true}'
-    assert model.draw("p", D1, 1, None, context(gold="#### 4"))["text"] == "I cannot tell."
-    assert model.draw("p", D1, 1, None, context(task="gsm8k", gold="#### 4"))["text"] == "no idea"
+    assert model.draw(Request("p", D1, 1, None, context()))["text"] == '{"abstained": true}'
+    assert model.draw(Request("p", D1, 1, None, context(gold="#### 4")))["text"] == "I cannot tell."
+    assert model.draw(Request("p", D1, 1, None, context(task="gsm8k", gold="#### 4")))["text"] == "no idea"
 
 
 def test_failures_can_be_rehearsed():
     transient = adapter(error_rate=1.0)
     with pytest.raises(EngineError) as caught:
-        transient.draw("p", D1, 1, None, context())
+        transient.draw(Request("p", D1, 1, None, context()))
     assert caught.value.retryable
     assert caught.value.status == 503
-    assert transient.draw("p", D1, 1, None, context())["text"]
+    assert transient.draw(Request("p", D1, 1, None, context()))["text"]
     fatal = adapter(fatal_error_rate=0.25)
     errors = []
     for number in range(2000):
         try:
-            fatal.draw("p", D1, 1, None, context(item=f"i{number}"))
+            fatal.draw(Request("p", D1, 1, None, context(item=f"i{number}")))
         except EngineError as error:
             errors.append(error)
     assert not any(error.retryable for error in errors)
@@ -186,7 +188,8 @@ def test_the_canary_is_not_fooled_by_simulated_trouble(kind):
 def test_usage_is_plausible_and_within_the_limit():
     model = adapter(mean_completion_tokens=60)
     usages = [
-        model.draw("x" * 401, D1, 1, None, context(item=f"i{number}"))["usage"] for number in range(1000)
+        model.draw(Request("x" * 401, D1, 1, None, context(item=f"i{number}")))["usage"]
+        for number in range(1000)
     ]
     assert {usage["prompt_tokens"] for usage in usages} == {101}
     assert all(30 <= usage["completion_tokens"] <= 80 for usage in usages)
@@ -196,7 +199,7 @@ def test_usage_is_plausible_and_within_the_limit():
 def test_without_a_context_it_refuses_and_its_identity_follows_its_effects():
     model = adapter()
     with pytest.raises(EngineError, match="simulated and answers only within a run"):
-        asyncio.run(model.agenerate("p", D1, 1))
+        asyncio.run(model.agenerate(Request("p", D1, 1)))
     assert model.identity()["engine"] == "simulated"
     assert model.identity() != adapter(operator_effects={"ROLE": 0.1}).identity()
 
@@ -218,7 +221,7 @@ def test_it_is_fast_enough_to_rehearse_millions():
 
     async def many(count):
         for number in range(count):
-            await model.agenerate(prompt, D1, number % 10, None, context(item=f"i{number % 1000}"))
+            await model.agenerate(Request(prompt, D1, number % 10, None, context(item=f"i{number % 1000}")))
 
     asyncio.run(many(1000))
     best = 0.0

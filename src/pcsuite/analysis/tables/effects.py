@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import Table, estimate_columns, number
-from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, micro_f1, paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
+from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.permutation import (
     adjust_within_families,
     benjamini_hochberg,

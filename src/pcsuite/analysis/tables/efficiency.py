@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores
-from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.config.load import without_constraints
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
-from pcsuite.analysis.load.runs import RunTables, named_rng
-from pcsuite.stats.entropy import entropy, semantic_clusters
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.stats.answer_variation import entropy, semantic_clusters
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.information import InfoNce, infonce
 

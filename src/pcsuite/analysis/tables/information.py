@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.load.runs import RunTables, named_rng
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables.embeddings import infonce_cells
 from pcsuite.errors import AnalysisError

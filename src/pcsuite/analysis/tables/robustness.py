@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, natural_key
-from pcsuite.analysis.load.runs import RunTables, named_rng
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import Table, estimate_columns, number
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix, as_vector, check_same_length, undefined

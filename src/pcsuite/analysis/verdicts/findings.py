@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
-from pcsuite.analysis.load.runs import named_rng
 from pcsuite.analysis.table import Table, estimate_columns
 from pcsuite.config.load import operator_type, without_constraints
 from pcsuite.stats.bootstrap import paired_bootstrap

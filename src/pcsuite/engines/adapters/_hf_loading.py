@@ -6,10 +6,8 @@ file as float32 safetensors (exact: no rounding is added), which load in well un
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.files import building_folder
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
 from pcsuite.errors import EngineError, require
 
@@ -83,10 +83,8 @@ def _convert(source: Path, sha256: str, folder: Path) -> None:
     torch, transformers = require_stack()
     require("gguf", "hf")
     require("accelerate", "hf")
-    scratch = folder.with_name(f"{folder.name}.{os.getpid()}")
-    shutil.rmtree(scratch, ignore_errors=True)
     try:
-        with quiet_libraries():
+        with building_folder(folder, STAMP) as scratch, quiet_libraries():
             file = {"gguf_file": source.name}
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.parent, **file)
             model = transformers.AutoModelForCausalLM.from_pretrained(
@@ -99,17 +97,10 @@ def _convert(source: Path, sha256: str, folder: Path) -> None:
                 del model.config.quantization_config
             model.save_pretrained(scratch)
             tokenizer.save_pretrained(scratch)
-        stamp = {"source_sha256": sha256, "transformers": transformers.__version__, "dtype": "float32"}
-        (scratch / STAMP).write_text(json.dumps(stamp), encoding="utf-8")
-        try:
-            scratch.replace(folder)
-        except OSError:
-            if not (folder / STAMP).is_file():  # else another process was faster, with the same result
-                raise
+            stamp = {"source_sha256": sha256, "transformers": transformers.__version__, "dtype": "float32"}
+            (scratch / STAMP).write_text(json.dumps(stamp), encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:
         raise EngineError(f"{source}: cannot be converted to safetensors: {error}") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def load_model(
@@ -199,7 +190,4 @@ def _weights_identity(model: Any, source: str) -> str:
     stamp = folder / STAMP
     if stamp.is_file():
         return str(json.loads(stamp.read_text(encoding="utf-8"))["source_sha256"])
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
-        digest.update(known_hash(path).encode())
-    return digest.hexdigest()
+    return sha256_hex("".join(known_hash(path) for path in sorted(folder.glob("*.safetensors"))))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any, ClassVar, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import NotRequired
 
+from pcsuite._util.hashing import seed_from
 from pcsuite.errors import ConstraintUnavailableError
 
 ConstraintKind = Literal["json_schema", "regex", "cfg"]
@@ -55,6 +56,8 @@ class Generation(TypedDict):
     """False where the server counted no tokens: ``usage`` is then 0 and not a measurement."""
     cache_hit: NotRequired[bool]
     """True for a stored answer: ``usage`` is what it cost when it was generated, nothing is billed now."""
+    attempts: NotRequired[int]
+    """Tries it took, set by the session: 0 for a stored answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a call is for. A simulated model answers from it; real models look at ``tools`` at most."""
+    """What a call is for. A simulated model answers from it; real models never see it."""
 
     task_id: str
     item_id: str
@@ -109,9 +112,58 @@ class CallContext:
     """The text of a perfect answer."""
     wrong: Callable[[Random], str]
     """The text of a well-formed but wrong answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model: all that determines the answer, and what it is for.
+
+    The same value goes from a program through the session (cache, budget, retries, limits) to the adapter.
+    """
+
+    prompt: str
+    decoding: Decoding
+    seed: int = 0
+    constraint: Constraint | None = None
+    context: CallContext | None = None
     tools: tuple[Tool, ...] = ()
     """Tools the prompt offers in words. An adapter may offer them to its server natively as well; calls that
     come back that way are written into the text as ``Action: name["argument"]`` lines."""
+    prompt_tokens: int | None = None
+    """Length of the prompt by the model's own tokenizer, where it was counted."""
+    step: str = ""
+    """Name of the call within a program; empty for a row's first and only question."""
+
+    def then(
+        self, step: str, prompt: str, *, max_tokens: int | None = None, tools: tuple[Tool, ...] = ()
+    ) -> Request:
+        """The next question of the same row.
+
+        Its seed is derived from the row's seed and ``step``, so no two calls of any two replicates share a
+        stream. ``max_tokens`` lowers the completion limit, for programs that share one between calls.
+
+        >>> Request("Hi", Decoding("D0", 0.0, 1.0, 64)).then("retry-1", "Again", max_tokens=16).decoding.max_tokens
+        16
+        """
+        decoding = self.decoding
+        if max_tokens is not None and max_tokens < decoding.max_tokens:
+            decoding = replace(decoding, max_tokens=max_tokens)
+        same = prompt is self.prompt
+        return Request(
+            prompt,
+            decoding,
+            derived_seed(self.seed, step),
+            self.constraint,
+            self.context,
+            tools,
+            self.prompt_tokens if same else None,
+            step,
+        )
+
+
+def derived_seed(seed: int, step: str) -> int:
+    """The seed of a named step of a row: a hash of the row's seed and the name (31 bits)."""
+    return seed_from(f"{seed}|{step}")
 
 
 class NoOptions(BaseModel):
@@ -173,18 +225,16 @@ class ModelAdapter(ABC):
             f"model '{self.model_id}' cannot enforce a {constraint.kind} constraint while decoding"
         )
 
-    async def agenerate(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None = None,
-        context: CallContext | None = None,
-    ) -> Generation:
-        """Answer one prompt without blocking the event loop; by default in a thread."""
-        if constraint is None:
-            return await asyncio.to_thread(self.generate, prompt, decoding, seed)
-        return await asyncio.to_thread(self.generate_constrained, prompt, decoding, seed, constraint)
+    async def agenerate(self, request: Request) -> Generation:
+        """Answer one request without blocking the event loop.
+
+        By default ``generate`` or, under a constraint, ``generate_constrained`` runs in a thread; adapters with
+        connections or batches of their own override this.
+        """
+        asked = (request.prompt, request.decoding, request.seed)
+        if request.constraint is None:
+            return await asyncio.to_thread(self.generate, *asked)
+        return await asyncio.to_thread(self.generate_constrained, *asked, request.constraint)
 
     def count_tokens(self, text: str) -> int | None:
         """Tokens of ``text`` under the model's own tokenizer, or ``None`` where it cannot be asked."""

@@ -26,13 +26,13 @@ from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
 from pcsuite.engines.adapters.base import (
     LLGUIDANCE_JSON_LAYOUT,
-    CallContext,
     Constraint,
     ConstraintKind,
     Decoding,
     Generation,
     ModelAdapter,
     Replica,
+    Request,
     Usage,
 )
 from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
@@ -133,17 +133,10 @@ class LlamaCppAdapter(ModelAdapter):
         reply = self._submit(prompt, decoding, seed, constraint).result()
         return self._generation(reply, constraint)
 
-    async def agenerate(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None = None,
-        context: CallContext | None = None,
-    ) -> Generation:
+    async def agenerate(self, request: Request) -> Generation:
         """Answer one prompt; works in any event loop, several at once included."""
-        reply = await asyncio.wrap_future(self._submit(prompt, decoding, seed, constraint))
-        return self._generation(reply, constraint)
+        submitted = self._submit(request.prompt, request.decoding, request.seed, request.constraint)
+        return self._generation(await asyncio.wrap_future(submitted), request.constraint)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text`` itself; the chat template's own tokens (``usage`` has them) are not counted."""

@@ -32,7 +32,13 @@ from pcsuite.engines.adapters._hf_decoding import (
 from pcsuite.engines.adapters._hf_graph import Recorder, why_not_recordable
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import Row, RowMask, draw_key
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Generation, ModelAdapter, Replica
+from pcsuite.engines.adapters.base import (
+    Decoding,
+    Generation,
+    ModelAdapter,
+    Replica,
+    Request,
+)
 from pcsuite.engines.weights import catalogue_entry
 from pcsuite.errors import ConfigError, EngineError
 
@@ -140,18 +146,11 @@ class LocalHfAdapter(ModelAdapter):
         """Answer one prompt."""
         return self.submit(prompt, decoding, seed).result()
 
-    async def agenerate(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None = None,
-        context: CallContext | None = None,
-    ) -> Generation:
+    async def agenerate(self, request: Request) -> Generation:
         """Answer one prompt; calls that are awaited together share a batch."""
-        if constraint is not None:
-            return await asyncio.to_thread(self.generate_constrained, prompt, decoding, seed, constraint)
-        return await asyncio.wrap_future(self.submit(prompt, decoding, seed))
+        if request.constraint is not None:
+            return await super().agenerate(request)
+        return await asyncio.wrap_future(self.submit(request.prompt, request.decoding, request.seed))
 
     def submit(
         self, prompt: str, decoding: Decoding, seed: int, mask: RowMask | None = None

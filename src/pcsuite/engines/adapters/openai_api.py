@@ -38,12 +38,12 @@ from pcsuite.engines.adapters._openai_wire import (
     status_error,
 )
 from pcsuite.engines.adapters.base import (
-    CallContext,
     Constraint,
     ConstraintKind,
     Decoding,
     Generation,
     ModelAdapter,
+    Request,
     Tool,
 )
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
@@ -297,20 +297,13 @@ class OpenAIAdapter(ModelAdapter):
         """Answer one prompt under a constraint the server is asked to enforce."""
         return self._blocking(prompt, decoding, seed, constraint)
 
-    async def agenerate(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None = None,
-        context: CallContext | None = None,
-    ) -> Generation:
+    async def agenerate(self, request: Request) -> Generation:
         """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
-        tools = context.tools if context is not None and self.options.tools else ()
-        question = _Question(prompt, decoding, constraint, tools)
-        if self.options.samples_per_request > 1 and decoding.temperature > 0:
+        tools = request.tools if self.options.tools else ()
+        question = _Question(request.prompt, request.decoding, request.constraint, tools)
+        if self.options.samples_per_request > 1 and request.decoding.temperature > 0:
             return await self._shared.ask(question)
-        return (await self._ask(self._session(), question, seed))[0]
+        return (await self._ask(self._session(), question, request.seed))[0]
 
     def count_tokens(self, text: str) -> int | None:
         """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""

@@ -24,16 +24,17 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import bundled_operators
 from pcsuite.engines.adapters.base import (
     PROPOSER_CONDITION,
     CallContext,
-    Constraint,
     ConstraintKind,
     Decoding,
     Generation,
     ModelAdapter,
+    Request,
 )
 from pcsuite.engines.session import CANARY_TASK
 from pcsuite.errors import EngineError
@@ -106,40 +107,28 @@ class SimulatedAdapter(ModelAdapter):
         """Refuse: without the call's context there is nothing to answer from."""
         raise EngineError(
             f"model '{self.model_id}' is simulated and answers only within a run",
-            hint="use 'pcsuite run', or pass a CallContext to agenerate",
+            hint="use 'pcsuite run', or give the request a context",
         )
 
-    async def agenerate(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None = None,
-        context: CallContext | None = None,
-    ) -> Generation:
+    async def agenerate(self, request: Request) -> Generation:
         """Draw an answer for the call that ``context`` describes."""
-        if context is None:
-            return self.generate(prompt, decoding, seed)
+        if request.context is None:
+            return self.generate(request.prompt, request.decoding, request.seed)
         if self.options.latency_ms:
             await asyncio.sleep(self.options.latency_ms / 1000)
-        return self.draw(prompt, decoding, seed, constraint, context)
+        return self.draw(request)
 
-    def draw(
-        self,
-        prompt: str,
-        decoding: Decoding,
-        seed: int,
-        constraint: Constraint | None,
-        context: CallContext,
-    ) -> Generation:
-        """The answer, at once."""
+    def draw(self, request: Request) -> Generation:
+        """The answer to a request that says what it is for, at once."""
+        prompt, context = request.prompt, request.context
+        assert context is not None, "a simulated model answers from the request's context"
         digest = _digest(
             self.model_id,
             context.task_id,
             context.item_id,
             context.condition_id,
             context.perturbation,
-            str(seed),
+            str(request.seed),
         )
         failure, noise, right, valid, abstain, length = _uniforms(digest)
         if context.task_id == CANARY_TASK:
@@ -152,11 +141,11 @@ class SimulatedAdapter(ModelAdapter):
             valid = 0.0
         else:
             text = self._text(context, digest, noise, right, abstain)
-        if constraint is None and valid >= self._json_chance(context.operators):
+        if request.constraint is None and valid >= self._json_chance(context.operators):
             text = _malformed(text)
         prompt_tokens = self.count_tokens(prompt)
         drawn = round(self.options.mean_completion_tokens * (0.5 + length))
-        completion_tokens = max(1, min(drawn, decoding.max_tokens))
+        completion_tokens = max(1, min(drawn, request.decoding.max_tokens))
         generation: Generation = {
             "text": text,
             "finish_reason": "stop",
@@ -168,7 +157,7 @@ class SimulatedAdapter(ModelAdapter):
             },
             "seed_honoured": True,
         }
-        if constraint is not None:
+        if request.constraint is not None:
             generation["constraint_backend"] = CONSTRAINT_BACKEND
         return generation
 
@@ -181,7 +170,7 @@ class SimulatedAdapter(ModelAdapter):
         # Left out where empty, so that a model without such sentences keeps its identity.
         unset = None if self.options.operator_sentences else {"operator_sentences"}
         settings = self.options.model_dump_json(exclude=unset)
-        return {"engine": PROVIDER, "options_sha256": hashlib.sha256(settings.encode()).hexdigest()}
+        return {"engine": PROVIDER, "options_sha256": sha256_hex(settings)}
 
     def _maybe_fail(self, digest: bytes, failure: float) -> None:
         fatal, transient = self.options.fatal_error_rate, self.options.error_rate

@@ -13,9 +13,7 @@ from pcsuite.engines.adapters.base import Constraint
 from pcsuite.registry import Registry
 from pcsuite.runners.pipeline import Work
 from pcsuite.runners.plan import Plan, Unit
-from pcsuite.runners.progress import Ledger
-
-# What every executor does.
+from pcsuite.runners.progress import RowSink
 
 
 class Executor(ABC):
@@ -46,9 +44,9 @@ class Executor(ABC):
 
     @abstractmethod
     async def run(
-        self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], ledger: Ledger
+        self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink
     ) -> None:
-        """Bring the row of every unit to the ledger, until there are none left or it says stop.
+        """Bring the row of every unit to the sink, until there are none left or it says stop.
 
         ``todo`` gives a model's units that are not done yet, ``pending`` how many they are.
         """

@@ -30,7 +30,7 @@ from pcsuite.runners.executors import Executor, phases
 from pcsuite.runners.executors.ray_pool import Placing, WorkerPool
 from pcsuite.runners.executors.ray_worker import ChunkSource, RunLimits, UnitKeys
 from pcsuite.runners.plan import Plan, Unit
-from pcsuite.runners.progress import Ledger
+from pcsuite.runners.progress import RowSink
 
 # Getting onto a Ray cluster: an existing one, or one of our own that ends with the run.
 #
@@ -239,15 +239,15 @@ class RayExecutor(Executor):
             await pool.ask_one("open_retrievers", wanted)
 
     async def run(
-        self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], ledger: Ledger
+        self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink
     ) -> None:
         """Run groups of models one after the other, as the local executor does."""
         for together in phases(self.work.plan, pending):
-            if ledger.stop is not None:
+            if sink.stop is not None:
                 return
             pool = await self._pool_of(self._group(together[0]))
             sources = {model_id: ChunkSource(todo(model_id), pending[model_id]) for model_id in together}
-            await pool.drain(sources, ledger)
+            await pool.drain(sources, sink)
 
     async def aclose(self) -> None:
         """End our workers, and the cluster if it is ours."""

@@ -17,13 +17,13 @@ from pcsuite.runners.executors.ray_worker import (
     ChunkSource,
     Delivery,
     GridWorker,
+    HostInfo,
     Setting,
-    Site,
     UnitKeys,
     answered,
     limits_lost,
 )
-from pcsuite.runners.progress import Ledger
+from pcsuite.runners.progress import RowSink
 
 LANES = 2
 """Chunks a worker has of each model, so that the next one is there when one runs out."""
@@ -96,7 +96,7 @@ class WorkerPool:
         self._workers: list[_Worker] = []
         self._numbers = itertools.count(1)
         self._barren = 0
-        self._here = Site.here()
+        self._here = HostInfo.here()
         self._lost = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
 
     def use(self, work: Any, keys: UnitKeys) -> None:
@@ -113,10 +113,10 @@ class WorkerPool:
             except self._lost as error:
                 await self._forget(worker, error)
 
-    async def drain(self, sources: Mapping[str, ChunkSource], ledger: Ledger) -> None:
+    async def drain(self, sources: Mapping[str, ChunkSource], sink: RowSink) -> None:
         """Have all units answered, whatever happens to workers on the way."""
         serving: dict[asyncio.Task[None], _Worker] = {}
-        feed = _Feed(sources, ledger)
+        feed = _Feed(sources, sink)
         try:
             while not feed.over():
                 for worker in self._enough_workers(feed.left()):
@@ -184,7 +184,7 @@ class WorkerPool:
         if waiting and not (await asyncio.wait({asked}, timeout=WORD_AFTER_S))[0]:
             need = f"{self.placing.cpus():g} CPU and {self.placing.gpus(self._nodes()):g} GPU"
             print(f"waiting for the cluster: no room yet for a worker of {need}", file=sys.stderr, flush=True)
-        site: Site = await asked
+        site: HostInfo = await asked
         _check_versions(site, self._here)
         worker.work = self._work
         setting = Setting(str(Path.cwd()), site.node_id == self._here.node_id, self.placing.shared)
@@ -204,30 +204,30 @@ class WorkerPool:
             await self._forget(worker, error)
 
     async def _lane(self, worker: _Worker, model_id: str, feed: _Feed) -> None:
-        source, ledger = feed.sources[model_id], feed.ledger
-        while ledger.stop is None:
+        source, sink = feed.sources[model_id], feed.sink
+        while sink.stop is None:
             chunk = await source.take(LANES * len(self._workers))
             if chunk is None:
                 return
             try:
-                await self._send(worker, model_id, chunk, ledger)
+                await self._send(worker, model_id, chunk, sink)
             finally:
                 source.close(chunk)
 
-    async def _send(self, worker: _Worker, model_id: str, chunk: Chunk, ledger: Ledger) -> None:
+    async def _send(self, worker: _Worker, model_id: str, chunk: Chunk, sink: RowSink) -> None:
         keys = [self._keys.key_of(unit) for unit in chunk.waiting.values()]
         stream = worker.actor.run_chunk.options(num_returns="streaming").remote(model_id, keys)
         async for reference in stream:
             delivery: Delivery = await answered(reference)
             for row in delivery.rows:
                 if chunk.arrived(row.run_id):
-                    ledger.accept(row)
+                    sink.accept(row)
                     worker.rows += 1
             if delivery.exceeded is not None:
-                ledger.halt(delivery.exceeded)
+                sink.halt(delivery.exceeded)
             if delivery.rows:
                 self._barren = 0
-            if ledger.stop is not None:
+            if sink.stop is not None:
                 for other in self._workers:
                     other.actor.halt.remote()
 
@@ -259,7 +259,7 @@ class _Feed:
     """What the workers of a pool are fed from, and where their rows go."""
 
     sources: Mapping[str, ChunkSource]
-    ledger: Ledger
+    sink: RowSink
 
     def left(self) -> int:
         """Rows that are not handed out."""
@@ -267,7 +267,7 @@ class _Feed:
 
     def over(self) -> bool:
         """Whether nothing is left to do, or nothing more is to be begun and nothing is under way."""
-        if self.ledger.stop is not None:
+        if self.sink.stop is not None:
             return not any(source.under_way for source in self.sources.values())
         return all(source.finished for source in self.sources.values())
 
@@ -287,7 +287,7 @@ async def _all(lanes: list[Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _check_versions(site: Site, here: Site) -> None:
+def _check_versions(site: HostInfo, here: HostInfo) -> None:
     if (site.pcsuite, site.python) != (here.pcsuite, here.python):
         raise IntegrationError(
             f"node {site.host} has pcsuite {site.pcsuite} on Python {site.python}, "

@@ -28,10 +28,10 @@ from pcsuite.engines.leases import (
 )
 from pcsuite.engines.limits import Budget, Reservation
 from pcsuite.engines.response_cache import ResponseCache
-from pcsuite.engines.session import ModelClient, check_model
+from pcsuite.engines.session import Session, check_model
 from pcsuite.errors import BudgetExceededError, IntegrationError, PcsuiteError, require
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
-from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Work, Workbench
+from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit, run_id
 
 # Cutting a model's units into chunks that travel, and taking back what a lost worker did not finish.
@@ -263,7 +263,7 @@ DELIVER_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class HostInfo:
     """Where a process runs and with what."""
 
     host: str
@@ -272,7 +272,7 @@ class Site:
     pcsuite: str
 
     @classmethod
-    def here(cls) -> Site:
+    def here(cls) -> HostInfo:
         """Of this process, which is connected to Ray."""
         node_id = str(require("ray", "ray").get_runtime_context().get_node_id())
         return cls(platform.node(), node_id, ".".join(map(str, sys.version_info[:2])), __version__)
@@ -304,15 +304,14 @@ class GridWorker:
         self._link = LimitsLink(limits, name)
         self._keeper: LeaseKeeper | None = None
         self._keeping: asyncio.Task[None] | None = None
-        self._adapters: dict[str, ModelAdapter] = {}
-        self._budget: Budget = Budget()
+        self._session: Session | None = None
         self._halted = False
         self._exceeded: BudgetExceededError | None = None
         self._chunks = 0
 
-    async def site(self) -> Site:
+    async def site(self) -> HostInfo:
         """Where this worker runs; asked before anything is sent that only the same version can read."""
-        return Site.here()
+        return HostInfo.here()
 
     async def open(self, work: Work, models: Sequence[str], setting: Setting) -> None:
         """Build the models."""
@@ -323,16 +322,19 @@ class GridWorker:
         # SQLite's log does not work on network file systems: other nodes keep their own file.
         folder = Path(profile.run.cache_dir) if setting.beside_driver else _private_folder()
         configure_metric_cache(folder / METRIC_CACHE)
-        if profile.limits.max_tokens_overall is not None or profile.limits.max_cost_usd is not None:
-            self._budget = LeasedBudget(self._link)
+        limited = profile.limits.max_tokens_overall is not None or profile.limits.max_cost_usd is not None
+        self._session = Session(
+            work.plan.suite,
+            policy=work.policy,
+            cache=self._link if work.use_cache else None,
+            budget=LeasedBudget(self._link) if limited else Budget(),
+        )
         if setting.shared:
             self._keeper = LeaseKeeper(self._link.exchange)
-        clients = {}
-        gate = asyncio.Semaphore(profile.repro.max_inflight)
         for model_id in models:
-            self._adapters[model_id] = await asyncio.to_thread(_build_copy, work, model_id)
-            clients[model_id] = self._client(work, model_id, gate)
-        self._bench = Workbench(work, clients)
+            adapter = await asyncio.to_thread(_build_copy, work, model_id)
+            self._session.add(model_id, adapter, self._keeper.limiter if self._keeper else None)
+        self._pipeline = Pipeline(work, self._session)
         if self._keeper is not None:
             self._keeping = asyncio.create_task(self._keeper.keep())
 
@@ -340,45 +342,30 @@ class GridWorker:
         """Go on to another plan with the same models, though the one before was halted."""
         self._halted, self._exceeded = False, None
         self._plan = work.plan
-        self._bench = Workbench(work, self._bench.clients)
-
-    def _client(self, work: Work, model_id: str, gate: asyncio.Semaphore) -> ModelClient:
-        adapter = self._adapters[model_id]
-        inflight = work.plan.suite.profile.repro.max_inflight
-        limiter = None
-        if self._keeper is not None:
-            limiter = self._keeper.limiter(model_id, min(inflight, adapter.max_concurrency or inflight))
-        return ModelClient(
-            model_id,
-            work.plan.suite.models[model_id],
-            adapter,
-            gate=gate,
-            max_inflight=inflight,
-            budget=self._budget,
-            cache=self._link if work.use_cache else None,
-            policy=work.policy,
-            limiter=limiter,
-        )
+        self._pipeline = Pipeline(work, self._pipeline.session)
 
     async def why_unenforced(self, model_id: str, constraint: Constraint) -> str | None:
         """Why a constraint is not enforced on a model, or ``None`` if it is."""
-        return await self._bench.why_unenforced(model_id, constraint)
+        return await self._pipeline.session.clients[model_id].why_unenforced(constraint)
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
         """Open what the tasks search in."""
-        await self._bench.open_retrievers(task_ids)
+        await self._pipeline.open_retrievers(task_ids)
 
     async def run_chunk(self, model_id: str, keys: Sequence[UnitKey]) -> AsyncIterator[Delivery]:
         """Answer units and deliver rows as they are finished."""
-        client = self._bench.clients[model_id]
         units = (unit_of(self._plan, key) for key in keys)
+        lanes = min(self._pipeline.session.clients[model_id].concurrency, len(keys))
         rows: list[FinishedRow] = []
+
+        async def handle(unit: Unit) -> None:
+            try:
+                rows.append(await self._pipeline.answer(unit))
+            except BudgetExceededError as error:
+                self._halted, self._exceeded = True, error
+
         self._chunks += 1
-        tasks = [
-            asyncio.create_task(self._work_off(client, units, rows))
-            for _ in range(min(client.concurrency, len(keys)))
-        ]
-        everyone = asyncio.gather(*tasks)
+        everyone = asyncio.create_task(in_lanes([(units, lanes)], handle, lambda: self._halted))
         watched: set[asyncio.Future[Any]] = {everyone}
         if self._keeping is not None:
             watched.add(self._keeping)
@@ -392,32 +379,20 @@ class GridWorker:
                 self._check_limits()
             await everyone
         finally:
-            await self._end_chunk(tasks)
+            await self._end_chunk(everyone)
         yield Delivery(rows, self._exceeded)
-
-    async def _work_off(self, client: ModelClient, units: Iterator[Unit], rows: list[FinishedRow]) -> None:
-        """Take units until there are none; the iterator is shared, so each is taken once."""
-        for unit in units:
-            if self._halted:
-                return
-            try:
-                rows.append(await self._bench.answer(client, unit))
-            except BudgetExceededError as error:
-                self._halted, self._exceeded = True, error
-                return
-            await asyncio.sleep(0)  # a model that answers at once must not keep the loop from delivering
 
     def _check_limits(self) -> None:
         if self._keeping is not None and self._keeping.done():
             raise limits_lost() from self._keeping.exception()
 
-    async def _end_chunk(self, tasks: list[asyncio.Task[None]]) -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def _end_chunk(self, work: asyncio.Task[None]) -> None:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
         self._chunks -= 1
-        if self._chunks == 0 and isinstance(self._budget, LeasedBudget):
-            self._budget.give_back()
+        budget = self._pipeline.session.budget
+        if self._chunks == 0 and isinstance(budget, LeasedBudget):
+            budget.give_back()
 
     async def halt(self) -> None:
         """Begin no further unit; those under way are finished and delivered."""
@@ -427,8 +402,8 @@ class GridWorker:
         """Close models and caches."""
         if self._keeping is not None:
             self._keeping.cancel()
-        for adapter in self._adapters.values():
-            await adapter.aclose()
+        if self._session is not None:
+            await self._session.aclose()
         close_shared_caches()
 
 

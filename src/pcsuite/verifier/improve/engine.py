@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from pcsuite._util.files import replace_atomically
-from pcsuite.config.load import Suite, digest
+from pcsuite._util.hashing import digest
+from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.session import (
     LoopThread,
     ModelClient,
     check_model,
-    clients_of,
     constraint_of,
-    derived_seed,
+    open_models,
 )
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Call, Job, Program
+from pcsuite.programs.base import Job
 from pcsuite.prompts.conditions.conditions import (
     ConditionBundle,
     PromptCondition,
@@ -36,8 +34,8 @@ from pcsuite.prompts.conditions.conditions import (
 )
 from pcsuite.prompts.context import TaskPrompting
 from pcsuite.prompts.operators import render_text
-from pcsuite.prompts.prompt import LengthControl, Prompt, fit
-from pcsuite.runners.plan import TaskPlan, build_model, plan_task, why_not_applicable
+from pcsuite.prompts.prompt import LengthControl, fit
+from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
 from pcsuite.verifier.cells import decode_text, read_bytes
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
@@ -112,43 +110,33 @@ class RecordExtractor:
         condition = setup.condition_for(prompt.text, document)
         counter = self._client.adapter.count_tokens
         measured = fit(condition.tree, setup.task.band, setup.length_control, counter)
-        program, job = self._job(condition, measured, setup.items[document])
-        outcome = await program.run(job, self._caller(prompt, condition, measured, job.item))
-        parsed = parse_object(clean_text(outcome.text), setup.prompting.schema)
-        if parsed.json_valid and parsed.fields and outcome.finish_reason != "length":
-            return parsed.fields
-        return outcome.text
-
-    def _job(self, condition: PromptCondition, measured: Prompt, item: Item) -> tuple[Program, Job]:
-        operator = condition.program
-        name = "single" if operator is None else operator.spec.engine or operator.name
-        job = Job(
-            task_id=self._setup.task.id,
-            item=item,
-            prompt=measured.text,
-            decoding=self._setup.decoding,
-            constraint=constraint_of(condition),
-            evaluator=self._setup.task.evaluator,
-            max_steps=1 if operator is None else operator.spec.max_steps or 1,
-        )
-        return PROGRAMS.get(name)(), job
-
-    def _caller(
-        self, version: PromptVersion, condition: PromptCondition, measured: Prompt, item: Item
-    ) -> Call:
-        setup, evaluator = self._setup, self._setup.task.evaluator
+        item, evaluator, operator = setup.items[document], setup.task.evaluator, condition.program
         context = CallContext(
             task_id=setup.task.id,
             item_id=item.item_id,
             condition_id=setup.condition.id,
             # A simulated model answers by what the prompt is made of: rules of the catalogue count as operators.
-            operators=(*condition.bundle.names, *setup.catalogue.in_prompt(version.text)),
+            operators=(*condition.bundle.names, *setup.catalogue.in_prompt(prompt.text)),
             perturbation="none",
             gold=lambda: evaluator.gold_answer(item),
             wrong=lambda rng: evaluator.wrong_answer(item, rng),
         )
-
-        return self._client.caller(setup.decoding, setup.seed, context, measured)
+        counted = measured.tokens if measured.exact else None
+        request = Request(
+            measured.text,
+            setup.decoding,
+            setup.seed,
+            constraint_of(condition),
+            context,
+            prompt_tokens=counted,
+        )
+        program = PROGRAMS.get("single" if operator is None else operator.spec.engine or operator.name)()
+        steps = 1 if operator is None else operator.spec.max_steps or 1
+        outcome = await program.run(Job(setup.task.id, item, request, evaluator, steps), self._client.ask)
+        parsed = parse_object(clean_text(outcome.text), setup.prompting.schema)
+        if parsed.json_valid and parsed.fields and outcome.finish_reason != "length":
+            return parsed.fields
+        return outcome.text
 
 
 class ModelProposer:
@@ -191,11 +179,11 @@ class ModelProposer:
             wrong=lambda rng: prompt,
         )
         seed = derived_seed(self._setup.seed, f"redraft {drafts}")
-        reply = self._thread.call(self._client.ask(request, REDRAFT, seed, None, context))
-        draft = clean_text(reply.text).strip()
+        reply = self._thread.call(self._client.ask(Request(request, REDRAFT, seed, context=context)))
+        draft = clean_text(reply["text"]).strip()
         fenced = _FENCE.match(draft)
         draft = fenced.group(1).strip() if fenced else draft
-        usable = draft and reply.finish_reason != "length" and len(draft) <= _LONGEST_INSTRUCTION
+        usable = draft and reply["finish_reason"] != "length" and len(draft) <= _LONGEST_INSTRUCTION
         return draft if usable else prompt
 
 
@@ -272,8 +260,9 @@ def run_improvement(
         engine=setup.fingerprint,
     )
     folder = settings.state_folder
-    adapter = build_model(suite, settings.model_id)
-    with LoopThread() as thread, _client(suite, settings, adapter, thread, policy or RetryPolicy()) as client:
+    opened = open_models(suite, [settings.model_id], policy=policy, use_cache=settings.use_cache)
+    with LoopThread() as thread, thread.entered(opened) as session:
+        client = session.clients[settings.model_id]
         thread.call(_prove_constraint(client, setup))
         extractor = RecordExtractor(setup, client, thread)
         propose: Propose = RuleProposer(setup.catalogue, lambda: stored_prompts(folder))
@@ -282,7 +271,7 @@ def run_improvement(
         loop = ImprovementLoop(evals, folder, mapping, config, extractor, propose, client.concurrency)
         first = settings.instruction or task.spec.instruction
         result = loop.run(first, propose_only=settings.propose_only)
-        budget = client.budget
+        budget = session.budget
     outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
     _write_summary(outcome, settings)
     return outcome
@@ -361,22 +350,6 @@ def _items(evals: list[Eval], mapping: FieldMapping) -> dict[str, Item]:
         record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
         items.setdefault(document, Item(one.eval_id, document, {"record": record}))
     return items
-
-
-@contextmanager
-def _client(
-    suite: Suite, settings: ImproveSettings, adapter: ModelAdapter, thread: LoopThread, policy: RetryPolicy
-) -> Iterator[ModelClient]:
-    """The model behind the limits, the budget and the response cache of the profile."""
-    cache_file = Path(suite.profile.run.cache_dir) / FILE_NAME
-    cache = ResponseCache(cache_file) if settings.use_cache else None
-    try:
-        clients = clients_of(suite, {settings.model_id: adapter}, cache=cache, policy=policy)
-        yield clients[settings.model_id]
-    finally:
-        if cache is not None:
-            cache.close()
-        thread.call(adapter.aclose())
 
 
 async def _prove_constraint(client: ModelClient, setup: ExtractionSetup) -> None:

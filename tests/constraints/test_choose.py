@@ -5,14 +5,15 @@ import json
 
 import pytest
 
+from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_for, choose_backend, generate_routed
 from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoOptions
+from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.response_cache import response_key
-from pcsuite.engines.session import ConstraintProofs
+from pcsuite.engines.session import Session
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, MissingExtraError
 
 HF = (LocalHfAdapter, HfOptions(weights="smollm2-135m-instruct-q4_1"))
@@ -78,7 +79,7 @@ def test_a_model_without_any_way_is_not_applicable():
 def test_the_cache_keeps_backends_and_programs_apart():
     def key(**changes):
         constraint = Constraint("regex", "a", **changes)
-        return response_key({}, "m", "p", D0, 0, constraint)
+        return response_key({}, "m", Request("p", D0, 0, constraint))
 
     assert key() == key(backend="native")
     keys = {
@@ -114,12 +115,13 @@ class Obedient(ModelAdapter):
 
 def test_a_constraint_is_proven_once_by_canary_and_once_by_itself():
     adapter = Obedient()
-    proofs = ConstraintProofs(adapter)
+    suite = load_suite(bundled_configs() / "quickstart.yaml")
+    client = Session(suite).add("smollm2-135m", adapter)
     fine = Constraint("json_schema", json.dumps({"properties": {"a": {"enum": [1]}}}))
     refused = Constraint("json_schema", json.dumps({"properties": {"a": {"uniqueItems": True}}}))
 
     async def ask_all():
-        return [await proofs.why_not(constraint) for constraint in (fine, fine, refused, refused)]
+        return [await client.why_unenforced(constraint) for constraint in (fine, fine, refused, refused)]
 
     assert asyncio.run(ask_all()) == [None, None, *["cannot enforce uniqueItems"] * 2]
     # One absurd answer of up to 48 tokens, then one token for each of the two constraints.
@@ -130,5 +132,5 @@ def test_a_routed_call_goes_to_the_model_itself_where_it_enforces():
     adapter = Obedient()
     constraint = Constraint("json_schema", json.dumps({"properties": {"a": {"enum": ["x"]}}}))
     assert backend_for(adapter, constraint).name == "native"
-    answer = asyncio.run(generate_routed(adapter, "p", D0, 0, constraint))
+    answer = asyncio.run(generate_routed(adapter, Request("p", D0, 0, constraint)))
     assert json.loads(answer["text"]) == {"a": "x"}

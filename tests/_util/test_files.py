@@ -1,0 +1,105 @@
+"""Files are whole or not there, whoever fails meanwhile; a lock has one holder."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pcsuite._util.files import building_folder, file_lock, replace_atomically, replacing, sha256_file
+from pcsuite.errors import RunLockedError
+
+
+def half_written(path):
+    path.write_text("ne")
+    raise ZeroDivisionError
+
+
+def names(folder):
+    return [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_replacing_takes_the_place_only_at_the_end(tmp_path, durable):
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+    with replacing(path, durable=durable) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["table.csv"]
+
+
+def test_replacing_keeps_the_old_file_after_an_error(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), replacing(path) as partial:
+        half_written(partial)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["table.csv"]
+
+
+def test_replacing_overwrites_what_a_killed_process_left(tmp_path):
+    (tmp_path / "table.csv.partial").write_text("a very long and unfinished piece")
+    with replacing(tmp_path / "table.csv") as partial:
+        partial.write_text("new")
+    assert names(tmp_path) == ["table.csv"]
+
+
+def test_replace_atomically_writes_bytes_and_text(tmp_path):
+    path = tmp_path / "state.json"
+    replace_atomically(path, b"{}")
+    replace_atomically(path, "é\ud800")
+    assert path.read_bytes() == "é\\ud800".encode()
+    assert names(tmp_path) == ["state.json"]
+
+
+def test_replace_atomically_leaves_nothing_behind_when_it_fails(tmp_path):
+    (tmp_path / "state.json").mkdir()
+    with pytest.raises(OSError, match="state"):
+        replace_atomically(tmp_path / "state.json", b"{}")
+    assert names(tmp_path) == ["state.json"]
+
+
+def test_a_folder_is_built_whole(tmp_path):
+    with building_folder(tmp_path / "index", "meta.json") as scratch:
+        (scratch / "meta.json").write_text("{}")
+        assert not (tmp_path / "index").exists()
+    assert names(tmp_path) == ["index"]
+    with pytest.raises(ValueError, match="half"), building_folder(tmp_path / "other", "meta.json"):
+        raise ValueError("half way")
+    assert names(tmp_path) == ["index"]
+
+
+def test_the_first_finished_folder_stays_and_an_unfinished_one_is_an_error(tmp_path):
+    first = tmp_path / "index"
+    with building_folder(first, "meta.json") as scratch:
+        (scratch / "meta.json").write_text("second")
+        first.mkdir()
+        (first / "meta.json").write_text("first")
+    assert (first / "meta.json").read_text() == "first"
+    (first / "meta.json").rename(first / "something else")
+    with pytest.raises(OSError, match="index"), building_folder(first, "meta.json"):
+        pass
+
+
+def test_sha256_of_a_file_with_progress(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(b"abc")
+    told = []
+    # The hash of "abc" is the first example of FIPS 180-2.
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert sha256_file(path, lambda done, total: told.append((done, total))) == expected
+    assert told == [(3, 3)]
+
+
+def test_a_held_lock_names_its_holder(tmp_path):
+    lock = tmp_path / "runs" / "a.lock"
+    with (
+        file_lock(lock),
+        pytest.raises(RunLockedError, match=rf"a: in use by process {os.getpid()} \(wait\)"),
+        file_lock(lock, timeout=0, refusal=lambda by: f"a: in use{by}", hint="wait"),
+    ):
+        pass
+    with file_lock(lock, timeout=0):
+        pass
