@@ -9,6 +9,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -288,6 +289,8 @@ class RunLog:
         self._failure: LogError | None = None
         self._unsynced = 0
         self._synced_at = time.monotonic()
+        self._syncer = ThreadPoolExecutor(1, "log-sync")
+        self._syncing: Future[None] | None = None
 
     @classmethod
     def of(cls, run: RunSection, *, overwrite: bool = False) -> RunLog:
@@ -319,6 +322,7 @@ class RunLog:
             elif error is None:
                 raise self._failure
         finally:
+            self._syncer.shutdown()
             self.prompts.close()
             self._file.close()
             self._rotator.close()
@@ -352,12 +356,28 @@ class RunLog:
                 self._write()
 
     def sync(self) -> None:
-        """Bring everything appended so far to the disk."""
+        """Bring everything appended so far to the disk; raises :class:`LogError` where that fails."""
         self._write()
-        self.prompts.sync()
-        self._file.sync()
+        self._start_sync()
+        self._finish_sync()
+
+    def _start_sync(self) -> None:
+        """Sync in a thread: the disk may take long, and calls to models need not wait for it."""
+        self._finish_sync()
         self._unsynced = 0
         self._synced_at = time.monotonic()
+        file, prompts = self._file, self.prompts
+
+        def both() -> None:
+            prompts.sync()
+            file.sync()
+
+        self._syncing = self._syncer.submit(both)
+
+    def _finish_sync(self) -> None:
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
 
     def _write_in_loop(self) -> None:
         """Write what one turn of the event loop appended; a failure is raised by the next append."""
@@ -373,7 +393,7 @@ class RunLog:
         self._file.write(b"".join(lines))
         self._unsynced += len(lines)
         if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
-            self.sync()
+            self._start_sync()
         if self._rotator.is_due(self._file.size):
             self.sync()  # every row so far is on the disk before the file is renamed
             self._file.close()

@@ -108,11 +108,12 @@ class AppendFile:
         """Bring what was written to the disk."""
         if not self._dirty:
             return
+        self._dirty = False  # before: what is written meanwhile needs a sync of its own
         try:
             os.fsync(self._descriptor)
         except OSError as error:
+            self._dirty = True
             raise self._failure(error) from error
-        self._dirty = False
 
     def close(self) -> None:
         """Close the file; unsynced lines are the operating system's to write."""
