@@ -77,6 +77,8 @@ class RunManifest(msgspec.Struct):
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
+    metrics: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    """What the profile's metrics file declared beyond the bundled one."""
     compiled: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Compiled prompts of the run: make-up and development figures."""
     planned_rows: int = 0
@@ -91,7 +93,7 @@ class RunManifest(msgspec.Struct):
         """
         for name in ("run", "profile", "config_hash", "pcsuite_version", "length_control", "objective"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
-        for name in ("tasks", "models", "conditions", "regimes"):
+        for name in ("tasks", "models", "conditions", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
 
