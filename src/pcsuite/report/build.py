@@ -213,9 +213,11 @@ def build_report(
 
 def _external_evidence(analysis: Analysis, folders: Sequence[Path], written: list[Path]) -> list[Section]:
     """What other tools found on the same models, where it was imported into one of these folders."""
-    tables, sections = external_evidence(folders, analysis.tables["summary_by_condition"])
-    written += [table.write_csv(folders[0] / f"{table.name}.csv") for table in tables]
-    return sections
+    found = external_evidence(folders, analysis.tables["summary_by_condition"])
+    if found is None:
+        return []
+    written.append(found[1].write_csv(folders[0] / f"{found[1].name}.csv"))
+    return [found[0]]
 
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:

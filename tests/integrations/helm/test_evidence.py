@@ -107,7 +107,7 @@ def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
 
 def test_a_damaged_table_is_a_line_and_no_error(tmp_path):
     assert read_evidence([tmp_path]) is None
-    assert external_evidence([tmp_path], Table("summary_by_condition", ())) == ([], [])
+    assert external_evidence([tmp_path], Table("summary_by_condition", ())) is None
     write_run(tmp_path / "helm", {"a": [1.0]})
     write_tables(tmp_path / "helm", tmp_path, {"pcsuite/tiny": "tiny"})
     with (tmp_path / "helm_metrics.csv").open("w", newline="") as stream:

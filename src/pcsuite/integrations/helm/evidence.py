@@ -29,6 +29,8 @@ BESIDE_COLUMNS = (
     "helm_metric", "helm_value", "helm_value_low", "helm_value_high", "helm_instances",
 )  # fmt: skip
 _NUMBERS = ("value", "value_low", "value_high", "n_instances", "instances", "prompts_truncated", "helm_value")
+_OURS = ("condition", "decoding", "score", "score_low", "score_high", "n_items")
+_HELMS = ("scenario", "metric", "value", "value_low", "value_high")
 _LEAD = (
     "HELM ran these scenarios by itself on the same models, with its own prompts, exemplars, choice of items and"
     " scorers. Its figures stand beside ours as a second opinion: they are in no table, test or verdict above, and"
@@ -58,17 +60,17 @@ class HelmEvidence:
     """Files that cannot be read, in one line each."""
 
 
-def external_evidence(folders: Sequence[Path], summary: Table) -> tuple[list[Table], list[Section]]:
-    """The table ``helm_beside_ours`` and the section of the page; both empty where HELM was never imported.
+def external_evidence(folders: Sequence[Path], summary: Table) -> tuple[Section, Table] | None:
+    """The section of the page and its table ``helm_beside_ours``; ``None`` where HELM was never imported.
 
     ``folders`` are tables folders, of which the first with an import counts; ``summary`` is the run's own
     ``summary_by_condition``. Files that cannot be read are lines of the section, never an error.
     """
     evidence = read_evidence(folders)
     if evidence is None:
-        return [], []
+        return None
     beside = beside_ours(evidence, summary)
-    return [beside], [helm_section(evidence, beside)]
+    return helm_section(evidence, beside), beside
 
 
 def evidence_files(folders: Sequence[Path]) -> list[Path]:
@@ -120,13 +122,11 @@ def beside_ours(evidence: HelmEvidence, summary: Table) -> Table:
     for figure in evidence.metrics:
         if figure["main"] != "true":
             continue
-        helm = {
-            "helm_" + name: figure[name]
-            for name in ("scenario", "metric", "value", "value_low", "value_high")
-        }
-        helm |= {"task": figure["task"], "model": figure["model"], "helm_instances": figure["n_instances"]}
+        helm = {f"helm_{name}": figure[name] for name in _HELMS} | {"helm_instances": figure["n_instances"]}
         cells = ours.get((figure["task"], figure["model"]), []) if figure["task"] else []
-        rows += [{**cell, **helm} for cell in cells or [{}]]
+        for cell in cells or [{}]:
+            own = {name: cell.get(name) for name in _OURS}
+            rows.append({"task": figure["task"], "model": figure["model"], **own, **helm})
     return Table.of("helm_beside_ours", rows, BESIDE_COLUMNS)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.table import LEVEL_RESAMPLES, Table
+from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_mean
 
@@ -263,12 +263,12 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
     instance_records: list[dict[str, Any]] = []
     scores: dict[str, None] = {}
     for run in runs:
-        identity = {
+        instance_of = {
             "suite": run.suite,
             "scenario": run.scenario,
             "model": names.get(run.model, run.model),
-            "task": task_of(run.scenario),
         }
+        identity = instance_of | {"task": task_of(run.scenario)}
         counts = {
             "instances": len(run.instances),
             "prompts_truncated": sum(instance.prompt_truncated for instance in run.instances),
@@ -287,9 +287,7 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
                 "metric": metric,
                 "main": (metric, split) == first,
                 "split": split,
-                "value": estimate.value,
-                "value_low": estimate.low,
-                "value_high": estimate.high,
+                **estimate_columns("value", estimate),
                 "interval": estimate.method,
                 "n_instances": len(values),
                 "helm_value": run.means.get((metric, split)),
@@ -305,7 +303,7 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
                 "finish_reason": instance.finish_reason,
                 "prompt_truncated": instance.prompt_truncated,
             }
-            instance_records.append(identity | said | instance.scores)
+            instance_records.append(instance_of | said | instance.scores)
     return [
         Table.of("helm_runs", run_records, RUN_COLUMNS),
         Table.of("helm_metrics", metric_records, METRIC_COLUMNS),
