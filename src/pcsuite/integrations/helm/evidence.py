@@ -1,6 +1,6 @@
 """HELM's figures beside our own: read back from ``helm_*.csv``, joined by model and benchmark, never pooled.
 
-:data:`HELM_SECTION` is all that a report asks for: a section of the page and a table to write.
+:func:`external_evidence` is all that a report needs: a table to write and a section of the page.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ BESIDE_OURS = TableSpec(
     note="Joined by model and benchmark, never pooled.",
 )
 _NUMBERS = ("value", "value_low", "value_high", "n_instances", "instances", "prompts_truncated", "helm_value")
+_OURS = ("condition", "decoding", "score", "score_low", "score_high", "n_items")
+_HELMS = ("scenario", "metric", "value", "value_low", "value_high")
 _LEAD = (
     "HELM ran these scenarios by itself on the same models, with its own prompts, exemplars, choice of items and"
     " scorers. Its figures stand beside ours as a second opinion: they are in no table, test or verdict above, and"
@@ -64,10 +66,10 @@ class HelmEvidence:
 
 
 def external_evidence(folders: Sequence[Path], analysis: Analysis) -> tuple[Section, Table] | None:
-    """The section of the page and the table ``helm_beside_ours``; ``None`` where HELM was never imported.
+    """The section of the page and its table ``helm_beside_ours``; ``None`` where HELM was never imported.
 
-    ``folders`` are tables folders, of which the first with an import counts. Files that cannot be read are lines of
-    the section, never an error.
+    ``folders`` are tables folders, of which the first with an import counts; ``analysis`` has the run's own
+    ``summary_by_condition``. Files that cannot be read are lines of the section, never an error.
     """
     evidence = read_evidence(folders)
     if evidence is None:
@@ -125,14 +127,11 @@ def beside_ours(evidence: HelmEvidence, summary: Table) -> Table:
     for figure in evidence.metrics:
         if figure["main"] != "true":
             continue
-        helm = {
-            "helm_" + name: figure[name]
-            for name in ("scenario", "metric", "value", "value_low", "value_high")
-        }
-        helm |= {"task": figure["task"], "model": figure["model"], "helm_instances": figure["n_instances"]}
+        helm = {f"helm_{name}": figure[name] for name in _HELMS} | {"helm_instances": figure["n_instances"]}
         cells = ours.get((figure["task"], figure["model"]), []) if figure["task"] else []
-        own = [{name: cell[name] for name in BESIDE_OURS.names if name in cell} for cell in cells]
-        rows += [{**cell, **helm} for cell in own or [{}]]
+        for cell in cells or [{}]:
+            own = {name: cell.get(name) for name in _OURS}
+            rows.append({"task": figure["task"], "model": figure["model"], **own, **helm})
     return Table.of(BESIDE_OURS, rows)
 
 

@@ -304,12 +304,12 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
     instance_records: list[dict[str, Any]] = []
     scores: dict[str, None] = {}
     for run in runs:
-        identity = {
+        instance_of = {
             "suite": run.suite,
             "scenario": run.scenario,
             "model": names.get(run.model, run.model),
-            "task": task_of(run.scenario),
         }
+        identity = instance_of | {"task": task_of(run.scenario)}
         counts = {
             "instances": len(run.instances),
             "prompts_truncated": sum(instance.prompt_truncated for instance in run.instances),
@@ -344,8 +344,7 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
                 "finish_reason": instance.finish_reason,
                 "prompt_truncated": instance.prompt_truncated,
             }
-            named = {name: identity[name] for name in ("suite", "scenario", "model")}
-            instance_records.append(named | said | instance.scores)
+            instance_records.append(instance_of | said | instance.scores)
     return [
         Table.of(RUNS, run_records),
         Table.of(METRICS, metric_records),
