@@ -124,12 +124,13 @@ def pcsuite(project: Path, *arguments: str) -> str:
 def test_a_task_a_metric_and_a_provider_reach_the_report(project):
     pcsuite(project, "run", "--quiet")
     pcsuite(project, "report")
-    rows = [json.loads(line) for line in (project / "outputs" / "runs" / "outside.jsonl").open()]
+    log = (project / "outputs" / "runs" / "outside.jsonl").read_text()
+    rows = [json.loads(line) for line in log.splitlines()]
     assert len(rows) == 24
     assert {row["model"]["provider"] for row in rows} == {"parrot"}
     effects = {
         (row["condition"], row["metric"]): float(row["delta"])
-        for row in csv.DictReader((project / "outputs" / "tables" / "effects.csv").open())
+        for row in csv.DictReader((project / "outputs" / "tables" / "effects.csv").read_text().splitlines())
     }
     # Bare, the parrot repeats in small letters and rudely; in its role it shouts and says please.
     assert effects["C1", "score"] == effects["C1", "politeness"] == 1.0
