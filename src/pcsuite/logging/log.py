@@ -54,7 +54,10 @@ class PromptStore:
         self._known = {bytes.fromhex(line[:32].decode("ascii")) for line in read_lines(path)}
 
     def add(self, prompt_hash: str, text: str) -> None:
-        """Keep a prompt, unless it is there already."""
+        """Keep a prompt, unless it is there already.
+
+        ``prompt_hash`` is the sha256 (hex) of the text. Raises :class:`LogError` where it cannot be written.
+        """
         key = bytes.fromhex(prompt_hash[:32])
         if key in self._known:
             return
@@ -102,7 +105,7 @@ class _Key(msgspec.Struct):
 class ResumeIndex:
     """Which rows of a plan are done: the run ids whose newest row has no error.
 
-    16 bytes each, sorted, plus a set of what came since; ``run_id in index`` takes a microsecond at any size.
+    16 bytes each, sorted, plus a set of what came since; ``run_id in index`` takes the same time at any size.
     """
 
     def __init__(self, keys: bytes | bytearray = b"", failed: frozenset[bytes] = frozenset()) -> None:
@@ -144,7 +147,10 @@ class ResumeIndex:
 
     @property
     def failed(self) -> int:
-        """Rows whose newest try ended in an error; they are tried again."""
+        """Rows whose newest try ended in an error; they are tried again.
+
+        Rows that were done since do not count.
+        """
         return len(self._failed - self._added)
 
     def add(self, run_id: str) -> None:
@@ -153,7 +159,10 @@ class ResumeIndex:
 
     @classmethod
     def read(cls, path: Path) -> ResumeIndex:
-        """Index a log over all its files; malformed lines are counted and named, never fatal."""
+        """Index a log over all its files; malformed lines are counted and named, never fatal.
+
+        Two rows of one id count once; the newest decides whether it is done.
+        """
         keys = bytearray()
         failed: dict[bytes, bool] = {}
         decode = msgspec.json.Decoder(_Key).decode
@@ -341,7 +350,10 @@ class RunLog:
     def append_line(
         self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
     ) -> None:
-        """Write one encoded row; ``done`` says that it has no error, ``prompt`` is its hash and text."""
+        """Write one encoded row; ``done`` says that it has no error, ``prompt`` is its hash and text.
+
+        For rows that another process encoded. Raises :class:`LogError` where an earlier write failed.
+        """
         if self._failure is not None:
             raise self._failure
         if prompt is not None:
@@ -356,7 +368,11 @@ class RunLog:
                 self._write()
 
     def sync(self) -> None:
-        """Bring everything appended so far to the disk; raises :class:`LogError` where that fails."""
+        """Bring everything appended so far to the disk.
+
+        Called when the log is closed; while it is open a thread does it at least every second or 200 rows. Raises
+        :class:`LogError` where the disk refuses.
+        """
         self._write()
         self._start_sync()
         self._finish_sync()

@@ -32,7 +32,10 @@ class TaskNote(msgspec.Struct):
 
     @property
     def token_budget(self) -> int:
-        """What the objective divides tokens by: top of the length band plus completion limit; 0 where unknown."""
+        """What the objective divides tokens by: top of the length band plus completion limit; 0 where unknown.
+
+        Both are in tokens of the model's own tokenizer.
+        """
         return self.length_band[1] + self.max_tokens if len(self.length_band) == 2 and self.max_tokens else 0
 
 
@@ -111,7 +114,10 @@ def manifest_path(log: Path) -> Path:
 
 
 def write_manifest(log: Path, manifest: RunManifest) -> None:
-    """Write the manifest of a log, whole or not at all, in place of an earlier one."""
+    """Write the manifest of a log, whole or not at all, in place of an earlier one.
+
+    Readers see the old or the new manifest and nothing between.
+    """
     replace_atomically(
         manifest_path(log), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     )
