@@ -212,6 +212,11 @@ class DecodingSpec(Definition):
     top_p: float = Field(gt=0, le=1)
     """Nucleus mass."""
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is always taken, so that seeds change nothing."""
+        return self.temperature == 0
+
 
 MetricType = Literal["primary", "format", "hallucination", "entropy", "efficiency"]
 

@@ -135,7 +135,7 @@ class Suite:
         """Seeds a task uses under a regime: all of a greedy one, the task's share of a sampled one."""
         repro = self.profile.repro
         seeds = repro.seeds.get(regime, (0,))
-        if self.regimes[regime].temperature == 0:
+        if self.regimes[regime].greedy:
             return seeds
         wanted = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
         return seeds[:wanted]
