@@ -28,7 +28,7 @@ from pcsuite.optimization.winner import makeup_of
 from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
 from pcsuite.prompts.prompt import BANDS
-from pcsuite.stats.entropy import normalised_entropy
+from pcsuite.stats.answer_variation import normalised_entropy
 from pcsuite.stats.objective import ItemParts, Objective
 
 LABELS = 4
@@ -41,7 +41,7 @@ class DrawnProblem:
     def __init__(self, suite: Suite, dev: DevTask, model_id: str, seed: int) -> None:
         self.task_id, self.model_id = dev.plan.id, model_id
         self.prompting, self.evaluator = dev.plan.prompting, dev.plan.evaluator
-        self.objective = Objective.of(suite.profile.optimization.dspy.objective)
+        self.objective = Objective(*suite.profile.optimization.dspy.objective.weights)
         self.dev: Sequence[Item] = dev.plan.items
         self.train, self.train_items = dev.train, dev.train_items
         self.operators = {name: suite.operators[name] for name in suite.profile.optimization.dspy.operators}

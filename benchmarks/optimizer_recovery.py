@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
+from simulated_truth import SimulatedTask, best_sets, true_parts  # beside this script
 
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.engines.adapters.simulated import OPENING, SENTENCES, SimulatedAdapter, SimulatedOptions
 from pcsuite.optimization import METHODS
 from pcsuite.optimization.blocks import Gene, Genome, options_of, prompt_of
 from pcsuite.optimization.development import plan_dev_task
-from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
 from pcsuite.optimization.problem import instruction_template
 from pcsuite.optimization.run import OptimizeSettings, optimize
 from pcsuite.optimization.winner import best_score, makeup_of
@@ -105,7 +105,7 @@ class Truth:
         self._dev = plan_dev_task(suite, TASK, None)
         spec = suite.tasks[TASK]
         self._task = SimulatedTask(TASK, 3, len(self._dev.seeds), BANDS[spec.kind][1] + spec.max_tokens)
-        self._objective = Objective.of(suite.profile.optimization.dspy.objective)
+        self._objective = Objective(*suite.profile.optimization.dspy.objective.weights)
 
     def of(self, prompt: CompiledPrompt) -> float:
         """True J of a prompt."""

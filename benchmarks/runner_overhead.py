@@ -1,10 +1,13 @@
 """Runner overhead: calls per second against a loopback server with a fixed latency.
 
 Compares, in the same run and on the same prompts, a bare aiohttp loop, ``pcsuite run`` (rendering, scoring and
-logging every call, response cache off and on) and, where it is installed, inspect_ai with a matching task. The
-limit is in-flight / latency.
+logging every call, response cache off and on), the request phase of lm-evaluation-harness (nothing scored, nothing on
+disk) and, where it is installed, inspect_ai with a matching task. The limit is in-flight / latency. CPU is that of the
+asking process alone, per call: on a busy machine it says more than the rate.
 
     python benchmarks/runner_overhead.py [--calls 3840] [--inflight 64] [--latency 0.05]
+
+``PCS_LM_EVAL_PYTHON`` names an interpreter that has ``lm_eval[api]``; by default this one is tried.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -63,8 +67,15 @@ def profile(folder: Path, base_url: str, calls: int, inflight: int) -> Path:
     return path
 
 
-async def bare_loop(base_url: str, prompts: list[str], inflight: int) -> float:
-    """Post the prompts with nothing around it; returns calls per second."""
+class Rate(NamedTuple):
+    """How fast calls were made, and what one cost the asking process."""
+
+    calls_per_s: float
+    cpu_ms: float | None = None
+
+
+async def bare_loop(base_url: str, prompts: list[str], inflight: int) -> Rate:
+    """Post the prompts with nothing around it."""
     import aiohttp
 
     waiting = iter(prompts)
@@ -76,13 +87,54 @@ async def bare_loop(base_url: str, prompts: list[str], inflight: int) -> float:
                 answer = json.loads(await reply.read())
             assert answer["choices"][0]["message"]["content"]
 
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         await asyncio.gather(*(work(session) for _ in range(inflight)))
-    return len(prompts) / (time.perf_counter() - started)
+    spent = (time.process_time() - cpu) / len(prompts) * 1000
+    return Rate(len(prompts) / (time.perf_counter() - started), spent)
 
 
-def inspect_run(base_url: str, prompts: list[str], inflight: int, folder: Path) -> float | None:
+LM_EVAL = """
+import json, os, sys, time
+os.environ["OPENAI_API_KEY"] = "none"
+from lm_eval.api.instance import Instance
+from lm_eval.models.openai_completions import LocalChatCompletion
+base_url, inflight, prompts = json.load(sys.stdin)
+model = LocalChatCompletion(base_url=base_url + "/chat/completions", model="bench", num_concurrent=inflight,
+                            tokenizer_backend=None, max_gen_toks=120)
+def ask(some):
+    requests = [Instance("generate_until", {}, (model.apply_chat_template([{"role": "user", "content": text}]),
+                         {"until": [], "max_gen_toks": 120, "do_sample": False}), index)
+                for index, text in enumerate(some)]
+    return model.generate_until(requests, disable_tqdm=True)
+ask(prompts[:64])
+started, cpu = time.perf_counter(), time.process_time()
+assert len(ask(prompts)) == len(prompts)
+print(json.dumps([time.perf_counter() - started, time.process_time() - cpu]))
+"""
+
+
+def lm_eval_run(base_url: str, prompts: list[str], inflight: int) -> Rate | None:
+    """The same prompts through lm-eval's request phase; ``None`` where no interpreter has it."""
+    python = os.environ.get("PCS_LM_EVAL_PYTHON", sys.executable)
+    known = subprocess.run([python, "-c", "import lm_eval"], capture_output=True, check=False)
+    if known.returncode:
+        return None
+    # A number makes every prompt another: the harness answers equal ones from its memory.
+    numbered = [f"{text} [{index}]" for index, text in enumerate(prompts)]
+    done = subprocess.run(
+        [python, "-c", LM_EVAL],
+        input=json.dumps([base_url, inflight, numbered]),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    seconds, cpu = json.loads(done.stdout.strip().splitlines()[-1])
+    return Rate(len(prompts) / seconds, cpu / len(prompts) * 1000)
+
+
+def inspect_run(base_url: str, prompts: list[str], inflight: int, folder: Path) -> Rate | None:
     """The same prompts through inspect_ai; ``None`` where it is not installed."""
     if importlib.util.find_spec("inspect_ai") is None:
         return None
@@ -107,7 +159,7 @@ def inspect_run(base_url: str, prompts: list[str], inflight: int, folder: Path) 
         max_tokens=120,
     )
     assert log.status == "success", log.error
-    return len(prompts) / (time.perf_counter() - started)
+    return Rate(len(prompts) / (time.perf_counter() - started))
 
 
 def main() -> None:
@@ -146,28 +198,33 @@ def main() -> None:
             results = {"bare aiohttp loop": asyncio.run(bare_loop(base_url, prompts, args.inflight))}
             for label, use_cache in (("pcsuite run", False), ("pcsuite run, response cache on", True)):
                 fresh = load_suite(suite.path, {"run.name": f"bench-{use_cache}"})
+                cpu = time.process_time()
                 summary = run_suite(fresh, quiet=True, use_cache=use_cache)
-                results[label] = summary.tally.done / summary.seconds
-            inspect_rate = inspect_run(base_url, prompts[: args.inspect_calls], args.inflight, folder)
-            if inspect_rate is not None:
-                results["inspect_ai"] = inspect_rate
+                assert summary.tally.failed == 0
+                spent = (time.process_time() - cpu) / summary.tally.done * 1000
+                results[label] = Rate(summary.tally.done / summary.seconds, spent)
+            for label, rate in (
+                ("lm-eval, requests alone", lm_eval_run(base_url, prompts, args.inflight)),
+                ("inspect_ai", inspect_run(base_url, prompts[: args.inspect_calls], args.inflight, folder)),
+            ):
+                if rate is None:
+                    print(f"{label.partition(',')[0]} is not installed and is left out")
+                else:
+                    results[label] = rate
     finally:
         server.stdin.close()
         server.wait(10)
     show(results, args.inflight / args.latency)
 
 
-def show(results: dict[str, float], limit: float) -> None:
-    """Print the table: calls per second, share of the limit, ratio to the bare loop and to inspect_ai."""
-    bare = results["bare aiohttp loop"]
-    peer = results.get("inspect_ai")
+def show(results: dict[str, Rate], limit: float) -> None:
+    """Print the table: calls per second, share of the limit, ratio to the bare loop, CPU of a call."""
+    bare = results["bare aiohttp loop"].calls_per_s
     print(f"limit: {limit:.0f} calls/s")
-    print(f"{'':32} {'calls/s':>9} {'of limit':>9} {'of bare':>9} {'x inspect':>10}")
-    for name, rate in results.items():
-        versus = f"{rate / peer:.1f}" if peer else "n/a"
-        print(f"{name:32} {rate:9.0f} {rate / limit:9.2f} {rate / bare:9.2f} {versus:>10}")
-    if peer is None:
-        print("inspect_ai is not installed: pip install inspect-ai to compare")
+    print(f"{'':32} {'calls/s':>9} {'of limit':>9} {'of bare':>9} {'CPU ms':>9}")
+    for name, (rate, cpu) in results.items():
+        shown = "" if cpu is None else f"{cpu:.2f}"
+        print(f"{name:32} {rate:9.0f} {rate / limit:9.2f} {rate / bare:9.2f} {shown:>9}")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def definitions(modules: list[Module]) -> list[Definition]:
     found = []
     for module in modules:
         for node in module.tree.body:
-            if isinstance(node, FunctionNode):
+            if isinstance(node, FunctionNode) and not _is_dunder(node.name):
                 found.append(_definition(module, node, ""))
             elif isinstance(node, ast.ClassDef):
                 found.append(_definition(module, node, ""))

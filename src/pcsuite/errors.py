@@ -120,7 +120,13 @@ class AnalysisError(PcsuiteError):
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'?"`` for the closest choice, or the list of choices."""
+    """The hint for a name that is not among the choices: the closest of them, or else what they are.
+
+    Case counts for little; of more than twelve choices the first twelve are listed.
+
+    >>> did_you_mean("agnews", ["agnews_json", "gsm8k"]), did_you_mean("x", ["b", "a"])
+    ("did you mean 'agnews_json'?", 'choose from: a, b')
+    """
     known = sorted(set(choices))
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if not close:
@@ -135,7 +141,11 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional module, or say which extra brings it."""
+    """Import an optional module, or raise ``MissingExtraError`` with the extra that brings it.
+
+    ``extra`` is one of the package's (``stats`` in ``prompt-control-suite[stats]``). A module that is there but fails
+    on an import of its own raises that error as it is.
+    """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

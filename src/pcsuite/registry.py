@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names to components of one kind, resolved on first use."""
+    """Names to components of one kind, resolved on first use.
+
+    ``kind`` is the word for one of them in errors, ``group`` the entry-point group of plug-ins.
+    """
 
     def __init__(self, kind: str, group: str, builtin: Mapping[str, T | str] | None = None) -> None:
         self.kind = kind
@@ -30,21 +33,34 @@ class Registry(Generic[T]):
         self._lock = threading.Lock()
 
     def add(self, name: str, target: T | str, *, replace: bool = False) -> None:
-        """Register ``target`` under ``name``; a taken name is an error unless ``replace``."""
+        """Register ``target``, an object or a lazy ``"module:attribute"``, under ``name``.
+
+        Raises ``ConfigError`` for a name that is taken, unless ``replace``.
+        """
         if name in self._targets and not replace:
             raise ConfigError(f"{self.kind} '{name}' is already registered")
         self._targets[name] = target
 
     def get(self, name: str) -> T:
-        """Resolve a name, loading entry points only when it is not known yet."""
+        """The component of a name; entry points are looked at only where it is not known yet.
+
+        Raises ``ConfigError`` for an unknown name, with the closest one, and for a target that cannot be imported.
+        """
         if name not in self._targets:
             self._load_plugins()
         if name not in self._targets:
             raise ConfigError(f"unknown {self.kind} '{name}'", hint=did_you_mean(name, self._targets))
         target = self._targets[name]
         if isinstance(target, str):
-            target = self._resolve(name, target)
-            self._targets[name] = target
+            module, _, attribute = target.partition(":")
+            try:
+                self._targets[name] = target = cast(T, getattr(importlib.import_module(module), attribute))
+            except PcsuiteError:
+                raise
+            except (ImportError, AttributeError) as error:
+                raise ConfigError(
+                    f"{self.kind} '{name}' cannot be loaded from '{target}': {error}"
+                ) from error
         return target
 
     def __contains__(self, name: object) -> bool:
@@ -55,15 +71,6 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         self._load_plugins()
         return iter(sorted(self._targets))
-
-    def _resolve(self, name: str, target: str) -> T:
-        module, _, attribute = target.partition(":")
-        try:
-            return cast(T, getattr(importlib.import_module(module), attribute))
-        except PcsuiteError:
-            raise
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(f"{self.kind} '{name}' cannot be loaded from '{target}': {error}") from error
 
     def _load_plugins(self) -> None:
         with self._lock:

@@ -6,9 +6,10 @@ Outcomes are drawn by the provider's own function, as a run draws them, so what 
 
 import numpy as np
 import pytest
+from simulated_truth import true_accuracy, true_effect
 
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request
-from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions, true_accuracy, true_effect
+from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
 

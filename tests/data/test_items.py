@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pcsuite.data.items import (
     Item,
     ItemSource,
+    Row,
     dump_line,
     exemplars,
     load_items,
-    parse_object,
     read_items,
     sample_items,
     split_off,
@@ -117,15 +117,15 @@ def test_any_text_is_an_object_or_a_data_error(text):
     except ValueError:
         expected = None
     if isinstance(expected, dict):
-        assert parse_object(text, "x line 1").values == expected
+        assert Row.parse(text, "x line 1").values == expected
     else:
         with pytest.raises(DataError, match=r"^x line 1: "):
-            parse_object(text, "x line 1")
+            Row.parse(text, "x line 1")
 
 
 def test_deep_nesting_is_a_data_error():
     with pytest.raises(DataError):
-        parse_object('{"a":' * 200_000, "x line 1")
+        Row.parse('{"a":' * 200_000, "x line 1")
 
 
 @given(st.dictionaries(st.text(), st.text(alphabet=st.characters())))

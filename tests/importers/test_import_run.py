@@ -109,7 +109,7 @@ def test_the_condition_comes_from_the_user_the_header_or_a_key_of_it(paths):
         (ImportOptions(["match"], condition_from="eval.task_args.temperature"), "0.8"),
     ):
         (imported,) = import_logs("inspect", [C0], paths, options)
-        assert imported.cell.condition == condition
+        assert imported.evaluation.condition == condition
     with pytest.raises(ConfigError, match=r"no value 'eval.task_arg.condition' .*'eval.task_args.condition'"):
         import_logs(
             "inspect", [C0], paths, ImportOptions(["match"], condition_from="eval.task_arg.condition")
@@ -119,13 +119,13 @@ def test_the_condition_comes_from_the_user_the_header_or_a_key_of_it(paths):
 def test_long_and_empty_values_of_the_header_name_conditions_too(paths):
     last = ["exact_match,last-number"]
     (imported,) = import_logs("lm-eval", [BARE], paths, ImportOptions(last))
-    assert imported.cell.condition == "imported"
+    assert imported.evaluation.condition == "imported"
     bare, told = import_logs(
         "lm-eval", [BARE, TOLD], paths, ImportOptions(last, condition_from="system_instruction")
     )
-    assert bare.cell.condition == "none"
+    assert bare.evaluation.condition == "none"
     # first 48 characters of the instruction, then the beginning of the whole text's sha256
-    assert told.cell.condition == "Do the sum in one short sentence. Write the answ… c3ddd8da"
+    assert told.evaluation.condition == "Do the sum in one short sentence. Write the answ… c3ddd8da"
 
 
 def test_scores_must_be_chosen_where_there_are_several(paths):
@@ -145,8 +145,8 @@ def test_scores_must_be_chosen_where_there_are_several(paths):
 
 def test_several_logs_at_once_each_with_its_score(paths):
     imported = import_logs("inspect", [C0, C1, ODD], paths, ImportOptions(["match", "grade"]))
-    assert [entry.cell.measure for entry in imported] == ["match", "match", "grade"]
-    assert [entry.cell.condition for entry in imported] == ["C0", "C1", "imported"]
+    assert [entry.evaluation.measure for entry in imported] == ["match", "match", "grade"]
+    assert [entry.evaluation.condition for entry in imported] == ["C0", "C1", "imported"]
     assert len(newest_rows(paths.log)) == 24 + 24 + 8
 
 

@@ -5,6 +5,7 @@ import pytest
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError, IntegrationError
 from pcsuite.integrations.environments import (
+    HELM,
     INTEGRATIONS,
     PROMPTBENCH,
     InstallStep,
@@ -104,3 +105,13 @@ def test_the_list_says_what_is_there(capsys):
     shown = capsys.readouterr().out
     assert "promptbench 0.0.4" in shown
     assert "not installed: pcsuite integrations install promptbench" in shown
+
+
+def test_helms_pins_cover_everything_that_is_installed():
+    pins = {line.split("==")[0].lower().replace("_", "-") for line in HELM.pins_text().split()}
+    asked = {
+        name.split("==")[0].lower().replace("_", "-") for step in HELM.steps for name in step.requirements
+    }
+    assert asked <= pins
+    assert not pins & {"torch", "transformers", "torchvision"}
+    assert HELM.steps[-1].requirements == (f"crfm-helm=={HELM.version}",)

@@ -39,7 +39,7 @@ def test_toggling_keeps_the_order_of_the_operators():
     genome = genome_of(["ROLE", "VERIFIER"])
     assert genome.toggled("SCHEMA", ORDER).names == ("ROLE", "SCHEMA", "VERIFIER")
     assert genome.toggled("ROLE", ORDER).names == ("VERIFIER",)
-    assert genome.toggled("GOAL", ORDER).swapped(0, 1).names == ("GOAL", "ROLE", "VERIFIER")
+    assert genome.toggled("GOAL", ORDER).swapped(0).names == ("GOAL", "ROLE", "VERIFIER")
 
 
 def test_what_can_be_varied_of_an_operator():

@@ -1,25 +1,20 @@
-"""DSPy's optimisers on a problem: candidates, lineage, budget, reproducibility, and nothing from the network."""
+"""How DSPy's optimisers are run: examples, budget, failures, and the program they end with."""
 
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import json
-import socket
-from contextlib import contextmanager
 
-import numpy as np
 import pytest
 
 from pcsuite.config.load import load_suite
-from pcsuite.errors import BudgetExceededError, ConfigError, EngineError
+from pcsuite.errors import BudgetExceededError, EngineError
 from pcsuite.optimization import METHODS
 from pcsuite.optimization.development import plan_dev_task
 from pcsuite.optimization.dspy_opt import load_dspy
-from pcsuite.optimization.problem import Candidate, CandidateScore
 from pcsuite.optimization.run import OptimizeSettings, open_problem, optimize
 from pcsuite.prompts.compiled import read_compiled
-from pcsuite.stats.objective import ItemParts, Objective, Parts
+from support.optimizing import ITEMS, candidates_tried, simulated_problem
 from support.profiles import write_profile
 from support.tiny_gguf import tiny_model
 
@@ -30,80 +25,9 @@ import dspy  # noqa: E402
 
 from pcsuite.optimization.dspy_bridge import PlainAdapter, TaskEngine, language_model  # noqa: E402
 from pcsuite.optimization.dspy_candidates import (  # noqa: E402
-    Examples,
-    Ledger,
-    SearchEnded,
-    feedback_metric,
-    item_metric,
+    Trials,
 )
 from pcsuite.optimization.dspy_search import copro_shape, run_search  # noqa: E402
-
-DSPY_METHODS = ("mipro", "gepa", "copro", "bootstrap")
-ITEMS = 6
-
-
-class NetworkError(Exception):
-    """A connection to somewhere else was tried."""
-
-
-@pytest.fixture
-def offline(monkeypatch):
-    """No connection but to this computer, and no look-up of a name."""
-    tried = []
-    connect = socket.socket.connect
-
-    def guarded(self, address):
-        if isinstance(address, tuple) and not ipaddress.ip_address(address[0]).is_loopback:
-            tried.append(address)
-            raise NetworkError(address)
-        return connect(self, address)
-
-    def no_lookup(host, *args, **kwargs):
-        tried.append(host)
-        raise NetworkError(host)
-
-    monkeypatch.setattr(socket.socket, "connect", guarded)
-    monkeypatch.setattr(socket, "getaddrinfo", no_lookup)
-    with pytest.raises(NetworkError):
-        socket.create_connection(("192.0.2.1", 80), timeout=1)
-    tried.clear()
-    return tried
-
-
-@contextmanager
-def simulated_problem(folder, method, *, seed=1, items=ITEMS, **sections):
-    folder.mkdir(parents=True, exist_ok=True)
-    suite = load_suite(write_profile(folder, items=items, **sections))
-    dev = plan_dev_task(suite, "agnews_json", items)
-    settings = OptimizeSettings("agnews_json", "sim", method, use_cache=False)
-    with open_problem(suite, settings, dev, seed=seed) as problem:
-        yield problem
-
-
-def candidates_tried(problem):
-    return [name for name in problem.scores if name != problem.baseline.candidate.id]
-
-
-@pytest.mark.parametrize("method", DSPY_METHODS)
-def test_a_search_keeps_to_its_candidates_fetches_nothing_and_comes_out_the_same(
-    tmp_path, method, offline, capsys
-):
-    found = []
-    for seed in (1, 1, 2):
-        with simulated_problem(tmp_path / f"{len(found)}", method, seed=seed) as problem:
-            METHODS.get(method).search(problem, seed=seed, candidates=4)
-            found.append(candidates_tried(problem))
-            scores = dict(problem.scores)
-        assert 1 <= len(found[-1]) <= 4
-        for name in found[-1]:
-            candidate = scores[name].candidate
-            assert candidate.method == method
-            assert len(candidate.parents) == 1
-            assert candidate.parents[0] in scores, "a parent was measured itself"
-    assert found[0] == found[1]
-    assert found[0] != found[2]
-    assert offline == []
-    assert capsys.readouterr().out == "", "DSPy's chatter stays out of the command's output"
 
 
 @pytest.mark.parametrize("method", ["mipro", "bootstrap"])
@@ -122,15 +46,15 @@ def test_examples_come_from_training_items_and_say_so(tmp_path, method):
 def test_the_program_dspy_returns_is_a_candidate_and_sends_its_text(tmp_path):
     with simulated_problem(tmp_path, "mipro") as problem:
         program = run_search("mipro", problem, seed=1, candidates=4)
-        ledger = Ledger(problem, "mipro", 4)
+        trials = Trials(problem, "mipro", 4)
         ((name, predictor),) = program.named_predictors()
-        candidate = ledger.candidate(predictor)
+        candidate = trials.candidate(predictor)
         assert name == "predict"
         assert candidate.id in problem.scores
         sent = []
         with dspy.context(
             lm=language_model("task", TaskEngine(lambda prompt: sent.append(prompt) or "x")),
-            adapter=PlainAdapter(ledger.ctx),
+            adapter=PlainAdapter(trials.ctx),
         ):
             for item in problem.dev:
                 predictor(input_text=item.input_text)
@@ -144,88 +68,6 @@ def test_a_spent_budget_ends_the_search_with_its_own_error(tmp_path):
         pytest.raises(BudgetExceededError),
     ):
         METHODS.get("copro").search(problem, seed=1, candidates=40)
-
-
-def test_without_training_items_the_methods_that_need_them_say_so(tmp_path):
-    with simulated_problem(tmp_path, "bootstrap") as problem:
-        problem.train = ()
-        with pytest.raises(ConfigError, match="training items"):
-            METHODS.get("bootstrap").search(problem, seed=1, candidates=4)
-
-
-def test_the_score_is_j_rescaled_and_a_crash_is_the_worst_there_is(tmp_path):
-    with simulated_problem(tmp_path, "mipro") as problem:
-        ledger, examples = Ledger(problem, "mipro", 3), Examples(problem)
-        item = problem.dev[0]
-        metric = item_metric(ledger, examples)
-        values = {"bad": (0.0, -1.0, False), "good": (1.0, 0.65, False), "crash": (1.0, 1.0, True)}
-
-        def fake(candidate, items=None):
-            task, _, crashed = values[candidate.origin]
-            # no unsupported content; entropy 1 and all tokens spent, or half of both
-            worst = 1.0 if candidate.origin == "bad" else 0.5
-            rate = 1.0 if candidate.origin == "bad" else np.nan
-            parts = ItemParts(
-                (item.item_id,), np.array([task]), np.array([rate]), np.array([worst]), np.array([worst])
-            )
-            whole = Parts(task, None, worst, worst)
-            return CandidateScore(candidate, Objective(), 0.0, whole, parts, 2, False, crashed=crashed)
-
-        problem.evaluate = fake
-        got = {}
-        for origin in values:
-            made = Candidate.of_text(f"{origin} {{{{input}}}}", method="mipro", origin=origin)
-            example = dspy.Example(input_text=item.input_text)
-            got[origin] = metric(example, dspy.Prediction(answer="", candidate=made))
-    assert got["bad"] == pytest.approx(0.0)  # (-0.7 - 0.3 - 0.1 + 1.1) / 2.1
-    assert got["good"] == pytest.approx((1.0 - 0.15 - 0.05 + 1.1) / 2.1)
-    assert got["crash"] == 0.0
-
-
-def test_answers_that_may_become_examples_are_judged_by_the_task_score(tmp_path):
-    with simulated_problem(tmp_path, "mipro") as problem:
-        examples = Examples(problem)
-        metric = item_metric(Ledger(problem, "mipro", 3), examples)
-        example = examples.train[0]
-        right = problem.evaluator.gold_answer(examples.item(example))
-        assert metric(example, dspy.Prediction(answer=right), trace=[]) == 1.0
-        assert metric(example, dspy.Prediction(answer="no idea"), trace=[]) == 0.0
-
-
-def test_feedback_names_a_right_answer_and_scores_come_without_one(tmp_path):
-    with simulated_problem(tmp_path, "gepa") as problem:
-        examples = Examples(problem)
-        metric = feedback_metric(Ledger(problem, "gepa", 3), examples)
-        example = examples.dev[0]
-        item = examples.item(example)
-        bare = problem.baseline.candidate
-        gold = problem.evaluator.gold_answer(item)
-        value = problem.baseline.item_values[problem.baseline.item_parts.items.index(item.item_id)]
-        rescaled = pytest.approx((value + 1.1) / 2.1)
-
-        silent = metric(example, dspy.Prediction(answer=None, candidate=bare))
-        assert (silent.score, silent.feedback) == (rescaled, None)
-        right = metric(example, dspy.Prediction(answer=gold, candidate=bare))
-        assert (right.score, right.feedback) == (rescaled, "The answer is right.")
-        wrong = metric(example, dspy.Prediction(answer="no idea", candidate=bare))
-        assert wrong.score == rescaled
-        assert wrong.feedback.startswith(f"The answer scores 0.00 of 1. A right answer is: {gold}")
-
-        with pytest.raises(SearchEnded):
-            metric(dspy.Example(input_text="no such item"), dspy.Prediction(answer=None, candidate=bare))
-
-
-def test_items_of_equal_text_are_one_example_and_are_all_measured(tmp_path):
-    with simulated_problem(tmp_path, "copro") as problem:
-        first, second, *rest = problem.dev
-        twin = dataclasses.replace(second, input_text=first.input_text)
-        problem.dev = (first, twin, *rest)
-        examples, ledger = Examples(problem), Ledger(problem, "copro", 3)
-        assert len(examples.dev) == ITEMS - 1
-        candidate = Candidate.of_text("Answer. {{input}}", method="copro")
-        ledger.measure(candidate, examples.items(examples.dev))
-        assert problem.scores[candidate.id].complete
-        assert len(problem.scores[candidate.id].item_parts) == ITEMS
 
 
 def test_a_failed_call_is_a_missing_answer(tmp_path):
@@ -271,8 +113,8 @@ def test_mipro_and_gepa_on_the_embedded_model_and_the_frozen_text_reproduces_the
             if program is None:
                 continue
             ((_, predictor),) = program.named_predictors()
-            ledger = Ledger(problem, method, 2)
-            candidate = ledger.candidate(predictor)
+            trials = Trials(problem, method, 2)
+            candidate = trials.candidate(predictor)
             assert candidate.id in problem.scores
             cell = problem._cell(candidate)
             adapter = problem._client.adapter
@@ -281,7 +123,7 @@ def test_mipro_and_gepa_on_the_embedded_model_and_the_frozen_text_reproduces_the
                 return adapter.generate(prompt, cell.decoding, cell.seeds[0])["text"]
 
             with dspy.context(
-                lm=language_model("task", TaskEngine(generate)), adapter=PlainAdapter(ledger.ctx)
+                lm=language_model("task", TaskEngine(generate)), adapter=PlainAdapter(trials.ctx)
             ):
                 said = [predictor(input_text=item.input_text).answer for item in problem.dev]
             assert said == [problem.answer(candidate, item) for item in problem.dev]

@@ -6,7 +6,7 @@ import pytest
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.errors import AnalysisError
 from pcsuite.optimization.problem import Candidate, CandidateScore
-from pcsuite.optimization.winner import best_score, judge_winner, operator_ledger, selection_optimism
+from pcsuite.optimization.winner import best_score, judge_winner, operator_effects, selection_optimism
 from pcsuite.prompts.compiled import BlockChoice, CompiledPrompt
 from pcsuite.stats.objective import ItemParts, Objective
 
@@ -87,7 +87,7 @@ def test_the_ledger_recovers_additive_effects():
     for held in ((), ("A",), ("B",), ("C",), ("A", "B"), ("A", "C"), ("B", "C"), ("A", "B", "C")):
         mean = 0.4 + sum(effects[name] for name in held)
         scores.append(made(blocks(*held), mean + rng.normal(0, 0.05, 200)))
-    ledger = {entry["operator"]: entry for entry in operator_ledger(scores, np.random.default_rng(0))}
+    ledger = {entry["operator"]: entry for entry in operator_effects(scores, np.random.default_rng(0))}
     for name, effect in effects.items():
         assert ledger[name]["effect_J"] == pytest.approx(effect, abs=0.01)
     assert [ledger[name]["earns_its_tokens"] for name in "AB"] == ["yes", "no"]
@@ -96,6 +96,6 @@ def test_the_ledger_recovers_additive_effects():
 
 def test_operators_that_always_come_together_are_unclear():
     scores = [made(blocks(), [0.0] * 20), made(blocks("A", "B"), [1.0] * 20)]
-    ledger = operator_ledger(scores, np.random.default_rng(0))
+    ledger = operator_effects(scores, np.random.default_rng(0))
     assert [entry["earns_its_tokens"] for entry in ledger] == ["unclear", "unclear"]
-    assert operator_ledger([made(text(0), [1.0])], np.random.default_rng(0)) == []
+    assert operator_effects([made(text(0), [1.0])], np.random.default_rng(0)) == []

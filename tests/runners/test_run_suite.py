@@ -8,9 +8,10 @@ from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ErrorRateError
 from pcsuite.logging.log import RunPaths, iter_rows, newest_rows, read_prompts
+from pcsuite.logging.manifest import manifest_path
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
-from pcsuite.runners.run_suite import manifest_path, run_suite
+from pcsuite.runners.run_suite import run_suite
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 
@@ -77,7 +78,7 @@ def test_prompts_are_kept_and_the_manifest_written(tmp_path):
     rows = rows_of(summary)
     prompts = read_prompts(summary.paths.prompts, [row.prompt.prompt_hash for row in rows])
     assert len(prompts) == 2 * 3  # one for each item and condition, shared by replicates
-    manifest = json.loads(manifest_path(summary.paths).read_text())
+    manifest = json.loads(manifest_path(summary.paths.log).read_text())
     assert manifest["tasks"]["agnews_json"]["source"] == "bundled sample"
     assert manifest["planned_rows"] == len(rows)
 

@@ -1,4 +1,4 @@
-"""Calibration figures worked out by hand."""
+"""Calibration figures worked out by hand, their intervals where the truth is known, and agreement of raters."""
 
 from __future__ import annotations
 
@@ -9,18 +9,35 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.calibration import area_under_risk_coverage, brier, cohens_kappa, ece, risk_coverage
+from pcsuite.stats.calibration import (
+    area_under_risk_coverage,
+    brier,
+    brier_interval,
+    cohens_kappa,
+    ece,
+    ece_interval,
+    risk_coverage,
+    risk_coverage_interval,
+)
 
 CONFIDENCE = [0.9, 0.8, 0.8, 0.3]
 CORRECT = [1, 1, 0, 0]
 
 
 def test_ece() -> None:
-    # Bins (0.8, 0.9]: gap 0.1 of 1 row; (0.7, 0.8]: 0.8 against 0.5, gap 0.3 of 2; (0.2, 0.3]: gap 0.3 of 1.
+    # Bins [0.9, 1]: gap 0.1 of 1 row; [0.8, 0.9): 0.8 against 0.5, gap 0.3 of 2; [0.3, 0.4): gap 0.3 of 1.
     assert ece(CONFIDENCE, CORRECT) == pytest.approx((0.1 + 2 * 0.3 + 0.3) / 4)
     assert ece([1.0, 0.0], [1, 0]) == 0.0
     # One bin: mean confidence 0.7 against accuracy 0.5.
     assert ece(CONFIDENCE, CORRECT, bins=1) == pytest.approx(0.2)
+
+
+def test_a_confidence_on_the_edge_of_a_bin_counts_the_same_with_an_interval_and_without() -> None:
+    rng = np.random.default_rng(0)
+    confidence, correct = rng.integers(0, 11, 60) / 10, rng.integers(0, 2, 60)
+    assert ece(confidence, correct) == pytest.approx(ece_interval(confidence, correct, rng=rng).value)
+    area = risk_coverage_interval(confidence, correct, rng=rng, resamples=50).value
+    assert area_under_risk_coverage(confidence, correct) == pytest.approx(area)
 
 
 def test_brier() -> None:
@@ -38,9 +55,9 @@ def test_no_rows_and_wrong_rows() -> None:
     assert math.isnan(brier([], []))
     assert math.isnan(area_under_risk_coverage([], []))
     assert risk_coverage([], []) == []
-    with pytest.raises(ValueError, match="equal length"):
+    with pytest.raises(AnalysisError, match="have 1 and 2 items"):
         ece([0.5], [1, 0])
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(AnalysisError, match=r"must lie in 0\.\.1"):
         brier([1.5], [1])
 
 
@@ -63,3 +80,58 @@ def test_labels_may_be_words_and_one_label_is_undefined():
     assert not cohens_kappa(["a", "a"], ["a", "a"]).defined
     with pytest.raises(AnalysisError, match="one length"):
         cohens_kappa(["a"], ["a", "b"])
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+def test_ece_interval_by_hand():
+    # bin 0.9..1.0: confidence 0.95, accuracy 0.5 (two items); bin 0.1..0.2: 0.15 against 0
+    value = ece_interval([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0], rng=generator(), resamples=100).value
+    assert value == pytest.approx(0.5 * 0.45 + 0.5 * 0.15)
+
+
+def test_confidence_one_falls_in_the_last_bin():
+    assert ece_interval([1.0, 1.0], [1, 1], rng=generator(), resamples=10).value == 0.0
+
+
+def test_brier_interval_by_hand():
+    assert brier_interval([0.8, 0.4], [1, 1], rng=generator(), resamples=100).value == pytest.approx(0.2)
+
+
+def test_risk_coverage_interval_by_hand():
+    # risks at coverage 1/3, 2/3, 1: 0, 1/2, 1/3
+    value = risk_coverage_interval([0.9, 0.6, 0.3], [1, 0, 1], rng=generator(), resamples=10).value
+    assert value == pytest.approx((0 + 1 / 2 + 1 / 3) / 3)
+    tied = risk_coverage_interval([0.5] * 4, [1, 0, 1, 0], rng=generator(), resamples=10).value
+    assert tied == pytest.approx(0.5)
+
+
+def test_ece_interval_covers_for_an_overconfident_model():
+    rng = generator(1)
+    hits = 0
+    for _ in range(500):
+        stated = rng.choice([0.65, 0.75, 0.85, 0.95], 250)
+        correct = (rng.random(250) < stated - 0.2).astype(float)
+        interval = ece_interval(stated, correct, rng=rng, resamples=500)
+        hits += interval.low <= 0.2 <= interval.high
+    assert 0.93 <= hits / 500 <= 0.97
+
+
+def test_risk_coverage_interval_covers():
+    rng = generator(2)
+    # correct with chance = confidence ~ U(0,1): risk at coverage c is E[1-u | u > 1-c] = c/2, area 1/4
+    hits = 0
+    for _ in range(500):
+        stated = rng.random(150)
+        interval = risk_coverage_interval(
+            stated, (rng.random(150) < stated).astype(float), rng=rng, resamples=400
+        )
+        hits += interval.low <= 0.25 <= interval.high
+    assert 0.93 <= hits / 500 <= 0.97
+
+
+def test_refusal():
+    with pytest.raises(AnalysisError, match=r"0\.\.1"):
+        ece_interval([1.2, 0.5], [1, 0], rng=generator())

@@ -5,8 +5,8 @@ import pytest
 from statsmodels.stats.weightstats import ttost_paired
 
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.emmeans import interaction_contrasts
 from pcsuite.stats.equivalence import all_equivalent, tost, tost_contrast, tost_paired
-from pcsuite.stats.marginal_means import interaction_contrasts
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -72,24 +72,6 @@ def test_balanced_two_way_fit_is_the_paired_t_test():
     assert effect.df == pytest.approx(19, rel=1e-2)
 
 
-def test_missing_cells_drop_a_column_by_name():
-    factors = {"condition": ["a", "b", "a"] * 8, "size": ["s", "s", "t"] * 8}
-    items = np.repeat(np.arange(8), 3)
-    scores = np.random.default_rng(2).random(24)
-    fit = fit_mixed_rows(scores, items, factors, ["condition", "size", "condition:size"])
-    assert fit.design.dropped == ("condition[b]:size[t]",)
-    assert len(fit.beta) == 3
-
-
-def test_reference_level_can_be_chosen():
-    factors = {"condition": ["a", "b"] * 6}
-    scores = np.random.default_rng(3).random(12)
-    fit = fit_mixed_rows(
-        scores, np.repeat(np.arange(6), 2), factors, ["condition"], references={"condition": "b"}
-    )
-    assert fit.design.names == ("(Intercept)", "condition[a]")
-
-
 def test_replicates_without_their_effect_are_too_sure():
     """Type-I error at 5 %: with (1|item:cell) near nominal, without it far above."""
     rng = np.random.default_rng(4)

@@ -9,7 +9,7 @@ from pcsuite.config.profile import ObjectiveSection
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.objective import ItemParts, Objective, Parts, Replicate, item_parts
 
-J = Objective.of(ObjectiveSection())
+J = Objective(*ObjectiveSection().weights)
 
 
 def test_the_weights_of_the_contract():

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pcsuite.integrations.helm.results import helm_tables, read_helm_runs
+
 SCENARIO = "truthful_qa:task=mc_single,method=multiple_choice_joint"
 
 
@@ -87,3 +89,9 @@ def write_run(
     for file, content in files.items():
         (folder / file).write_text(json.dumps(content), encoding="utf-8")
     return folder
+
+
+def write_tables(output: Path, tables: Path, names: dict[str, str]) -> None:
+    """Import HELM's output folder into a tables folder, with our ids for HELM's model names."""
+    for table in helm_tables(read_helm_runs(output), names):
+        table.write_csv(tables / f"{table.name}.csv")

@@ -5,11 +5,12 @@ from random import Random
 import pytest
 
 import pcsuite.data
+from pcsuite.config.load import bundled_configs
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Answer
 from pcsuite.verifier.evaluator import BuildingSpecEvaluator, BuildingSpecOptions
-from pcsuite.verifier.tree import extraction_schema
 
+SCHEMA = bundled_configs() / "schemas" / "buildingspec_json.json"
 SAMPLES = Path(pcsuite.data.__file__).parent / "samples"
 ITEMS = [
     Item(**json.loads(line))
@@ -21,7 +22,7 @@ each = pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.item_id)
 
 @pytest.fixture
 def evaluator():
-    return BuildingSpecEvaluator(schema=extraction_schema())
+    return BuildingSpecEvaluator(schema=json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 @each

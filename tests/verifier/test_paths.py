@@ -2,20 +2,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite.verifier.paths import get_path, item_path, parse_path, pattern_of, set_path
-
-RECORD = {
-    "project": {"city": "X"},
-    "windows": [{"name": "101", "u_factor": 0.3}, {"name": "No", "u_factor": 0.2}],
-}
+from pcsuite.verifier.paths import item_path, parse_path, pattern_of, set_path
 
 
 def test_list_steps_by_index_and_by_name():
-    assert get_path(RECORD, "windows[1].u_factor") == 0.2
-    assert get_path(RECORD, "windows[name=101].u_factor") == 0.3
-    assert get_path(RECORD, "windows[name=absent].u_factor") is None
-    assert get_path(RECORD, "windows[7].u_factor") is None
-    assert get_path(RECORD, "project.city.deeper") is None
+    assert parse_path("windows[1].u_factor") == ("windows", 1, "u_factor")
+    assert parse_path("windows[name=101].u_factor") == ("windows", ("name", "101"), "u_factor")
+    record = {"windows": [{"name": "101", "u_factor": 0.3}, {"name": "No", "u_factor": 0.2}]}
+    set_path(record, "windows[1].u_factor", 0.25)
+    set_path(record, "windows[name=101].u_factor", 0.35)
+    assert record == {"windows": [{"name": "101", "u_factor": 0.35}, {"name": "No", "u_factor": 0.25}]}
+
+
+def test_a_list_does_not_grow_without_end_and_a_named_item_is_no_value():
+    with pytest.raises(ValueError, match="beyond 9999"):
+        set_path({}, "windows[10000].u_factor", 1)
+    with pytest.raises(ValueError, match="cannot end in a named item"):
+        set_path({}, "windows[name=101]", 1)
 
 
 def test_patterns_leave_list_steps_open():

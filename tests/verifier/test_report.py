@@ -14,7 +14,7 @@ TRUTH = b"field,value\nClimate Zone,7\nCity,Somewhere\nBedrooms,3\n"
 
 def page(extraction, eval_id="house", history=()):
     mapping = load_mapping()
-    rules = Rules.of(parse_truth(TRUTH, mapping), mapping)
+    rules = Rules(parse_truth(TRUTH, mapping), mapping)
     number = len(history) + 1
     document = results_document(
         score_bytes(extraction, rules, "x", strict=False), rules, eval_id, number, "prompt-3"

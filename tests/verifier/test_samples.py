@@ -46,7 +46,7 @@ def test_six_buildings_and_both_dialects():
 
 @each
 def test_extractions_are_of_the_quality_they_claim(folder):
-    rules = Rules.of(read_truth(folder / "ground_truth.csv", MAPPING), MAPPING)
+    rules = Rules(read_truth(folder / "ground_truth.csv", MAPPING), MAPPING)
     quality = json.loads((folder / "quality.json").read_text(encoding="utf-8"))
     assert rules.truth.warnings == ()
     for name, errors in quality.items():

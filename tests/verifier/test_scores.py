@@ -1,6 +1,6 @@
 import pytest
 
-from pcsuite.verifier.scores import Counts, paired_difference, pool, total
+from pcsuite.verifier.scores import Counts, paired_difference, pool
 
 
 def test_metrics_worked_out_by_hand():
@@ -28,8 +28,8 @@ def test_macro_and_micro():
     # F1 = 2/3 and 196/198; pooled TP 99, FN 3
     assert pooled.macro_f1 == pytest.approx((2 / 3 + 196 / 198) / 2)
     assert pooled.micro_f1 == pytest.approx(198 / 201)
-    assert pooled.macro_interval.low == pytest.approx(2 / 3)
-    assert pooled.macro_interval.high == pytest.approx(196 / 198)
+    assert pooled.macro_interval[0] == pytest.approx(2 / 3)
+    assert pooled.macro_interval[1] == pytest.approx(196 / 198)
 
 
 def test_one_eval_has_no_interval():
@@ -40,15 +40,20 @@ def test_one_eval_has_no_interval():
 def test_intervals_repeat():
     counts = [Counts(matches=k, omission=10 - k) for k in range(1, 10)]
     assert pool(counts) == pool(counts)
-    assert pool(counts).macro_interval.low < pool(counts).macro_f1 < pool(counts).macro_interval.high
+    assert pool(counts).macro_interval[0] < pool(counts).macro_f1 < pool(counts).macro_interval[1]
 
 
 def test_paired_difference():
     mean, interval = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.8])
     assert mean == pytest.approx(0.1)
-    assert interval.low == pytest.approx(0.1)
-    assert interval.high == pytest.approx(0.1)
+    assert interval[0] == pytest.approx(0.1)
+    assert interval[1] == pytest.approx(0.1)
 
 
-def test_total():
-    assert total([Counts(matches=1, omission=2), Counts(matches=3)]) == Counts(matches=4, omission=2)
+def test_a_worsened_eval_pulls_the_interval_below_no_change():
+    # means of two draws from {-0.2, 0.4}: both ends are draws of one eval twice (probability 1/4 each)
+    assert paired_difference([0.5, 0.5], [0.3, 0.9]) == (pytest.approx(0.1), pytest.approx((-0.2, 0.4)))
+
+
+def test_one_eval_changes_without_an_interval():
+    assert paired_difference([0.5], [0.75]) == (0.25, None)

@@ -15,7 +15,6 @@ from pcsuite._util.files import folder_lock
 from pcsuite.errors import DataError, RunLockedError
 from pcsuite.verifier.compare import Rules, score_bytes
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.report import render_report
 from pcsuite.verifier.store import (
     compare_results,
     field_trends,
@@ -37,15 +36,13 @@ def rules_of(truth=TRUTH, **changes):
     mapping = load_mapping()
     if changes:
         mapping = mapping.model_copy(update=changes)
-    return Rules.of(parse_truth(truth, mapping), mapping)
+    return Rules(parse_truth(truth, mapping), mapping)
 
 
 def save(folder, record, rules=None, eval_id="house"):
     rules = rules or rules_of()
     data = record if isinstance(record, bytes) else json.dumps(record).encode()
-    return save_iteration(
-        folder, score_bytes(data, rules, "x", strict=False), rules, eval_id, render_report, "v1"
-    )
+    return save_iteration(folder, score_bytes(data, rules, "x", strict=False), rules, eval_id, "v1")
 
 
 def aggregate_of(folder):

@@ -1,84 +1,40 @@
-import json
+"""The tree of a mapping: its shape, and the part of a record that is compared."""
 
-import jsonschema
 import pytest
-from pydantic import ValidationError
 
-from pcsuite.config.load import bundled_configs
-from pcsuite.verifier.mapping import bundled_mapping
-from pcsuite.verifier.model import BuildingSpec
-from pcsuite.verifier.tree import buildingspec_schema, extraction_schema
+from pcsuite.errors import ConfigError
+from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.tree import Ignored, Leaf, ListNode, compared_record, compile_mapping
 
 
-@pytest.mark.parametrize(
-    ("path", "make"),
-    [
-        (bundled_mapping("buildingspec.schema.json"), buildingspec_schema),
-        (bundled_configs() / "schemas" / "buildingspec_json.json", extraction_schema),
-    ],
-)
-def test_the_shipped_schema_is_the_one_of_the_model(path, make):
-    assert json.loads(path.read_text(encoding="utf-8")) == make()
-    jsonschema.Draft202012Validator.check_schema(make())
+def test_leaves_lists_and_what_counts_nowhere():
+    root = compile_mapping(load_mapping())
+    assert compile_mapping(load_mapping()) is root
+    zone = root.children["project"].children["climate_zone"]
+    assert isinstance(zone, Leaf)
+    assert (zone.pattern, zone.section, zone.type) == ("project.climate_zone", "project", "integer")
+    assert isinstance(root.children["project"].children["run_title"], Ignored)
+    windows = root.children["windows"]
+    assert isinstance(windows, ListNode)
+    assert ("u_factor",) in [keys for keys, _ in windows.scalars]
+    assert ("name",) not in [keys for keys, _ in windows.scalars]  # pairs are judged by the rest
 
 
-def test_sections_of_one_shape_share_a_definition():
-    schema = extraction_schema()
-    constructions = [name for name in schema["properties"] if name.endswith("_constructions")]
-    assert len(constructions) == 6
-    for name in constructions:
-        assert schema["properties"][name] == {"$ref": "#/$defs/wall_constructions"}
-        jsonschema.validate({name: [{"name": "R-21", "cavity_r_value": 21}]}, schema)
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({name: [{"name": "R-21", "colour": "red"}]}, schema)
-    assert set(schema["$defs"]) == {"text", "number", "wall_constructions", "ceilings_below_attic"}
+def test_the_compared_part_of_a_record():
+    record = {
+        "project": {"city": "X", "run_title": "not extractable", "bedrooms": None},
+        "windows": [{"name": "101", "height": 3}, "no item"],
+        "conflicts": ["metadata"],
+        "envelope": {},
+    }
+    assert compared_record(record, load_mapping()) == {"project": {"city": "X"}, "windows": [{"name": "101"}]}
 
 
-def test_numbers_are_bounded():
-    schema = extraction_schema()
-    jsonschema.validate({"project": {"front_orientation": -45.5, "stories": 2}}, schema)
-    for wrong in (
-        {"front_orientation": 1e8},
-        {"front_orientation": "45"},
-        {"stories": 1000},
-        {"stories": -1},
-    ):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"project": wrong}, schema)
-
-
-def test_only_the_name_of_an_item_is_required():
-    BuildingSpec.model_validate({"windows": [{"name": "101"}]})
-    for schema in (buildingspec_schema(), extraction_schema()):
-        jsonschema.validate({"windows": [{"name": "101"}]}, schema)
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"windows": [{"area": 3}]}, schema)
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"project": {"climate_zone": 17}}, schema)
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"colour": "red"}, schema)
-
-
-def test_types_are_strict():
-    for wrong in ({"climate_zone": "7"}, {"climate_zone": 7.5}, {"attached_garage": "yes"}, {"city": 5}):
-        with pytest.raises(ValidationError):
-            BuildingSpec.model_validate({"project": wrong})
-
-
-def test_the_extraction_schema_has_no_excluded_fields_and_no_unbounded_text():
-    text = json.dumps(extraction_schema())
-    assert "run_title" not in text
-    assert "extraction_status" not in text
-
-    def walk(node):
-        if isinstance(node, dict):
-            if node.get("type") == "string":
-                assert "maxLength" in node
-            if node.get("type") in ("number", "integer"):
-                assert "maximum" in node
-            if node.get("type") == "array":
-                assert "maxItems" in node
-            for child in node.values():
-                walk(child)
-
-    walk(extraction_schema())
+def test_paths_that_do_not_fit_each_other_are_refused(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        "tolerances: {default: {}}\n"
+        "fields: [{label: A, path: part, type: text}, {label: B, path: part.deeper, type: text}]\n"
+    )
+    with pytest.raises(ConfigError, match=r"'part\.deeper' does not fit the other paths at 'part'"):
+        load_mapping(path)

@@ -20,7 +20,7 @@ from pcsuite.analysis.tables.replicates import constraint_vs_retry, self_consist
 from pcsuite.analysis.tables.robustness import robustness_tables
 from pcsuite.analysis.tables.summary import RunHealth, run_health, summary_by_condition, task_metrics
 from pcsuite.analysis.verdicts.hypotheses import hypotheses
-from pcsuite.logging.manifest import RunManifest, read_manifests
+from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Analysis:
 
     scores: ItemScores
     health: RunHealth
-    manifest: RunManifest
+    manifest: MergedManifest
     tables: dict[str, Table] = field(default_factory=dict)
     total_tokens: int = 0
     notes: list[str] = field(default_factory=list)

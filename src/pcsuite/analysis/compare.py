@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import SCORE, Cell, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables.effects import LOWER_IS_BETTER, stars
 from pcsuite.errors import AnalysisError
@@ -118,7 +118,7 @@ def _neutral(key: CellKey, renamed: dict[str, tuple[str, str]]) -> CellKey:
 
 
 def _compare(
-    first: ItemScores, second: ItemScores, left: Cell, right: Cell, metric: str
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
 ) -> dict[str, Any] | None:
     rows_left, rows_right = _common_items(first, second, left, right, metric)
     if len(rows_left) < 2:
@@ -148,7 +148,7 @@ def _compare(
 
 
 def _common_items(
-    first: ItemScores, second: ItemScores, left: Cell, right: Cell, metric: str
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
 ) -> tuple[IntArray, IntArray]:
     """Row numbers of the items that both cells have with this metric; runs code their items differently."""
     nothing = np.empty(0, dtype=np.int64)

@@ -1,1 +1,1 @@
-"""One module per subcommand; ``pcsuite.cli`` imports only the one that is called."""
+"""The subcommands, one module per family; ``pcsuite.cli`` imports only the one that is called."""

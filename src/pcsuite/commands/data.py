@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from collections import Counter
@@ -10,33 +11,29 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pcsuite.commands.options import listed
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
 from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages
 
 if TYPE_CHECKING:
-    from pcsuite.data.export import ExportResult
-    from pcsuite.data.init_task import InitResult
     from pcsuite.importers.import_run import ImportedLog
-
-# ``pcsuite export-datasets``: published benchmarks to items files.
-
-
-EXPORT_DATASETS_EXAMPLES = """examples:
-  pcsuite export-datasets                                   everything, from the Hugging Face hub
-  pcsuite export-datasets --from originals                  from original files in originals/<dataset>/
-  pcsuite export-datasets --from originals --only gsm8k,trec
-  pcsuite export-datasets --hub-dir mirror                  from tables saved in the hub's layout, offline
-  pcsuite export-datasets --from originals --allow-partial  accept short files and say so in the manifest
-
-Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
-scripts/download_datasets.sh fetches the original files."""
 
 
 def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = EXPORT_DATASETS_EXAMPLES
+    """Arguments of ``pcsuite export-datasets``.
+
+    examples:
+      pcsuite export-datasets                                   everything, from the Hugging Face hub
+      pcsuite export-datasets --from originals                  from original files in originals/<dataset>/
+      pcsuite export-datasets --from originals --only gsm8k,trec
+      pcsuite export-datasets --hub-dir mirror                  from tables saved in the hub's layout, offline
+      pcsuite export-datasets --from originals --allow-partial  accept short files and say so in the manifest
+
+    Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
+    scripts/download_datasets.sh fetches the original files.
+    """
     parser.add_argument(
         "--from", dest="from_dir", type=Path, metavar="DIR", help="read original published files under DIR"
     )
@@ -74,38 +71,32 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_export_datasets(args: argparse.Namespace) -> int:
-    """Export, print a summary, and fail if a dataset failed."""
+    """Export the datasets and print their counts and notes.
+
+    Returns 2 where one of them failed; the others are written all the same.
+    """
     from pcsuite.data.export import ExportOptions, export_datasets
 
-    only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
+    on_terminal = sys.stderr.isatty()
+
+    def progress(line: str) -> None:
+        if on_terminal:
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
     results = export_datasets(
         args.cache_dir,
         from_dir=args.from_dir,
         hub_dir=args.hub_dir,
-        only=only,
+        only=listed(args.only) if args.only is not None else None,
         options=ExportOptions(
             allow_partial=args.allow_partial,
             truthfulqa_version=args.truthfulqa_version,
             fever_wiki=args.fever_wiki,
             spider_dir=args.spider_dir,
         ),
-        progress=_progress,
+        progress=progress,
     )
-    _print_summary(results, args.cache_dir / "datasets")
-    failed = [result for result in results if result.error is not None]
-    for result in failed:
-        print(f"pcsuite: {result.dataset}: {result.error}", file=sys.stderr)
-    return 2 if failed else 0
-
-
-def _progress(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-
-
-def _print_summary(results: Sequence[ExportResult], folder: Path) -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+    progress("")
     width = max((len(name) for result in results for name in result.outputs), default=0)
     for result in results:
         for name, records in result.outputs.items():
@@ -117,26 +108,25 @@ def _print_summary(results: Sequence[ExportResult], folder: Path) -> None:
             print(f"{result.dataset}: skipped, {result.skipped}")
         for note in result.notes:
             print(f"{result.dataset}: {note}")
-    files = sum(len(result.outputs) for result in results)
-    print(f"{files} files in {folder}")
-
-
-# ``pcsuite init-task``: a runnable task from a CSV or JSONL file, by questions or by flags.
-
-
-INIT_TASK_EXAMPLES = """examples:
-  pcsuite init-task tickets --data tickets.csv             asks for what is not given
-  pcsuite init-task tickets --data tickets.csv --kind classification --input text --answer queue
-  pcsuite init-task invoices --data invoices.jsonl --kind extraction --input body --fields total,currency,due
-  pcsuite init-task quiz --data quiz.csv --kind choice --input question --choices a,b,c,d --answer right
-
-then:
-  pcsuite run --config tickets_profile.yaml"""
+    print(f"{sum(len(result.outputs) for result in results)} files in {args.cache_dir / 'datasets'}")
+    failed = [result for result in results if result.error is not None]
+    for result in failed:
+        print(f"pcsuite: {result.dataset}: {result.error}", file=sys.stderr)
+    return 2 if failed else 0
 
 
 def configure_init_task(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = INIT_TASK_EXAMPLES
+    """Arguments of ``pcsuite init-task``.
+
+    examples:
+      pcsuite init-task tickets --data tickets.csv             asks for what is not given
+      pcsuite init-task tickets --data tickets.csv --kind classification --input text --answer queue
+      pcsuite init-task invoices --data invoices.jsonl --kind extraction --input body --fields total,currency,due
+      pcsuite init-task quiz --data quiz.csv --kind choice --input question --choices a,b,c,d --answer right
+
+    then:
+      pcsuite run --config tickets_profile.yaml
+    """
     add = parser.add_argument
     add("name", help="the task's id: small letters, digits and '_'")
     add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
@@ -177,30 +167,31 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_init_task(args: argparse.Namespace) -> int:
-    """Ask for what is missing, write the task, say how to run it."""
+    """Write a task, its schema, its items and a profile, and say how to run them.
+
+    What the flags leave open is asked for on a terminal; elsewhere it is a ``DataError`` that names the flag.
+    """
     from pcsuite.data.init_task import TaskRequest, init_task, read_table
 
     known = list(read_table(args.data)[0].values)
     kind = args.kind or _ask("kind of task", "--kind", list(RECIPES))
-    inputs = _listed(args.input) or _listed(_ask("column of the input", "--input", known))
-    fields = _listed(args.fields)
-    answer = args.answer
-    choices = _listed(args.choices)
+    inputs = listed(args.input) or listed(_ask("column of the input", "--input", known))
+    fields, answer, choices = listed(args.fields), args.answer, listed(args.choices)
     if kind == "choice" and not choices:
-        choices = _listed(_ask("columns of the options, parted by commas", "--choices", known))
+        choices = listed(_ask("columns of the options, parted by commas", "--choices", known))
     if kind == "extraction" and not fields and answer is None:
-        fields = _listed(_ask("columns of the record, parted by commas", "--fields", known))
+        fields = listed(_ask("columns of the record, parted by commas", "--fields", known))
     elif kind != "extraction" and answer is None:
         answer = _ask("column of the right answer", "--answer", known)
-    labels = _listed(args.labels)
+    labels = listed(args.labels)
     if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:
-        labels = _listed(input("labels, parted by commas (empty: those that occur): "))
+        labels = listed(input("labels, parted by commas (empty: those that occur): "))
     result = init_task(
         TaskRequest(
             name=args.name,
             data=args.data,
             kind=kind,
-            columns=Columns(inputs, answer, labels, choices, fields),
+            columns=Columns(tuple(inputs), answer, tuple(labels), tuple(choices), tuple(fields)),
             id_column=args.id_column,
             schema_file=args.schema,
             title=args.title,
@@ -213,12 +204,14 @@ def execute_init_task(args: argparse.Namespace) -> int:
             overwrite=args.overwrite,
         )
     )
-    _print_result(result)
+    print(f"task     {result.task_file}")
+    if result.schema_file is not None:
+        print(f"schema   {result.schema_file}")
+    for split, (path, count) in result.items.items():
+        print(f"{split:<8} {path} ({count} items)")
+    print(f"profile  {result.profile_file}")
+    print(f"\nnext: {shlex.join(['pcsuite', 'run', '--config', str(result.profile_file)])}")
     return 0
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
 def _ask(what: str, flag: str, choices: Sequence[str]) -> str:
@@ -227,37 +220,22 @@ def _ask(what: str, flag: str, choices: Sequence[str]) -> str:
         raise DataError(f"the {what} is not given", hint=f"{flag}, one of: {', '.join(choices)}")
     while True:
         given = input(f"{what} ({', '.join(choices)}): ").strip()
-        wrong = [part for part in _listed(given) if part not in choices]
+        wrong = [part for part in listed(given) if part not in choices]
         if given and not wrong:
             return given
         if wrong:
             print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
 
 
-def _print_result(result: InitResult) -> None:
-    print(f"task     {result.task_file}")
-    if result.schema_file is not None:
-        print(f"schema   {result.schema_file}")
-    for split, (path, count) in result.items.items():
-        print(f"{split:<8} {path} ({count} items)")
-    print(f"profile  {result.profile_file}")
-    print(f"\nnext: pcsuite run --config {result.profile_file}")
-
-
-# ``pcsuite index``: build the search index of a dataset's pages, and try it.
-
-
-INDEX_EXAMPLES = """examples:
-  pcsuite index build                                     # of the exported FEVER pages, else of the bundled sample
-  pcsuite index build --pages my_pages.jsonl              # {"page": ..., "sentences": [...]} a line
-  pcsuite index search "capital of Karvenia" -k 3
-  pcsuite index search "who wrote it" --index .cache/indexes/3f…
-"""
-
-
 def configure_index(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.epilog = INDEX_EXAMPLES
+    """Arguments of ``pcsuite index``.
+
+    examples:
+      pcsuite index build                                     # of the exported FEVER pages, else of the bundled sample
+      pcsuite index build --pages my_pages.jsonl              # {"page": ..., "sentences": [...]} a line
+      pcsuite index search "capital of Karvenia" -k 3
+      pcsuite index search "who wrote it" --index .cache/indexes/3f…
+    """
     actions = parser.add_subparsers(dest="action", required=True, metavar="build|search")
     build = actions.add_parser("build", help="build the index, unless it is there")
     search = actions.add_parser("search", help="print the best sentences for a query")
@@ -279,10 +257,19 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_index(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Build the search index of a dataset's pages, or print the best sentences for a query."""
+    started = time.perf_counter()
+    folder = args.index if args.action == "search" else None
+    if folder is None:
+        pages = args.pages if args.pages is not None else find_pages(args.dataset, args.cache_dir).path
+        folder = ensure_index(pages, args.cache_dir)
+    seconds = time.perf_counter() - started
+    index = Bm25Index(folder)
     if args.action == "build":
-        return _build(args)
-    index = Bm25Index(args.index if args.index is not None else _folder(args))
+        meta = index.meta
+        print(f"{meta.passages:,} sentences of {meta.pages:,} pages ({meta.source}), {seconds:.1f} s")
+        print(f"index: {folder}")
+        return 0
     passages = index.search(args.query, args.k)
     for passage in passages:
         print(f"{passage.score:7.3f}  {passage.page} [{passage.sentence}]  {passage.text}")
@@ -291,42 +278,24 @@ def execute_index(args: argparse.Namespace) -> int:
     return 0
 
 
-def _build(args: argparse.Namespace) -> int:
-    started = time.perf_counter()
-    folder = _folder(args)
-    seconds = time.perf_counter() - started
-    meta = Bm25Index(folder).meta
-    print(f"{meta.passages:,} sentences of {meta.pages:,} pages ({meta.source}), {seconds:.1f} s")
-    print(f"index: {folder}")
-    return 0
-
-
-def _folder(args: argparse.Namespace) -> Path:
-    pages = args.pages if args.pages is not None else find_pages(args.dataset, args.cache_dir).path
-    return ensure_index(pages, args.cache_dir)
-
-
-# ``pcsuite import``: logs of other evaluation tools as a run of ours.
-
-
-MOST_REASONS = 8
-IMPORT_LOGS_EXAMPLES = """\
-Every sample becomes a row; repetitions (epochs) become seeds. Samples without a score are kept,
-counted and named. Importing the same log again adds nothing; a log that was scored anew or retried replaces its rows.
-
-examples:
-  pcsuite import --from inspect logs/a.eval --name a
-  pcsuite import --from inspect logs/b.eval --name b --metric match
-  pcsuite compare a b
-  pcsuite import --from inspect logs/ --name study --metric match --condition-from eval.task_args.prompt
-  pcsuite import --from lm-eval results/ --name base --metric exact_match,strict-match
-  pcsuite report outputs/runs/study.jsonl
-"""
+_MOST_REASONS = 8
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = IMPORT_LOGS_EXAMPLES
+    """Arguments of ``pcsuite import``.
+
+    Every sample becomes a row; repetitions (epochs) become seeds. Samples without a score are kept,
+    counted and named. Importing the same log again adds nothing; a log that was scored anew or retried replaces its
+    rows.
+
+    examples:
+      pcsuite import --from inspect logs/a.eval --name a
+      pcsuite import --from inspect logs/b.eval --name b --metric match
+      pcsuite compare a b
+      pcsuite import --from inspect logs/ --name study --metric match --condition-from eval.task_args.prompt
+      pcsuite import --from lm-eval results/ --name base --metric exact_match,strict-match
+      pcsuite report outputs/runs/study.jsonl
+    """
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
     parser.add_argument(
         "--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval"
@@ -364,7 +333,11 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_import(args: argparse.Namespace) -> int:
-    """Import the logs and say what came of each."""
+    """Import logs of another tool as rows of a run and say what came of each log.
+
+    Raises ``ConfigError`` for flags that contradict each other or a name that is a path. All logs are opened before
+    the first row is written.
+    """
     from pcsuite.importers.import_run import ImportOptions, import_logs
     from pcsuite.logging.log import RunPaths
 
@@ -391,13 +364,24 @@ def execute_import(args: argparse.Namespace) -> int:
 
 
 def _lines(imported: ImportedLog) -> Iterator[str]:
-    cell, header = imported.cell, imported.cell.header
-    yield f"{imported.path.name}: {header.task} on {header.model}, condition {cell.condition}, {cell.decoding.id}"
+    about, header = imported.evaluation, imported.evaluation.header
+    yield f"{imported.path.name}: {header.task} on {header.model}, condition {about.condition}, {about.decoding.id}"
     yield (
         f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
         f" {imported.changed:,} changed, {imported.unchanged:,} already there"
     )
-    yield f"  score {cell.measure}: {_mean(imported)}"
+    if imported.mean is None:
+        mean = "no sample is scored"
+    elif imported.agrees is None:
+        mean = f"mean {imported.mean:.6g} ({header.tool} reports no mean to check it against)"
+    elif imported.agrees:
+        mean = f"mean {imported.mean:.6g}, as {header.tool} reports"
+    else:
+        mean = (
+            f"mean {imported.mean:.6g}, but {header.tool} reports {imported.reported:.6g}: its figure is not the"
+            " plain mean of the samples, or the log is not whole"
+        )
+    yield f"  score {about.measure}: {mean}"
     if imported.missing:
         yield f"  {imported.missing:,} of {header.expected:,} samples are not in the log"
     if imported.errors:
@@ -411,22 +395,8 @@ def _lines(imported: ImportedLog) -> Iterator[str]:
         yield f"  note: {remark}"
 
 
-def _mean(imported: ImportedLog) -> str:
-    tool = imported.cell.header.tool
-    if imported.mean is None:
-        return "no sample is scored"
-    if imported.agrees is None:
-        return f"mean {imported.mean:.6g} ({tool} reports no mean to check it against)"
-    if imported.agrees:
-        return f"mean {imported.mean:.6g}, as {tool} reports"
-    return (
-        f"mean {imported.mean:.6g}, but {tool} reports {imported.reported:.6g}: its figure is not the plain"
-        " mean of the samples, or the log is not whole"
-    )
-
-
 def _counted(counts: Counter[str], indent: str = "    ") -> Iterator[str]:
-    for text, count in counts.most_common(MOST_REASONS):
+    for text, count in counts.most_common(_MOST_REASONS):
         yield f"{indent}{count:,} × {text}"
-    if len(counts) > MOST_REASONS:
-        yield f"{indent}… and {len(counts) - MOST_REASONS:,} more kinds"
+    if len(counts) > _MOST_REASONS:
+        yield f"{indent}… and {len(counts) - _MOST_REASONS:,} more kinds"

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pcsuite.commands.options import add_profile_arguments, executor_from, suite_from
+from pcsuite.commands.options import add_profile_arguments, executor_from, listed, next_line, suite_from
 from pcsuite.commands.run import add_run_arguments, print_summary
-from pcsuite.config.load import Suite
 from pcsuite.integrations.environments import (
     INTEGRATIONS,
     environment_dir,
@@ -17,30 +16,31 @@ from pcsuite.integrations.environments import (
     is_installed,
 )
 from pcsuite.integrations.helm.models import BUILT_IN
-from pcsuite.integrations.helm.run import HelmImport, import_helm, plan_helm, run_helm
+from pcsuite.integrations.helm.run import import_helm, plan_helm, run_helm
 from pcsuite.integrations.promptbench.block import run_promptbench
-
-# ``pcsuite helm``: run HELM's scenarios on a profile's models and import what it finds as external evidence.
-
-
-HELM_EXAMPLES = f"""examples:
-  pcsuite integrations install helm
-  pcsuite helm --config quickstart --data DIR --models {BUILT_IN},smollm2-135m --limit 50
-  pcsuite helm --config quickstart --data DIR --scenarios truthful_qa,gsm,mmlu:subject=econometrics
-  pcsuite helm --config quickstart --import-only some/benchmark_output
-
-DIR holds the scenarios' published files: truthfulqa/v1/TruthfulQA.csv, gsm8k/train.jsonl and test.jsonl,
-mmlu/data/<split>/<subject>_<split>.csv. {BUILT_IN} is HELM's own toy model. The same command goes on where an
-interrupted one ended. Tables go to tables/helm_*.csv; pcsuite report then shows them beside the run's own."""
+from pcsuite.logging.log import RunPaths
+from pcsuite.logging.segments import log_exists
 
 
 def configure_helm(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.epilog = HELM_EXAMPLES
+    """Arguments of ``pcsuite helm``.
+
+    examples:
+      pcsuite integrations install helm
+      pcsuite helm --config quickstart --data DIR --models simple/model1,smollm2-135m --limit 50
+      pcsuite helm --config quickstart --data DIR --scenarios truthful_qa,gsm,mmlu:subject=econometrics
+      pcsuite helm --config quickstart --import-only some/benchmark_output
+
+    DIR holds the scenarios' published files: truthfulqa/v1/TruthfulQA.csv, gsm8k/train.jsonl and test.jsonl,
+    mmlu/data/<split>/<subject>_<split>.csv. simple/model1 is HELM's own toy model. The same command goes on where an
+    interrupted one ended. Tables go to tables/helm_*.csv; pcsuite report then shows them beside the run's own.
+    """
     add_profile_arguments(parser, selection=False)
     parser.add_argument("--scenarios", metavar="A,B", help="HELM run entries, instead of the profile's")
     parser.add_argument("--models", metavar="A,B", help=f"models of the profile's file, or {BUILT_IN}")
-    parser.add_argument("--limit", "-m", type=int, metavar="N", help="at most N instances a scenario")
+    parser.add_argument(
+        "--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario"
+    )
     parser.add_argument("--data", metavar="DIR", help="folder of the scenarios' published files")
     parser.add_argument(
         "--import-only", type=Path, metavar="DIR", help="run nothing: import the results HELM left in DIR"
@@ -49,45 +49,26 @@ def configure_helm(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_helm(args: argparse.Namespace) -> int:
-    """Run the command; 1 where a run of HELM has no results."""
-    model_ids = _names(args.models)
-    suite = _suite(args, [name for name in model_ids if name != BUILT_IN])
+    """Run HELM, or import what it left, and print its main figures.
+
+    Returns 1 where a run of HELM has no results. ``--scenarios``, ``--limit`` and ``--data`` change the profile's HELM
+    block, ``--models`` its selection.
+    """
+    model_ids = list(dict.fromkeys(listed(args.models)))
+    changes: dict[str, Any] = {
+        "selection.models": [name for name in model_ids if name != BUILT_IN] or None,
+        "integrations.helm.scenarios": [args.scenarios] if args.scenarios else None,
+        "integrations.helm.max_instances": args.instances,
+        "integrations.helm.data_dir": args.data or None,
+    }
+    given = {key: value for key, value in changes.items() if value is not None}
+    suite = suite_from(args, given, lists={})
+    run = suite.profile.run
     if args.import_only is not None:
-        tables = Path(suite.profile.run.output_dir) / "tables"
-        return _print(import_helm(suite, args.import_only, tables), args.config)
-    plan = plan_helm(suite, model_ids or list(suite.profile.selection.models))
-    report = _silent if args.quiet else _tell
-    return _print(run_helm(plan, report), args.config)
-
-
-def _suite(args: argparse.Namespace, model_ids: list[str]) -> Suite:
-    section = "integrations.helm"
-    changes: dict[str, Any] = {}
-    if model_ids:
-        changes["selection.models"] = model_ids
-    if args.scenarios:
-        changes[f"{section}.scenarios"] = [args.scenarios]
-    if args.limit is not None:
-        changes[f"{section}.max_instances"] = args.limit
-    if args.data:
-        changes[f"{section}.data_dir"] = args.data
-    flags = {key: getattr(args, key) for key in ("config", "name", "output_dir", "set")}
-    return suite_from(argparse.Namespace(**flags), changes)
-
-
-def _names(text: str | None) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
-
-
-def _tell(line: str) -> None:
-    print(f"  {line}", flush=True)
-
-
-def _silent(line: str) -> None:
-    pass
-
-
-def _print(imported: HelmImport, config: str) -> int:
+        imported = import_helm(suite, args.import_only, Path(run.output_dir) / "tables")
+    else:
+        plan = plan_helm(suite, model_ids or list(suite.profile.selection.models))
+        imported = run_helm(plan, lambda line: None if args.quiet else print(f"  {line}", flush=True))
     for record in imported.tables[1].records():
         if record["main"]:
             print(
@@ -101,38 +82,33 @@ def _print(imported: HelmImport, config: str) -> int:
         print(f"note: {note}")
     for path in imported.written:
         print(f"wrote {path}")
-    print(f"next: pcsuite report --config {config}")
+    # A report is one of a run: where there is none yet, it comes first.
+    print(next_line(args, "report" if log_exists(RunPaths.of(run.output_dir, run.name).log) else "run"))
     return 1 if imported.unfinished else 0
 
 
-INTEGRATIONS_EXAMPLES = """examples:
-  pcsuite integrations list
-  pcsuite integrations install promptbench
-  pcsuite integrations install helm
-"""
-
-
 def configure_integrations(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = INTEGRATIONS_EXAMPLES
+    """Arguments of ``pcsuite integrations``.
+
+    examples:
+      pcsuite integrations list
+      pcsuite integrations install promptbench
+      pcsuite integrations install helm
+    """
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|install")
-    listing = actions.add_parser("list", help="tools, and whether they are installed")
-    listing.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+    actions.add_parser("list", help="tools, and whether they are installed")
     adding = actions.add_parser("install", help="install a tool into a virtual environment of its own")
     adding.add_argument("name", metavar="NAME", help="a name of the list")
     adding.add_argument("--force", action="store_true", help="make the environment anew")
-    adding.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
 
 
 def execute_integrations(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """List the tools, or install one."""
     if args.action == "list":
         for tool in INTEGRATIONS.values():
-            state = (
-                f"installed in {environment_dir(tool)}"
-                if is_installed(tool)
-                else f"not installed: {tool.command}"
-            )
+            state = f"not installed: {tool.command}"
+            if is_installed(tool):
+                state = f"installed in {environment_dir(tool)}"
             print(f"{tool.name} {tool.version}  {tool.summary}\n  {state} ({tool.size})")
         return 0
     tool = find_integration(args.name)
@@ -145,29 +121,26 @@ def execute_integrations(args: argparse.Namespace) -> int:
     return 0
 
 
-# ``pcsuite promptbench``: perturb prompts, run them into the profile's log, and table what it cost.
-
-
-PROMPTBENCH_EXAMPLES = """examples:
-  pcsuite promptbench --config configs/profile_A.yaml
-  pcsuite promptbench --config quickstart --tasks agnews_json --conditions C0,C4 --limit 5 --variants 1
-  pcsuite promptbench --config quickstart --attacks reorder,paraphrase,promptbench:deepwordbug
-
-Clean prompts are run too, so that every perturbed row has its pair; rows that the log has are not repeated.
-The same command goes on where a killed run ended."""
-
-_LISTS = {
-    "tasks": "integrations.promptbench.tasks",
-    "conditions": "integrations.promptbench.conditions_subset",
-    "attacks": "integrations.promptbench.attack_types",
+_BLOCK = "integrations.promptbench"
+_BLOCK_LISTS = {
+    "tasks": f"{_BLOCK}.tasks",
+    "conditions": f"{_BLOCK}.conditions_subset",
+    "attacks": f"{_BLOCK}.attack_types",
     "models": "selection.models",
 }
-_NUMBERS = {"limit": "max_items", "variants": "variants", "budget": "query_budget"}
 
 
 def configure_promptbench(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.epilog = PROMPTBENCH_EXAMPLES
+    """Arguments of ``pcsuite promptbench``.
+
+    examples:
+      pcsuite promptbench --config configs/profile_A.yaml
+      pcsuite promptbench --config quickstart --tasks agnews_json --conditions C0,C4 --limit 5 --variants 1
+      pcsuite promptbench --config quickstart --attacks reorder,paraphrase,promptbench:deepwordbug
+
+    Clean prompts are run too, so that every perturbed row has its pair; rows that the log has are not repeated.
+    The same command goes on where a killed run ended.
+    """
     add_profile_arguments(parser, selection=False)
     parser.add_argument("--tasks", metavar="A,B", help="tasks, instead of integrations.promptbench.tasks")
     parser.add_argument("--models", metavar="A,B", help="only these models")
@@ -182,47 +155,28 @@ def configure_promptbench(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_promptbench(args: argparse.Namespace) -> int:
-    """Run the command."""
-    suite = _promptbench_suite(args)
+    """Run perturbed prompts into the profile's log and write the robustness tables.
+
+    The flags change the profile's perturbation block (``integrations.promptbench``), not its selection.
+    """
+    numbers = {"max_items": args.limit, "variants": args.variants, "query_budget": args.budget}
+    changes = {f"{_BLOCK}.{key}": value for key, value in numbers.items() if value is not None}
+    suite = suite_from(args, changes, _BLOCK_LISTS)
     summary = run_promptbench(
         suite,
-        regimes=_promptbench_names(args.regimes),
+        regimes=listed(args.regimes),
         report=lambda line: print(f"  {line}", flush=True),
         quiet=args.quiet,
         use_cache=not args.no_cache,
         executor=executor_from(args),
     )
-    print_summary(suite, summary, args.config)
+    print_summary(args, summary, suite.profile.run.name)
     if not args.no_tables:
-        _write_tables(summary.paths.log, Path(suite.profile.run.output_dir))
+        from pcsuite.report.build import write_robustness
+
+        written = write_robustness([summary.paths.log], Path(suite.profile.run.output_dir))
+        for path in written.tables + written.figures:
+            print(f"wrote {path}")
+        for note in written.notes:
+            print(f"note: {note}")
     return 0
-
-
-def _promptbench_suite(args: argparse.Namespace) -> Suite:
-    """The profile, with the flags applied to its perturbation block instead of its selection."""
-    section = "integrations.promptbench"
-    changes: dict[str, Any] = {}
-    for flag, key in _LISTS.items():
-        if getattr(args, flag):
-            changes[key] = _promptbench_names(getattr(args, flag))
-    for flag, key in _NUMBERS.items():
-        if getattr(args, flag) is not None:
-            changes[f"{section}.{key}"] = getattr(args, flag)
-    if args.overwrite:
-        changes["run.overwrite"] = True
-    profile_flags = {key: getattr(args, key) for key in ("config", "name", "output_dir", "set", "limit")}
-    return suite_from(argparse.Namespace(**profile_flags), changes)
-
-
-def _promptbench_names(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
-def _write_tables(log: Path, output_dir: Path) -> None:
-    from pcsuite.report.build import write_robustness
-
-    written = write_robustness([log], output_dir)
-    for path in written.tables + written.figures:
-        print(f"wrote {path}")
-    for note in written.notes:
-        print(f"note: {note}")

@@ -13,7 +13,7 @@ from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.engines.adapters.base import Decoding
-from pcsuite.engines.response_cache import FILE_NAME, CacheStats, ResponseCache
+from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.session import build_adapter, check_model
 from pcsuite.engines.weights import (
     CATALOGUE,
@@ -30,17 +30,16 @@ from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
 DEFAULT_MODEL = "smollm2-135m"
 QUESTION = "What is the capital of France? Answer with one word."
 
-MODELS_EXAMPLES = """examples:
-  pcsuite models list
-  pcsuite models pull                      the embedded default
-  pcsuite models pull qwen2.5-coder-0.5b
-  pcsuite models check smollm2-135m
-"""
-
 
 def configure_models(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = MODELS_EXAMPLES
+    """Arguments of ``pcsuite models``.
+
+    examples:
+      pcsuite models list
+      pcsuite models pull                      the embedded default
+      pcsuite models pull qwen2.5-coder-0.5b
+      pcsuite models check smollm2-135m
+    """
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check")
     summaries = {
         "list": "models of the models file and files of the catalogue",
@@ -53,32 +52,44 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--models", type=Path, metavar="FILE", help="models file (default: models_v1.yaml)"
         )
-        action.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
         if name == "pull":
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
 
 
 def execute_models(args: argparse.Namespace) -> int:
-    """Run the chosen action."""
-    models = read_models(args.models)
-    if args.action == "list":
-        return list_models(models, args.ids)
-    if args.action == "pull":
-        for weights in [_weights_of(name, models) for name in args.ids or [DEFAULT_MODEL]]:
-            pull_one(weights, args.source)
-        return 0
-    return check_models(models, args.ids or [DEFAULT_MODEL])
+    """List the models, pull their files, or ask each a question; 1 where a model that was checked did not answer.
 
-
-def read_models(path: Path | None) -> Mapping[str, ModelSpec]:
-    """Models of the given file, or of ``configs/models_v1.yaml`` here, or of the bundled one."""
+    The models are those of ``--models``, else of ``configs/models_v1.yaml`` here, else of the bundled file.
+    """
+    path = args.models
     if path is None:
         local = Path("configs") / "models_v1.yaml"
         path = local if local.is_file() else bundled_configs() / "models_v1.yaml"
-    return YamlSource.read(path).parse(ModelsFile).models
+    models = YamlSource.read(path).parse(ModelsFile).models
+    if args.action == "list":
+        _list_models(models, args.ids)
+        return 0
+    names = args.ids or [DEFAULT_MODEL]
+    if args.action == "pull":
+        for weights in [_weights_of(name, models) for name in names]:
+            if is_present(weights):
+                print(f"{weights.id}: already here")
+                continue
+            with _progress_bar(weights.file_name) as progress:
+                file = pull_weights(weights, progress=progress, source=args.source)
+            print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
+        return 0
+    failed = 0
+    for name in names:
+        try:
+            print(_check(name, _model(name, models)))
+        except PcsuiteError as error:
+            failed += 1
+            print(f"{name}: FAILED: {error}")
+    return 1 if failed else 0
 
 
-def list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> int:
+def _list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> None:
     """Print the table of models, then the catalogue's files that no model uses."""
     from rich.console import Console
     from rich.table import Table
@@ -90,44 +101,33 @@ def list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> int:
     used: set[str] = set()
     for name in only or models:
         spec = _model(name, models)
-        weights = _spec_weights(spec)
+        weights, options = _spec_weights(spec), spec.provider_options()
         if weights is not None:
             used.add(weights.id)
-        table.add_row(name, spec.provider, spec.size, *_file_columns(spec, weights))
+            columns = _weights_columns(weights)
+        elif "path" in options:
+            path = Path(str(options["path"])).expanduser()
+            state = "present" if path.is_file() else "file missing"
+            if spec.provider == "hf":
+                state = "present" if path.is_dir() else f"hub: {options['path']}"
+            columns = ("", "", state)
+        else:
+            columns = ("", "", str(options.get("base_url", "")))
+        table.add_row(name, spec.provider, spec.size, *columns)
     for weights in CATALOGUE.values():
         if not only and weights.id not in used:
-            state = "present" if is_present(weights) else "not pulled"
-            size = f"{weights.size_bytes / 1e6:.0f} MB"
-            table.add_row(weights.id, "(file)", "", size, weights.licence, state)
+            table.add_row(weights.id, "(file)", "", *_weights_columns(weights))
     console = Console(highlight=False)
     console.print(table)
     console.print(f"\nModel files are kept in {models_dir()}", soft_wrap=True)
-    return 0
 
 
-def pull_one(weights: WeightsEntry, source: str) -> None:
-    """Fetch one file with a progress bar and say where it is."""
-    if is_present(weights):
-        print(f"{weights.id}: already here")
-        return
-    with _progress_bar(weights.file_name) as progress:
-        path = pull_weights(weights, progress=progress, source=source)  # type: ignore[arg-type]
-    print(f"{weights.id}: {path} (sha256 checked, licence {weights.licence})")
+def _weights_columns(weights: WeightsEntry) -> tuple[str, str, str]:
+    state = "present" if is_present(weights) else "not pulled"
+    return f"{weights.size_bytes / 1e6:.0f} MB", weights.licence, state
 
 
-def check_models(models: Mapping[str, ModelSpec], names: Sequence[str]) -> int:
-    """Verify and ask each model; the exit status says whether all of them answered."""
-    failed = 0
-    for name in names:
-        try:
-            print(check_one(name, _model(name, models)))
-        except PcsuiteError as error:
-            failed += 1
-            print(f"{name}: FAILED: {error}")
-    return 1 if failed else 0
-
-
-def check_one(name: str, spec: ModelSpec) -> str:
+def _check(name: str, spec: ModelSpec) -> str:
     """Verify the model's file, ask one question, and return a line about the answer."""
     check_model(name, spec)
     verified = ""
@@ -172,20 +172,6 @@ def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> WeightsEntry:
     return weights
 
 
-def _file_columns(spec: ModelSpec, weights: WeightsEntry | None) -> tuple[str, str, str]:
-    """Size of the file, licence, and whether the model can be asked."""
-    if weights is not None:
-        state = "present" if is_present(weights) else "not pulled"
-        return f"{weights.size_bytes / 1e6:.0f} MB", weights.licence, state
-    options = spec.provider_options()
-    if "path" in options:
-        path = Path(str(options["path"])).expanduser()
-        if spec.provider == "hf":
-            return "", "", "present" if path.is_dir() else f"hub: {options['path']}"
-        return "", "", "present" if path.is_file() else "file missing"
-    return "", "", str(options.get("base_url", ""))
-
-
 @contextmanager
 def _progress_bar(label: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -197,19 +183,14 @@ def _progress_bar(label: str) -> Iterator[Progress]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-# ``pcsuite cache``: what the response cache holds, and forgetting it.
-
-
-CACHE_EXAMPLES = """examples:
-  pcsuite cache stats
-  pcsuite cache stats --cache-dir .cache --json
-  pcsuite cache clear
-"""
-
-
 def configure_cache(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = CACHE_EXAMPLES
+    """Arguments of ``pcsuite cache``.
+
+    examples:
+      pcsuite cache stats
+      pcsuite cache stats --cache-dir .cache --json
+      pcsuite cache clear
+    """
     parser.add_argument("action", choices=("stats", "clear"), help="show the figures, or forget all answers")
     parser.add_argument(
         "--cache-dir",
@@ -222,7 +203,7 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_cache(args: argparse.Namespace) -> int:
-    """Run the chosen action."""
+    """Print what the response cache holds and how often it served, or forget its answers."""
     path = args.cache_dir / FILE_NAME
     if not path.is_file():
         print(f"no response cache at {path}")
@@ -232,22 +213,18 @@ def execute_cache(args: argparse.Namespace) -> int:
             print(f"{path}: {cache.clear()} answers forgotten")
             return 0
         stats = cache.stats()
-    print(json.dumps(stats.as_dict(), indent=2) if args.json else describe(stats))
+    if args.json:
+        print(json.dumps(stats.as_dict(), indent=2))
+        return 0
+    figures = {
+        "file": stats.path,
+        "answers": stats.entries,
+        "size": f"{stats.bytes / 1e6:.2f} of {stats.max_bytes / 1e6:.0f} MB",
+        "hits": stats.hits,
+        "misses": stats.misses,
+        "hit rate": "no lookups yet" if stats.hit_rate is None else f"{stats.hit_rate:.1%}",
+        "stored": stats.puts,
+        "evicted": stats.evicted,
+    }
+    print("\n".join(f"{label:<8}  {figure}" for label, figure in figures.items()))
     return 0
-
-
-def describe(stats: CacheStats) -> str:
-    """The figures in words, one a line."""
-    rate = "no lookups yet" if stats.hit_rate is None else f"{stats.hit_rate:.1%}"
-    return "\n".join(
-        (
-            f"file      {stats.path}",
-            f"answers   {stats.entries}",
-            f"size      {stats.bytes / 1e6:.2f} of {stats.max_bytes / 1e6:.0f} MB",
-            f"hits      {stats.hits}",
-            f"misses    {stats.misses}",
-            f"hit rate  {rate}",
-            f"stored    {stats.puts}",
-            f"evicted   {stats.evicted}",
-        )
-    )

@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
 
-from pcsuite.commands.options import add_executor_arguments, add_profile_arguments, executor_from, suite_from
+from pcsuite.commands.options import (
+    add_call_arguments,
+    add_executor_arguments,
+    add_profile_arguments,
+    executor_from,
+    next_line,
+    suite_from,
+)
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError
 from pcsuite.optimization.development import DevProblem
@@ -22,25 +28,26 @@ from pcsuite.optimization.run import (
 
 METHOD_NAMES = ("mipro", "gepa", "copro", "bootstrap", "ape", "blocks")
 
-EPILOG = """methods:
-  blocks     searches the suite's own operators, their wordings and order; says which earn their tokens
-  ape        a model proposes instructions from solved examples; the best are varied
-  mipro, gepa, copro, bootstrap
-             DSPy's optimisers (pip install 'prompt-control-suite[dspy]')
-
-examples:
-  pcsuite optimize --config quickstart --method blocks --candidates 20 --limit 12
-  pcsuite optimize --config configs/profile_A.yaml --task gsm8k --model qwen3-8b --method ape
-  pcsuite optimize --config configs/profile_A.yaml --dry-run        # every selected pair: what it would take
-
-Maximises J = task score - unsupported rate - entropy - token cost (weights: optimization.dspy.objective) on the task's
-development split; test items are never read into a prompt. The winner goes to <output_dir>/compiled/, where condition
-C8 finds it: pcsuite run --conditions C0,C4,C8. The same command goes on where a killed search ended."""
-
 
 def configure_optimize(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.epilog = EPILOG
+    """Arguments of ``pcsuite optimize``.
+
+    methods:
+      blocks     searches the suite's own operators, their wordings and order; says which earn their tokens
+      ape        a model proposes instructions from solved examples; the best are varied
+      mipro, gepa, copro, bootstrap
+                 DSPy's optimisers (pip install 'prompt-control-suite[dspy]')
+
+    examples:
+      pcsuite optimize --config quickstart --method blocks --candidates 20 --limit 12
+      pcsuite optimize --config configs/profile_A.yaml --task gsm8k --model qwen3-8b --method ape
+      pcsuite optimize --config configs/profile_A.yaml --dry-run        # every selected pair: what it would take
+
+    Maximises J = task score - unsupported rate - entropy - token cost (weights: optimization.dspy.objective) on the
+    task's development split; test items are never read into a prompt. The winner goes to <output_dir>/compiled/,
+    where condition C8 finds it: pcsuite run --conditions C0,C4,C8. The same command goes on where a killed search
+    ended.
+    """
     add_profile_arguments(parser, selection=False)
     parser.add_argument(
         "--task", metavar="ID", help="task (default: every selected one, if the profile enables it)"
@@ -60,68 +67,67 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     )
     add_executor_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
-    parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+    add_call_arguments(parser)
 
 
 def execute_optimize(args: argparse.Namespace) -> int:
-    """Run the command."""
-    suite = suite_from(args)
+    """Compile a prompt for each chosen pair of task and model, after saying what the searches will take.
+
+    Every pair is checked before the first call is made. Raises ``ConfigError`` where the profile leaves open which
+    pairs are meant.
+    """
     for flag in ("candidates", "limit"):
         value = getattr(args, flag)
         if value is not None and value < 1:
             raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
-    pairs = _pairs(suite, args)
-    chosen = [_settings(suite, args, task, model) for task, model in pairs]
+    suite = suite_from(args)
+    section = suite.profile.optimization.dspy
+    chosen = [
+        OptimizeSettings(
+            task,
+            model,
+            args.method or section.method,
+            candidates=args.candidates or section.iterations,
+            items=args.limit,
+            seed=args.seed,
+            use_cache=not args.no_cache,
+            executor=executor_from(args),
+        )
+        for task, model in _pairs(suite, args)
+    ]
     for settings in chosen:
         check_settings(suite, settings)
     for settings in chosen:
-        _print_estimate(suite, settings)
+        estimate = estimate_optimization(suite, settings)
+        price = f", ${estimate.cost_usd:,.2f}" if estimate.cost_usd else ""
+        print(
+            f"{settings.task_id} × {settings.model_id}, {settings.method}: {settings.candidates} candidates ×"
+            f" {estimate.dev_items} development items × {estimate.replicates} replicates: at most"
+            f" {estimate.calls:,} calls, {estimate.tokens:,} tokens{price}",
+            flush=True,
+        )
     if args.dry_run:
         return 0
     for settings in chosen:
         shown = _Progress(settings, quiet=args.quiet)
-        _print_outcome(suite, args.config, optimize(suite, settings, on_score=shown.tell))
+        _print_outcome(args, optimize(suite, settings, on_score=shown.tell))
     return 0
 
 
 def _pairs(suite: Suite, args: argparse.Namespace) -> list[tuple[str, str]]:
-    section, selection = suite.profile.optimization.dspy, suite.profile.selection
-    if not section.enabled and (args.task is None or args.model is None) and not args.dry_run:
-        single = len(selection.tasks) == 1 and len(selection.models) == 1
-        if not single:
-            raise ConfigError(
-                f"the profile selects {len(selection.tasks)} tasks and {len(selection.models)} models, and"
-                " optimization.dspy.enabled is false",
-                hint="name one pair with --task and --model, or set optimization.dspy.enabled",
-            )
+    """Pairs of task and model; more than one only where the profile or the user says so."""
+    selection = suite.profile.selection
     tasks = [args.task] if args.task else list(selection.tasks)
     models = [args.model] if args.model else list(selection.models)
+    said = args.task is not None and args.model is not None
+    single = len(selection.tasks) == 1 and len(selection.models) == 1
+    if not (suite.profile.optimization.dspy.enabled or said or args.dry_run or single):
+        raise ConfigError(
+            f"the profile selects {len(selection.tasks)} tasks and {len(selection.models)} models, and"
+            " optimization.dspy.enabled is false",
+            hint="name one pair with --task and --model, or set optimization.dspy.enabled",
+        )
     return [(task, model) for task in tasks for model in models]
-
-
-def _settings(suite: Suite, args: argparse.Namespace, task: str, model: str) -> OptimizeSettings:
-    section = suite.profile.optimization.dspy
-    settings = OptimizeSettings(task, model, args.method or section.method)
-    return replace(
-        settings,
-        candidates=args.candidates or section.iterations,
-        items=args.limit,
-        seed=args.seed,
-        use_cache=not args.no_cache,
-        executor=executor_from(args),
-    )
-
-
-def _print_estimate(suite: Suite, settings: OptimizeSettings) -> None:
-    estimate = estimate_optimization(suite, settings)
-    price = f", ${estimate.cost_usd:,.2f}" if estimate.cost_usd else ""
-    print(
-        f"{settings.task_id} × {settings.model_id}, {settings.method}: {settings.candidates} candidates ×"
-        f" {estimate.dev_items} development items × {estimate.replicates} replicates: at most {estimate.calls:,} calls,"
-        f" {estimate.tokens:,} tokens{price}",
-        flush=True,
-    )
 
 
 class _Progress:
@@ -153,7 +159,7 @@ class _Progress:
         )
 
 
-def _print_outcome(suite: Suite, config: str, outcome: OptimizeOutcome) -> None:
+def _print_outcome(args: argparse.Namespace, outcome: OptimizeOutcome) -> None:
     document = outcome.document
     dev = document["dev"]
     print(
@@ -176,5 +182,5 @@ def _print_outcome(suite: Suite, config: str, outcome: OptimizeOutcome) -> None:
         print(f"  the prompt that was there before is now {outcome.replaced}")
     print(f"frozen: {outcome.path}")
     print(f"candidates: {outcome.log.with_suffix('.candidates.jsonl')}")
-    task, model = document["task"], document["model"]
-    print(f"next: pcsuite run --config {config} --tasks {task} --models {model} --conditions C0,C8")
+    pair = ("--tasks", document["task"], "--models", document["model"])
+    print(next_line(args, "run", *pair, "--conditions", "C0,C8"))

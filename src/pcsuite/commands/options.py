@@ -1,10 +1,11 @@
-"""Arguments that several commands share, and the tables they print."""
+"""What several commands share: the arguments of a profile, the console, and the line that says what comes next."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,83 +20,45 @@ if TYPE_CHECKING:
     from pcsuite.runners.executors import ExecutorChoice
     from pcsuite.runners.plan import NotApplicable
 
-# The console that commands print tables on.
-
-
 _PIPE_WIDTH = 160
-
-
-def output_console() -> Console:
-    """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
-    from rich.console import Console
-
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, soft_wrap=False)
-
-
-def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:
-    """What cannot run and why: one line for a condition on a model, with the tasks that share the reason."""
-    tasks: dict[tuple[str, str, str], list[str]] = {}
-    for entry in entries:
-        tasks.setdefault((entry.condition_id, entry.model_id, entry.reason), []).append(entry.task_id)
-    return [
-        f"{condition} × {', '.join(names)} × {model}: {reason}"
-        for (condition, model, reason), names in tasks.items()
-    ]
-
-
-# Plain tables for the terminal.
-
-
-ERROR_HEADINGS = {
-    "omission": "omitted",
-    "hallucination": "invented",
-    "format_error": "mistyped",
-    "wrong_value": "wrong",
+SELECTION = {
+    "tasks": "selection.tasks",
+    "models": "selection.models",
+    "conditions": "selection.conditions",
+    "regimes": "selection.decoding_regimes",
 }
+"""Flags that hold a list, and the profile's keys they replace."""
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their content; numbers to the right."""
-    columns = list(zip(headings, *rows, strict=True)) if rows else [(heading,) for heading in headings]
-    widths = [max(len(cell) for cell in column) for column in columns]
-    numeric = [bool(rows) and all(_is_number(cell) for cell in column[1:]) for column in columns]
-    lines = []
-    for row in (headings, *rows):
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+def listed(text: str | None) -> list[str]:
+    """The names of a list that a user typed; none for an empty text.
 
-
-def _is_number(cell: str) -> bool:
-    return cell in ("", "-") or cell.replace(".", "", 1).lstrip("+-").isdigit()
-
-
-def score(value: float | None) -> str:
-    """A score to three places."""
-    return "-" if value is None else f"{value:.3f}"
-
-
-def error_cells(counts: dict[str, int] | None) -> list[str]:
-    """Error counts in the order of :data:`ERROR_HEADINGS`."""
-    return [str(counts[kind]) if counts else "-" for kind in ERROR_HEADINGS]
+    >>> listed("A, B,")
+    ['A', 'B']
+    """
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def add_profile_arguments(
-    parser: argparse.ArgumentParser, *, selection: bool = True, tasks: bool = True
+    parser: argparse.ArgumentParser,
+    *,
+    default: str | None = "quickstart",
+    run: bool = True,
+    selection: bool = True,
+    tasks: bool = True,
 ) -> None:
-    """``--config`` and the flags that narrow or override a profile."""
+    """``--config`` and ``--set``, which every command on a profile has, and more flags that override the profile.
+
+    ``default`` is the profile where none is named; ``run`` adds ``--name`` and ``--output-dir``, ``selection`` the
+    flags that narrow what runs, ``tasks`` the one for tasks among them. :func:`suite_from` reads them all.
+    """
+    shown = f" (default: {default})" if default else ""
     parser.add_argument(
-        "--config",
-        "-c",
-        default="quickstart",
-        metavar="PROFILE",
-        help="profile file or bundled name (default: quickstart)",
+        "--config", "-c", default=default, metavar="PROFILE", help=f"profile file or bundled name{shown}"
     )
-    parser.add_argument("--name", help="name of the run, instead of the profile's")
-    parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
+    if run:
+        parser.add_argument("--name", help="name of the run, instead of the profile's")
+        parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
     if selection:
         if tasks:
             parser.add_argument("--tasks", metavar="A,B", help="only these tasks")
@@ -112,25 +75,23 @@ def add_profile_arguments(
     )
 
 
-def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
-    """The log a user means: a file, or the name of a run."""
-    named = Path(output_dir) / "runs" / f"{given}.jsonl"
-    return named if not given.exists() and named.is_file() else given
+def suite_from(
+    args: argparse.Namespace,
+    more: Mapping[str, Any] | None = None,
+    lists: Mapping[str, str] = SELECTION,
+) -> Suite:
+    """Load the profile that ``--config`` names, with the command line's overrides applied.
 
-
-def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) -> Suite:
-    """The profile with the command line's overrides applied, and ``more`` by dotted key."""
+    ``more`` are further overrides by dotted key, the weakest; ``lists`` says which flags hold lists of names, and the
+    keys they set. ``--set`` beats the other flags. Raises ``ConfigError`` for a profile or an override that is wrong.
+    """
+    given = vars(args)
     overrides: dict[str, Any] = dict(more or {})
-    for key, flag in (("run.name", "name"), ("run.output_dir", "output_dir")):
-        if getattr(args, flag, None):
-            overrides[key] = getattr(args, flag)
-    lists = {"tasks": "tasks", "models": "models", "conditions": "conditions", "regimes": "decoding_regimes"}
-    for flag, key in lists.items():
-        if getattr(args, flag, None):
-            overrides[f"selection.{key}"] = [
-                part.strip() for part in getattr(args, flag).split(",") if part.strip()
-            ]
-    if getattr(args, "limit", None) is not None:
+    for flag, key in (("name", "run.name"), ("output_dir", "run.output_dir")):
+        if given.get(flag):
+            overrides[key] = given[flag]
+    overrides |= {key: listed(given[flag]) for flag, key in lists.items() if given.get(flag)}
+    if given.get("limit") is not None:
         overrides["limits.max_items_per_task"] = args.limit
         overrides["limits.per_task_max_items"] = {}
     for entry in args.set:
@@ -138,7 +99,39 @@ def suite_from(args: argparse.Namespace, more: Mapping[str, Any] | None = None) 
         if not sep:
             raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
         overrides[key.strip()] = yaml.safe_load(value)
+    if given.get("overwrite"):
+        overrides["run.overwrite"] = True
     return load_suite(args.config, overrides)
+
+
+def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
+    """``next: pcsuite COMMAND …`` for the run that was just made, ready to be pasted into a shell.
+
+    The profile, the run's name, its folder and every ``--set`` are repeated as they were given; without them the
+    next command would look at another run.
+    """
+    words = ["pcsuite", command, "--config", str(args.config)]
+    for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
+        if value:
+            words += [flag, str(value)]
+    for entry in args.set:
+        words += ["--set", entry]
+    return f"next: {shlex.join([*words, *more])}"
+
+
+def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
+    """The log a user means: a file, or the name of a run below ``output_dir``.
+
+    What is neither comes back as it is; whoever reads it says that it is missing.
+    """
+    named = Path(output_dir) / "runs" / f"{given}.jsonl"
+    return named if not given.exists() and named.is_file() else given
+
+
+def add_call_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--no-cache`` and ``--quiet`` of the commands that call models."""
+    parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
@@ -164,7 +157,10 @@ def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def executor_from(args: argparse.Namespace) -> ExecutorChoice:
-    """The executor that the command line asks for."""
+    """The executor that the flags of :func:`add_executor_arguments` ask for.
+
+    Raises ``ConfigError`` for an unknown executor, fewer than one worker, or a cluster's flags without a cluster.
+    """
     from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
 
     if args.executor == "local" and (args.address or args.workers):
@@ -179,3 +175,24 @@ def executor_from(args: argparse.Namespace) -> ExecutorChoice:
             f"--executor: unknown '{args.executor}'", hint=did_you_mean(args.executor, EXECUTORS)
         )
     return ExecutorChoice(args.executor, args.address, args.workers)
+
+
+def output_console() -> Console:
+    """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, soft_wrap=False)
+
+
+def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:
+    """What cannot run and why, for people.
+
+    One line for a condition on a model, with the tasks that share the reason.
+    """
+    tasks: dict[tuple[str, str, str], list[str]] = {}
+    for entry in entries:
+        tasks.setdefault((entry.condition_id, entry.model_id, entry.reason), []).append(entry.task_id)
+    return [
+        f"{condition} × {', '.join(names)} × {model}: {reason}"
+        for (condition, model, reason), names in tasks.items()
+    ]

@@ -7,6 +7,7 @@ import difflib
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcsuite.commands.options import add_profile_arguments, not_applicable_lines, output_console, suite_from
 from pcsuite.config.definitions import (
@@ -24,18 +25,21 @@ from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
-from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.plan import TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def configure_prompt(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.epilog = (
-        "examples:\n"
-        "  pcsuite prompt agnews_json C3\n"
-        "  pcsuite prompt agnews_json C4 --diff C3\n"
-        "  pcsuite prompt gsm8k C5 --item gsm8k-test-0007\n"
-        "  pcsuite prompt agnews_json C8 --model smollm2-135m"
-    )
+    """Arguments of ``pcsuite prompt``.
+
+    examples:
+      pcsuite prompt agnews_json C3
+      pcsuite prompt agnews_json C4 --diff C3
+      pcsuite prompt gsm8k C5 --item gsm8k-test-0007
+      pcsuite prompt agnews_json C8 --model smollm2-135m
+    """
     parser.add_argument("task", help="task id")
     parser.add_argument("condition", help="condition id")
     parser.add_argument("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
@@ -47,12 +51,21 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_prompt(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Print the prompt that a model gets for one item, or a diff of two conditions.
+
+    The prompt alone goes to standard output, what else the condition decides to standard error.
+    """
     suite = suite_from(args)
     if args.task not in suite.tasks:
         raise ConfigError(f"unknown task '{args.task}'", hint=did_you_mean(args.task, suite.tasks))
     task = plan_task(suite, args.task)
-    item = _item(task, args.item)
+    items = {item.item_id: item for item in task.items}
+    if args.item is not None and args.item not in items:
+        raise DataError(
+            f"task '{task.id}' has no item '{args.item}' in this profile's sample",
+            hint=did_you_mean(args.item, items),
+        )
+    item = task.items[0] if args.item is None else items[args.item]
     model = args.model or suite.profile.selection.models[0]
     if model not in suite.models:
         raise ConfigError(f"unknown model '{model}'", hint=did_you_mean(model, suite.models))
@@ -70,16 +83,6 @@ def execute_prompt(args: argparse.Namespace) -> int:
     return 0
 
 
-def _item(task: TaskPlan, item_id: str | None) -> Item:
-    if item_id is None:
-        return task.items[0]
-    for item in task.items:
-        if item.item_id == item_id:
-            return item
-    hint = did_you_mean(item_id, (item.item_id for item in task.items))
-    raise DataError(f"task '{task.id}' has no item '{item_id}' in this profile's sample", hint=hint)
-
-
 def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id: str) -> PromptCondition:
     name = condition_id.partition(":")[0]
     members = expand_conditions([name], suite.conditions, suite.operators)
@@ -93,18 +96,15 @@ def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id
 
 
 def _policy(condition: PromptCondition) -> str:
-    parts = [f"operators: {', '.join(condition.bundle.names) or 'none'}"]
-    if condition.constraint is not None:
-        parts.append(f"decoding: {condition.constraint.kind} enforced ({condition.constraint.backend})")
-    else:
-        parts.append("decoding: free")
+    """What a condition decides, in one line: operators, decoding, program, length."""
+    enforced = condition.constraint
+    parts = [
+        f"operators: {', '.join(condition.bundle.names) or 'none'}",
+        f"decoding: {enforced.kind} enforced ({enforced.backend})" if enforced else "decoding: free",
+    ]
     if condition.program is not None:
         parts.append(f"program: {condition.program}")
-    parts.append(f"{len(condition.prompt)} characters")
-    return "; ".join(parts)
-
-
-# ``pcsuite config``: check profiles, and emit JSON schemas for editors.
+    return "; ".join([*parts, f"{len(condition.prompt)} characters"])
 
 
 SCHEMAS: dict[str, type[Definition]] = {
@@ -119,13 +119,13 @@ SCHEMAS: dict[str, type[Definition]] = {
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.epilog = (
-        "examples:\n"
-        "  pcsuite config check configs/profile_A.yaml\n"
-        "  pcsuite config schema profile > profile.schema.json\n"
-        "  pcsuite config schema --out .schemas      # all of them, for an editor's YAML plugin"
-    )
+    """Arguments of ``pcsuite config``.
+
+    examples:
+      pcsuite config check configs/profile_A.yaml
+      pcsuite config schema profile > profile.schema.json
+      pcsuite config schema --out .schemas      # all of them, for an editor's YAML plugin
+    """
     actions = parser.add_subparsers(dest="action", required=True, metavar="check|schema")
     check = actions.add_parser("check", help="check a profile and everything it refers to")
     check.add_argument("file", help="profile file or bundled name")
@@ -135,7 +135,10 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_config(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Check a profile with all it refers to, or print or write JSON schemas.
+
+    The first file that is wrong is raised, with all of its mistakes.
+    """
     if args.action == "check":
         suite = load_suite(args.file)
         for task_id in suite.profile.selection.tasks:
@@ -160,26 +163,19 @@ def execute_config(args: argparse.Namespace) -> int:
     return 0
 
 
-# ``pcsuite plan``: the grid before it runs.
-
-
 def configure_plan(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.epilog = (
-        "examples:\n"
-        "  pcsuite plan --config quickstart\n"
-        "  pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells\n"
-        "  pcsuite plan --config configs/profile_A.yaml --power --effect 0.03\n"
-        "  pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl"
-    )
+    """Arguments of ``pcsuite plan``.
+
+    examples:
+      pcsuite plan --config quickstart
+      pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells
+      pcsuite plan --config configs/profile_A.yaml --power --effect 0.03
+      pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl
+    """
     add_profile_arguments(parser)
     parser.add_argument(
         "--cells", action="store_true", help="list every cell, not only the totals by task and model"
     )
-    _add_power_arguments(parser)
-
-
-def _add_power_arguments(parser: argparse.ArgumentParser) -> None:
     power = parser.add_argument_group(
         "power", "the smallest effect the plan can detect, and what a wanted one needs"
     )
@@ -207,24 +203,69 @@ def _add_power_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_plan(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Print the grid with its size and cost, what is not applicable and, where asked, its statistical power.
+
+    Nothing is run. Token and cost figures are upper bounds: every answer is taken to be as long as it may be.
+    """
+    from rich.table import Table
+
     plan = build_plan(suite_from(args))
     estimates = estimate_plan(plan)
-    _print_tables(plan, estimates, cells=args.cells)
+    console = output_console()
+    run = plan.suite.profile.run
+    console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
+    for task in plan.tasks.values():
+        console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
+    names = ("condition", "regime") if args.cells else ("conditions", "regimes")
+    table = Table("task", "model", *names, title="cells" if args.cells else "by task and model")
+    for column in ("rows", "done", "prompt tokens ≈", "tokens at most ≈", "USD at most ≈"):
+        table.add_column(column, justify="right")
+    grouped: dict[tuple[str, ...], list[CellEstimate]] = {}
+    for entry in estimates:
+        cell = entry.cell
+        key = (cell.task.id, cell.model_id, cell.condition.id, cell.decoding.id)
+        grouped.setdefault(key if args.cells else key[:2], []).append(entry)
+    for (task_id, model_id, *_), group in grouped.items():
+        rows = sum(entry.cell.calls for entry in group)
+        prompt = round(sum(entry.prompt_tokens * entry.cell.calls for entry in group) / max(rows, 1))
+        table.add_row(
+            task_id,
+            model_id,
+            " ".join(dict.fromkeys(entry.cell.condition.id for entry in group)),
+            " ".join(dict.fromkeys(entry.cell.decoding.id for entry in group)),
+            f"{rows:,}",
+            f"{sum(entry.done for entry in group):,}",
+            f"{prompt:,}",
+            f"{sum(entry.max_tokens for entry in group):,}",
+            f"{sum(entry.max_cost_usd for entry in group):.2f}",
+        )
+    console.print(table)
+    left = sum(entry.left for entry in estimates)
+    tokens = sum(entry.max_tokens for entry in estimates)
+    cost = sum(entry.max_cost_usd for entry in estimates)
+    console.print(f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}")
+    limits, over = plan.suite.profile.limits, "[yellow]over the budget:[/yellow]"
+    if limits.max_tokens_overall is not None and tokens > limits.max_tokens_overall:
+        value = f"{limits.max_tokens_overall:,}"
+        console.print(f"{over} limits.max_tokens_overall is {value}; the run will stop there")
+    if limits.max_cost_usd is not None and cost > limits.max_cost_usd:
+        console.print(f"{over} limits.max_cost_usd is ${limits.max_cost_usd:,.2f}; the run will stop there")
+    if plan.not_applicable:
+        console.print("[bold]not applicable[/bold]")
+        for line in not_applicable_lines(plan.not_applicable):
+            console.print(f"  {line}")
     if args.power or args.pilot is not None or args.effect is not None:
         settings = PowerSettings(
             args.alpha, args.target, args.effect, args.accuracy, args.correlation, args.noise
         )
-        _print_power(plan_power(plan, settings, args.pilot), settings)
+        _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
 
 
-def _print_power(designs: list[DesignPower], settings: PowerSettings) -> None:
+def _print_power(console: Console, designs: list[DesignPower], settings: PowerSettings) -> None:
     from rich.table import Table
 
-    table = Table(title="smallest detectable effect")
-    for column in ("task", "model", "regime"):
-        table.add_column(column)
+    table = Table("task", "model", "regime", title="smallest detectable effect")
     for column in ("items", "replicates", "comparisons", "detectable"):
         table.add_column(column, justify="right")
     if settings.effect is not None:
@@ -239,7 +280,6 @@ def _print_power(designs: list[DesignPower], settings: PowerSettings) -> None:
                 "none suffices" if design.replicates_needed is None else str(design.replicates_needed)
             )
         table.add_row(*cells)
-    console = output_console()
     console.print(table)
     console.print(
         f"power {settings.power:g} at level {settings.alpha:g} shared over the comparisons (Bonferroni); "
@@ -250,69 +290,3 @@ def _print_power(designs: list[DesignPower], settings: PowerSettings) -> None:
             f"* variances are stated, not measured: accuracy {settings.accuracy:g}, correlation "
             f"{settings.correlation:g}, noise {settings.noise:g}; --pilot LOG takes them from a run"
         )
-
-
-def _print_tables(plan: Plan, estimates: list[CellEstimate], *, cells: bool) -> None:
-    from rich.table import Table
-
-    console = output_console()
-    run = plan.suite.profile.run
-    console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
-    for task in plan.tasks.values():
-        console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
-    table = Table(title="cells" if cells else "by task and model")
-    for column in ("task", "model", "condition" if cells else "conditions", "regime" if cells else "regimes"):
-        table.add_column(column)
-    for column in ("rows", "done", "prompt tokens ≈", "tokens at most ≈", "USD at most ≈"):
-        table.add_column(column, justify="right")
-    for names, group in _groups(estimates, cells=cells):
-        rows = sum(entry.cell.calls for entry in group)
-        prompt = round(sum(entry.prompt_tokens * entry.cell.calls for entry in group) / max(rows, 1))
-        table.add_row(
-            *names,
-            f"{rows:,}",
-            f"{sum(entry.done for entry in group):,}",
-            f"{prompt:,}",
-            f"{sum(entry.max_tokens for entry in group):,}",
-            f"{sum(entry.max_cost_usd for entry in group):.2f}",
-        )
-    console.print(table)
-    left = sum(entry.left for entry in estimates)
-    tokens = sum(entry.max_tokens for entry in estimates)
-    cost = sum(entry.max_cost_usd for entry in estimates)
-    console.print(f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}")
-    for limit, value in _limits(plan, tokens, cost):
-        console.print(f"[yellow]over the budget:[/yellow] {limit} is {value}; the run will stop there")
-    if plan.not_applicable:
-        console.print("[bold]not applicable[/bold]")
-        for line in not_applicable_lines(plan.not_applicable):
-            console.print(f"  {line}")
-
-
-def _groups(
-    estimates: list[CellEstimate], *, cells: bool
-) -> list[tuple[tuple[str, str, str, str], list[CellEstimate]]]:
-    if cells:
-        return [
-            ((e.cell.task.id, e.cell.model_id, e.cell.condition.id, e.cell.decoding.id), [e])
-            for e in estimates
-        ]
-    grouped: dict[tuple[str, str], list[CellEstimate]] = {}
-    for entry in estimates:
-        grouped.setdefault((entry.cell.task.id, entry.cell.model_id), []).append(entry)
-    result = []
-    for (task, model), group in grouped.items():
-        conditions = " ".join(dict.fromkeys(entry.cell.condition.id for entry in group))
-        regimes = " ".join(dict.fromkeys(entry.cell.decoding.id for entry in group))
-        result.append(((task, model, conditions, regimes), group))
-    return result
-
-
-def _limits(plan: Plan, tokens: int, cost: float) -> list[tuple[str, str]]:
-    limits = plan.suite.profile.limits
-    over = []
-    if limits.max_tokens_overall is not None and tokens > limits.max_tokens_overall:
-        over.append(("limits.max_tokens_overall", f"{limits.max_tokens_overall:,}"))
-    if limits.max_cost_usd is not None and cost > limits.max_cost_usd:
-        over.append(("limits.max_cost_usd", f"${limits.max_cost_usd:,.2f}"))
-    return over

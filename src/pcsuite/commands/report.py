@@ -6,37 +6,27 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pcsuite.errors import ConfigError
 
-if TYPE_CHECKING:
-    from pcsuite.analysis.compare import Comparison
-    from pcsuite.analysis.load.item_scores import ItemScores
-    from pcsuite.config.load import Suite
-
-REPORT_EXAMPLES = """With --config the items are at hand too, which the measures of information need.
-
-examples:
-  pcsuite report --config quickstart
-  pcsuite report outputs/runs/mine.jsonl
-  pcsuite report mine                        # by name, of outputs/runs
-  pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
-"""
-
 
 def configure_report(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = REPORT_EXAMPLES
+    """Arguments of ``pcsuite report``.
+
+    With --config the items are at hand too, which the measures of information need.
+
+    examples:
+      pcsuite report --config quickstart
+      pcsuite report outputs/runs/mine.jsonl
+      pcsuite report mine                        # by name, of outputs/runs
+      pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
+    """
+    from pcsuite.commands.options import add_profile_arguments
+
     parser.add_argument(
         "runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together"
     )
-    parser.add_argument("--config", "-c", metavar="PROFILE", help="profile whose run is reported on")
-    parser.add_argument("--name", help="name of the run, instead of the profile's")
-    parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="override any profile key"
-    )
+    add_profile_arguments(parser, default=None, selection=False)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: beside the log)")
     parser.add_argument(
         "--format",
@@ -54,18 +44,29 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_report(args: argparse.Namespace) -> int:
-    """Write the report and say where it is."""
+    """Write the report of the named runs, or of the profile's own, and say where it is.
+
+    Raises ``ConfigError`` where neither is given and ``LogError`` for a log that does not exist.
+    """
     from pcsuite.analysis.load.item_scores import truth_texts
+    from pcsuite.commands.options import run_log, suite_from
+    from pcsuite.logging.log import RunPaths
     from pcsuite.report.build import build_report
 
-    suite = _suite(args)
-    logs = _logs(args, suite)
+    suite = suite_from(args) if args.config else None
+    logs = [run_log(given, args.output_dir or "outputs") for given in args.runs]
+    if suite is not None and not logs:
+        run = suite.profile.run
+        logs = [RunPaths.of(run.output_dir, run.name).log]
+    if not logs:
+        raise ConfigError(
+            "nothing to report on", hint="give --config PROFILE, a RUN.jsonl or the name of a run"
+        )
     truths = truth_texts(suite) if suite is not None else None
     folder = logs[0].parent
-    out = args.out or (folder.parent if folder.name == "runs" else folder)
     files = build_report(
         logs,
-        out,
+        args.out or (folder.parent if folder.name == "runs" else folder),
         title=args.title,
         plots=not args.no_plots,
         formats=args.format or ("html",),
@@ -80,47 +81,18 @@ def execute_report(args: argparse.Namespace) -> int:
     return 0
 
 
-def _suite(args: argparse.Namespace) -> Suite | None:
-    if not args.config:
-        return None
-    from pcsuite.commands.options import suite_from
-
-    return suite_from(args)
-
-
-def _logs(args: argparse.Namespace, suite: Suite | None) -> list[Path]:
-    from pcsuite.commands.options import run_log
-
-    logs = [run_log(given, args.output_dir or "outputs") for given in args.runs]
-    if suite is not None and not logs:
-        from pcsuite.logging.log import RunPaths
-
-        run = suite.profile.run
-        logs.append(RunPaths.of(run.output_dir, run.name).log)
-    if not logs:
-        raise ConfigError(
-            "nothing to report on", hint="give --config PROFILE, a RUN.jsonl or the name of a run"
-        )
-    return logs
-
-
-# ``pcsuite compare``: two runs item by item, for a prompt change or for continuous integration.
-
-
-COMPARE_EXAMPLES = """A change counts as reliable where it holds after the Benjamini–Hochberg correction over all cells.
-Cells are paired by task, model, regime, perturbation and condition; where each run has one model (or one
-condition) and they differ, those are paired with each other.
-
-examples:
-  pcsuite compare outputs/runs/before.jsonl outputs/runs/after.jsonl
-  pcsuite compare before after                # by name, of outputs/runs
-  pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
-"""
-
-
 def configure_compare(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.epilog = COMPARE_EXAMPLES
+    """Arguments of ``pcsuite compare``.
+
+    A change counts as reliable where it holds after the Benjamini–Hochberg correction over all cells.
+    Cells are paired by task, model, regime, perturbation and condition; where each run has one model (or one
+    condition) and they differ, those are paired with each other.
+
+    examples:
+      pcsuite compare outputs/runs/before.jsonl outputs/runs/after.jsonl
+      pcsuite compare before after                # by name, of outputs/runs
+      pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
+    """
     parser.add_argument("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
     parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
     parser.add_argument(
@@ -139,41 +111,38 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_compare(args: argparse.Namespace) -> int:
-    """Compare, print, and judge."""
+    """Compare two runs item by item and print it.
+
+    Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``.
+    """
     if args.margin < 0:
         raise ConfigError(f"--margin {args.margin}: a margin is not negative")
     from pcsuite.analysis.compare import compare_runs
+    from pcsuite.analysis.load.item_scores import item_scores
+    from pcsuite.analysis.load.runs import RunTables
     from pcsuite.commands.options import run_log
     from pcsuite.report.markdown import comparison_markdown, comparison_text
 
     logs = [run_log(given, args.output_dir) for given in (args.first, args.second)]
+    scores = []
     with tempfile.TemporaryDirectory(prefix="pcsuite-compare-") as folder:
-        scores = [_scores(log, Path(folder) / side) for log, side in zip(logs, "ab", strict=True)]
+        for log, side in zip(logs, "ab", strict=True):
+            with RunTables([log], Path(folder) / side) as tables:
+                scores.append(item_scores(tables))
     comparison = compare_runs(scores[0], scores[1], margin=args.margin)
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.format == "json":
-        print(json.dumps(_as_json(comparison), indent=1, ensure_ascii=False))
+        document = {
+            "regressions": len(comparison.regressions),
+            "improvements": len(comparison.improvements),
+            "renamed": comparison.renamed,
+            "only_first": [key._asdict() for key in comparison.only_first],
+            "only_second": [key._asdict() for key in comparison.only_second],
+            "cells": list(comparison.table.records()),
+        }
+        print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
         write = comparison_markdown if args.format == "md" else comparison_text
         print(write(comparison, logs[0].stem, logs[1].stem))
     return 1 if args.fail_on_regression and comparison.regressions else 0
-
-
-def _scores(log: Path, folder: Path) -> ItemScores:
-    from pcsuite.analysis.load.item_scores import item_scores
-    from pcsuite.analysis.load.runs import RunTables
-
-    with RunTables([log], folder) as tables:
-        return item_scores(tables)
-
-
-def _as_json(comparison: Comparison) -> dict[str, object]:
-    return {
-        "regressions": len(comparison.regressions),
-        "improvements": len(comparison.improvements),
-        "renamed": comparison.renamed,
-        "only_first": [key._asdict() for key in comparison.only_first],
-        "only_second": [key._asdict() for key in comparison.only_second],
-        "cells": list(comparison.table.records()),
-    }

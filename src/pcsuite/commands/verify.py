@@ -1,71 +1,88 @@
-"""``pcsuite verify``, ``verify-all``, ``verify-diff`` and ``verify-history``: extracted records against their truth."""
+"""``pcsuite verify``, ``verify-all``, ``verify-diff``, ``verify-history`` and ``improve``: extraction against truth."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite.commands.options import ERROR_HEADINGS, error_cells, score, table
-
 if TYPE_CHECKING:
-    from pcsuite.verifier.compare import Rules
     from pcsuite.verifier.evals import ScoredEval
-    from pcsuite.verifier.scores import Interval, Pooled
-    from pcsuite.verifier.store import Change, FieldTrend
+    from pcsuite.verifier.improve.engine import ImproveOutcome
+    from pcsuite.verifier.scores import Pooled
+    from pcsuite.verifier.store import FieldTrend
 
-_SHOWN = 12
+_ERRORS = {
+    "omission": "omitted",
+    "hallucination": "invented",
+    "format_error": "mistyped",
+    "wrong_value": "wrong",
+}
+"""Kinds of error, as tables head and name them."""
+_SHOWN_DISCREPANCIES = 12
+_SHOWN_FIELDS = 15
 
 
-def configure_verify(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
-    parser.add_argument("extracted", type=Path, metavar="EXTRACTED.json")
+def _add_scoring_arguments(parser: argparse.ArgumentParser, score_name: str) -> None:
+    """Flags that ``verify`` and ``verify-all`` share."""
     parser.add_argument(
         "--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)"
     )
     parser.add_argument(
+        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
+    )
+    parser.add_argument(
+        "--fail-under", type=float, metavar="F1", help=f"exit with status 1 below this {score_name}"
+    )
+    parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
+
+
+def configure_verify(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``pcsuite verify``.
+
+    examples:
+      pcsuite verify evals/cottage/ground_truth.csv evals/cottage/extracted.json --open
+      pcsuite verify truth.csv record.json --mapping mine.yaml --no-save --fail-under 0.9
+
+    exit status: 0 passed, 1 below the gate, 2 bad input (then nothing is written)
+    """
+    parser.add_argument("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
+    parser.add_argument("extracted", type=Path, metavar="EXTRACTED.json")
+    _add_scoring_arguments(parser, "F1")
+    parser.add_argument(
         "--out", type=Path, metavar="DIR", help="eval folder to save into (default: that of the truth)"
     )
     parser.add_argument("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
-    parser.add_argument(
-        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
-    )
-    parser.add_argument("--fail-under", type=float, metavar="F1", help="exit with status 1 below this F1")
-    parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
     parser.add_argument("--json", action="store_true", help="print the results document instead of a summary")
     parser.add_argument("--open", action="store_true", help="open the report in a browser")
-    parser.epilog = (
-        "examples:\n"
-        "  pcsuite verify evals/cottage/ground_truth.csv evals/cottage/extracted.json --open\n"
-        "  pcsuite verify truth.csv record.json --mapping mine.yaml --no-save --fail-under 0.9\n\n"
-        "exit status: 0 passed, 1 below the gate, 2 bad input (then nothing is written)"
-    )
 
 
 def execute_verify(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Score one record against its truth, save it as an iteration and print the summary.
+
+    Returns 1 below ``--fail-under``. Bad input is raised before anything is written.
+    """
     from pcsuite.verifier.compare import Rules, results_document, score_file
     from pcsuite.verifier.mapping import load_mapping
-    from pcsuite.verifier.report import render_report
     from pcsuite.verifier.store import save_iteration
     from pcsuite.verifier.truth import read_truth
 
     mapping = load_mapping(args.mapping)
-    rules = Rules.of(read_truth(args.ground_truth, mapping), mapping)
+    rules = Rules(read_truth(args.ground_truth, mapping), mapping)
     scored = score_file(args.extracted, rules)
-    place = args.out if args.out is not None else args.ground_truth.parent
-    eval_id = args.eval_id or place.resolve().name
+    folder = args.out if args.out is not None else args.ground_truth.parent
+    eval_id = args.eval_id or folder.resolve().name
     for warning in rules.truth.warnings:
         print(f"pcsuite: note: {args.ground_truth}: {warning}", file=sys.stderr)
     if args.no_save:
         document = results_document(scored, rules, eval_id, None, args.instructions_version)
         report = None
     else:
-        saved = save_iteration(place, scored, rules, eval_id, render_report, args.instructions_version)
+        saved = save_iteration(folder, scored, rules, eval_id, args.instructions_version)
         document, report = saved.document, saved.report
     print(json.dumps(document, indent=1) if args.json else _summary(document))
     if report is not None:
@@ -74,48 +91,49 @@ def execute_verify(args: argparse.Namespace) -> int:
             import webbrowser
 
             webbrowser.open(report.resolve().as_uri())
-    failed = args.fail_under is not None and document["metrics"]["f1"] < args.fail_under
-    if failed:
-        print(f"pcsuite: F1 {document['metrics']['f1']:.4f} is below {args.fail_under:g}", file=sys.stderr)
-    return 1 if failed else 0
+    f1 = document["metrics"]["f1"]
+    if args.fail_under is not None and f1 < args.fail_under:
+        print(f"pcsuite: F1 {f1:.4f} is below {args.fail_under:g}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _summary(document: dict[str, Any]) -> str:
     metrics = document["metrics"]
-    heading = f"{document['eval_id']}: F1 {score(metrics['f1'])}  precision {score(metrics['precision'])}"
-    heading += f"  recall {score(metrics['recall'])}  {metrics['correct_fields']} of {metrics['total_fields_gt']} right"
+    f1, precision, recall = (_score(metrics[key]) for key in ("f1", "precision", "recall"))
+    heading = f"{document['eval_id']}: F1 {f1}  precision {precision}  recall {recall}"
+    heading += f"  {metrics['correct_fields']} of {metrics['total_fields_gt']} right"
     sections = [
-        [name, score(part["f1"]), str(part["total_fields_gt"]), *error_cells(part["errors_by_type"])]
+        [name, _score(part["f1"]), str(part["total_fields_gt"]), *_error_cells(part["errors_by_type"])]
         for name, part in document["by_section"].items()
     ]
-    lines = [heading, "", table(["section", "F1", "fields", *ERROR_HEADINGS.values()], sections)]
+    lines = [heading, "", _table(["section", "F1", "fields", *_ERRORS.values()], sections)]
     found = document["discrepancies"]
     if found:
         rows = [
             [
-                ERROR_HEADINGS[entry["error_type"]],
+                _ERRORS[entry["error_type"]],
                 entry["field_path"],
-                _short(entry["expected"]),
-                _short(entry["actual"]),
+                *("-" if entry[key] is None else _cut(entry[key], 40) for key in ("expected", "actual")),
             ]
-            for entry in found[:_SHOWN]
+            for entry in found[:_SHOWN_DISCREPANCIES]
         ]
-        lines += ["", table(["error", "field", "expected", "actual"], rows)]
-        if len(found) > _SHOWN:
-            lines.append(f"… and {len(found) - _SHOWN} more in the report")
+        lines += ["", _table(["error", "field", "expected", "actual"], rows)]
+        if len(found) > _SHOWN_DISCREPANCIES:
+            lines.append(f"… and {len(found) - _SHOWN_DISCREPANCIES} more in the report")
     return "\n".join(lines)
 
 
-def _short(value: Any) -> str:
-    text = "-" if value is None else json.dumps(value)
-    return text if len(text) <= 40 else text[:39] + "…"
-
-
-# ``pcsuite verify-all``: every eval of a folder, with gates for CI.
-
-
 def configure_verify_all(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+    """Arguments of ``pcsuite verify-all``.
+
+    examples:
+      pcsuite verify-all evals --fail-under 0.90 --no-regress
+      pcsuite verify-all evals --copy-samples
+      pcsuite verify-all evals --only cottage --no-save
+
+    exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)
+    """
     parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR")
     parser.add_argument(
         "--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)"
@@ -124,17 +142,9 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
         "--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)"
     )
     parser.add_argument(
-        "--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)"
-    )
-    parser.add_argument(
         "--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions"
     )
-    parser.add_argument(
-        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
-    )
-    parser.add_argument(
-        "--fail-under", type=float, metavar="F1", help="exit with status 1 below this macro-F1"
-    )
+    _add_scoring_arguments(parser, "macro-F1")
     parser.add_argument(
         "--no-regress",
         action="store_true",
@@ -143,139 +153,104 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR"
     )
-    parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.epilog = (
-        "examples:\n"
-        "  pcsuite verify-all evals --fail-under 0.90 --no-regress\n"
-        "  pcsuite verify-all evals --copy-samples\n"
-        "  pcsuite verify-all evals --only cottage --no-save\n\n"
-        "exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)"
-    )
 
 
 def execute_verify_all(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Score every eval of a folder, save an iteration of each and print them together.
+
+    Returns 1 where a gate fails: macro-F1 below ``--fail-under``, or with ``--no-regress`` an eval below its best
+    iteration so far. All evals are scored before anything is written.
+    """
     from pcsuite.verifier.evals import copy_samples, find_evals, score_evals
     from pcsuite.verifier.mapping import load_mapping
-    from pcsuite.verifier.report import render_report
     from pcsuite.verifier.scores import pool
-    from pcsuite.verifier.store import save_iteration
+    from pcsuite.verifier.store import best_f1, save_iteration
 
     if args.copy_samples:
         copy_samples(args.evals_dir)
     evals = find_evals(args.evals_dir, args.only, args.exclude)
     scored = score_evals(evals, load_mapping(args.mapping), args.extracted)
-    best_before = {entry.eval.eval_id: _best(entry) for entry in scored}
+    best = {entry.eval.eval_id: best_f1(entry.eval.folder, entry.rules) for entry in scored}
     if not args.no_save:
         for entry in scored:
-            save_iteration(
-                entry.eval.folder,
-                entry.scored,
-                entry.rules,
-                entry.eval.eval_id,
-                render_report,
-                args.instructions_version,
-            )
+            version, eval_id = args.instructions_version, entry.eval.eval_id
+            save_iteration(entry.eval.folder, entry.scored, entry.rules, eval_id, version)
     pooled = pool([entry.scored.comparison.counts for entry in scored])
-    print(_as_json(scored, pooled, best_before) if args.json else _as_table(scored, pooled, best_before))
-    problems = _problems(args, scored, pooled, best_before)
+    if args.json:
+        document = {
+            "macro_f1": pooled.macro_f1,
+            "macro_f1_interval": pooled.macro_interval,
+            "micro_f1": pooled.micro_f1,
+            "micro_f1_interval": pooled.micro_interval,
+            "evals": {
+                entry.eval.eval_id: {
+                    **entry.scored.comparison.counts.as_dict(),
+                    "best_f1_before": best[entry.eval.eval_id],
+                    "parse_error": entry.scored.parse_error,
+                }
+                for entry in scored
+            },
+        }
+        print(json.dumps(document, indent=1))
+    else:
+        print(_evals_table(scored, pooled, best))
+    problems = []
+    if args.fail_under is not None and pooled.macro_f1 < args.fail_under:
+        problems.append(f"macro-F1 {pooled.macro_f1:.4f} is below {args.fail_under:g}")
+    for entry in scored if args.no_regress else []:
+        before, now = best[entry.eval.eval_id], entry.scored.comparison.counts.f1
+        if before is not None and now < before - 1e-12:
+            problems.append(f"{entry.eval.eval_id} regressed: F1 {now:.4f}, its best was {before:.4f}")
     for problem in problems:
         print(f"pcsuite: {problem}", file=sys.stderr)
     return 1 if problems else 0
 
 
-def _best(entry: ScoredEval) -> float | None:
-    """Best F1 of the iterations saved so far, under the present rules."""
-    from pcsuite.verifier.store import iteration_folders, rebuild_aggregate, results_folder
-
-    if not iteration_folders(results_folder(entry.eval.folder)):
-        return None
-    best: float | None = rebuild_aggregate(entry.eval.folder, entry.rules)["best_f1"]
-    return best
-
-
-def _problems(
-    args: argparse.Namespace, scored: list[ScoredEval], pooled: Pooled, best_before: dict[str, float | None]
-) -> list[str]:
-    problems = []
-    if args.fail_under is not None and pooled.macro_f1 < args.fail_under:
-        problems.append(f"macro-F1 {pooled.macro_f1:.4f} is below {args.fail_under:g}")
-    if args.no_regress:
-        for entry in scored:
-            best, now = best_before[entry.eval.eval_id], entry.scored.comparison.counts.f1
-            if best is not None and now < best - 1e-12:
-                problems.append(f"{entry.eval.eval_id} regressed: F1 {now:.4f}, its best was {best:.4f}")
-    return problems
-
-
-def _as_table(scored: list[ScoredEval], pooled: Pooled, best_before: dict[str, float | None]) -> str:
+def _evals_table(scored: Sequence[ScoredEval], pooled: Pooled, best: dict[str, float | None]) -> str:
     rows = []
     for entry in scored:
         counts = entry.scored.comparison.counts
         rows.append(
             [
                 entry.eval.eval_id,
-                score(counts.f1),
-                score(counts.precision),
-                score(counts.recall),
-                *error_cells(counts.errors_by_type()),
-                score(best_before[entry.eval.eval_id]),
+                *(_score(value) for value in (counts.f1, counts.precision, counts.recall)),
+                *_error_cells(counts.errors_by_type()),
+                _score(best[entry.eval.eval_id]),
                 "could not be parsed" if entry.scored.parse_error else "",
             ]
         )
-    headings = ["eval", "F1", "precision", "recall", *ERROR_HEADINGS.values(), "best before", ""]
-    lines = [table(headings, rows), ""]
+    headings = ["eval", "F1", "precision", "recall", *_ERRORS.values(), "best before", ""]
+    lines = [_table(headings, rows), ""]
     noun = "eval" if pooled.evals == 1 else "evals"
     for name, value, interval in (
         ("macro-F1", pooled.macro_f1, pooled.macro_interval),
         ("micro-F1", pooled.micro_f1, pooled.micro_interval),
     ):
-        spread = f"  95 % interval {interval.low:.3f} to {interval.high:.3f}" if interval else ""
+        spread = f"  95 % interval {interval[0]:.3f} to {interval[1]:.3f}" if interval else ""
         lines.append(f"{name} {value:.3f}{spread}  over {pooled.evals} {noun}")
     return "\n".join(lines)
 
 
-def _as_json(scored: list[ScoredEval], pooled: Pooled, best_before: dict[str, float | None]) -> str:
-    def bounds(interval: Interval | None) -> list[float] | None:
-        return [interval.low, interval.high] if interval else None
-
-    document: dict[str, Any] = {
-        "macro_f1": pooled.macro_f1,
-        "macro_f1_interval": bounds(pooled.macro_interval),
-        "micro_f1": pooled.micro_f1,
-        "micro_f1_interval": bounds(pooled.micro_interval),
-        "evals": {
-            entry.eval.eval_id: {
-                **entry.scored.comparison.counts.as_dict(),
-                "best_f1_before": best_before[entry.eval.eval_id],
-                "parse_error": entry.scored.parse_error,
-            }
-            for entry in scored
-        },
-    }
-    return json.dumps(document, indent=1)
-
-
-# ``pcsuite verify-diff``: what changed between two results.
-
-
 def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+    """Arguments of ``pcsuite verify-diff``.
+
+    example:
+      pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002
+    """
     parser.add_argument(
         "before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json"
     )
     parser.add_argument("after", type=Path, metavar="RESULTS_B")
     parser.add_argument("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.epilog = (
-        "example:\n"
-        "  pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002"
-    )
 
 
 def execute_verify_diff(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Print which fields two results fixed, broke or changed.
+
+    Returns 1 with ``--fail-on-broken`` where one broke.
+    """
     from pcsuite.verifier.store import compare_results, read_results
 
     difference = compare_results(read_results(args.before), read_results(args.after))
@@ -286,36 +261,29 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
     else:
         print(f"F1 {difference.f1_before:.3f} -> {difference.f1_after:.3f}")
         for name in ("fixed", "broken", "changed"):
-            print(_listing(name, getattr(difference, name)))
+            changes = getattr(difference, name)
+            print(f"{name}: {len(changes)}")
+            if changes:
+                rows = [["", one.field_path, _words(one.before), _words(one.after)] for one in changes]
+                print(_table(["", "field", "before", "after"], rows))
         print(f"unchanged errors: {difference.unchanged}")
     return 1 if args.fail_on_broken and difference.broken else 0
 
 
-def _listing(name: str, changes: tuple[Change, ...]) -> str:
-    if not changes:
-        return f"{name}: 0"
-    rows = [["", change.field_path, _words(change.before), _words(change.after)] for change in changes]
-    return f"{name}: {len(changes)}\n" + table(["", "field", "before", "after"], rows)
-
-
 def _words(entry: dict[str, Any] | None) -> str:
+    """A discrepancy in a word or two."""
     if entry is None:
         return "right"
-    kind = ERROR_HEADINGS[entry["error_type"]]
-    if entry["actual"] is None:
-        return kind
-    text = json.dumps(entry["actual"])
-    return f"{kind}: {text if len(text) <= 30 else text[:29] + '…'}"
-
-
-# ``pcsuite verify-history``: an eval over its iterations.
-
-
-_VERIFY_HISTORY_SHOWN = 15
+    kind = _ERRORS[entry["error_type"]]
+    return kind if entry["actual"] is None else f"{kind}: {_cut(entry['actual'], 30)}"
 
 
 def configure_verify_history(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+    """Arguments of ``pcsuite verify-history``.
+
+    example:
+      pcsuite verify-history evals/cottage
+    """
     parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
     parser.add_argument(
         "--mapping",
@@ -326,84 +294,215 @@ def configure_verify_history(parser: argparse.ArgumentParser) -> None:
         "--all-fields", action="store_true", help="show every field, not only those that moved"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.epilog = "example:\n  pcsuite verify-history evals/cottage"
 
 
 def execute_verify_history(args: argparse.Namespace) -> int:
-    """Run the command."""
-    from pcsuite.verifier.store import field_trends, rebuild_aggregate
+    """Print an eval's scores over its iterations, the best of them, and the fields that moved."""
+    from pcsuite.verifier.store import field_trends, rebuild_aggregate, rules_for
 
-    rules = _rules(args)
+    rules = rules_for(args.eval_dir, args.mapping)
     aggregate = rebuild_aggregate(args.eval_dir, rules)
     trends = field_trends(args.eval_dir, aggregate, rules)
     if args.json:
         fields = {trend.field: list(trend.scores) for trend in trends}
         print(json.dumps({**aggregate, "field_trends": fields}, indent=1))
-    else:
-        print(_iterations(aggregate))
-        print()
-        print(_fields(trends, args.all_fields))
-    return 0
-
-
-def _rules(args: argparse.Namespace) -> Rules | None:
-    """The rules to score under: a mapping that was named, or the bundled one where the newest iteration used it."""
-    from pcsuite.errors import DataError
-    from pcsuite.verifier.compare import Rules
-    from pcsuite.verifier.evals import TRUTH
-    from pcsuite.verifier.mapping import bundled_mapping, load_mapping
-    from pcsuite.verifier.store import iteration_folders, read_results, results_folder
-    from pcsuite.verifier.truth import read_truth
-
-    results = results_folder(args.eval_dir)
-    truth_file = results.parent / TRUTH
-    if args.mapping is not None:
-        mapping = load_mapping(args.mapping)
-        return Rules.of(read_truth(truth_file, mapping), mapping)
-    folders = iteration_folders(results)
-    if not folders or not truth_file.exists():
-        return None
-    try:
-        newest = read_results(folders[-1][1]).get("rules_hash")
-    except DataError:
-        return None
-    for name in ("field_mapping.yaml", "field_mapping_classes.yaml"):
-        mapping = load_mapping(bundled_mapping(name))
-        if mapping.rules_hash() == newest:
-            return Rules.of(read_truth(truth_file, mapping), mapping)
-    return None
-
-
-def _iterations(aggregate: dict[str, Any]) -> str:
+        return 0
     rows = []
     for entry in aggregate["iterations"]:
         remark = entry.get("note", "")
         if "rescored" in entry:
-            remark = f"scored again; was {score(entry['rescored']['recorded_f1'])} under other rules"
+            remark = f"scored again; was {_score(entry['rescored']['recorded_f1'])} under other rules"
         rows.append(
             [
                 str(entry["iteration"]),
-                score(entry["f1"]),
-                score(entry.get("precision")),
-                score(entry.get("recall")),
-                *error_cells(entry.get("error_counts")),
+                *(_score(entry.get(key)) for key in ("f1", "precision", "recall")),
+                *_error_cells(entry.get("error_counts")),
                 entry["trend"],
                 entry.get("timestamp") or "",
                 remark,
             ]
         )
-    headings = ["iteration", "F1", "precision", "recall", *ERROR_HEADINGS.values(), "trend", "time", ""]
-    best = f"best: F1 {score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}"
-    return f"{aggregate['eval_id']}\n\n{table(headings, rows)}\n\n{best}"
+    headings = ["iteration", "F1", "precision", "recall", *_ERRORS.values(), "trend", "time", ""]
+    print(f"{aggregate['eval_id']}\n\n{_table(headings, rows)}")
+    print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
+    print(_fields_table(trends, everything=args.all_fields))
+    return 0
 
 
-def _fields(trends: list[FieldTrend], everything: bool) -> str:
+def _fields_table(trends: list[FieldTrend], *, everything: bool) -> str:
     moved = [trend for trend in trends if everything or abs(trend.change) > 1e-12]
     if not moved:
         return "no field moved"
     rows = [
-        [trend.field, score(trend.scores[0]), score(trend.scores[-1]), f"{trend.change:+.3f}"]
-        for trend in (moved if everything else moved[:_VERIFY_HISTORY_SHOWN])
+        [trend.field, _score(trend.scores[0]), _score(trend.scores[-1]), f"{trend.change:+.3f}"]
+        for trend in (moved if everything else moved[:_SHOWN_FIELDS])
     ]
-    text = table(["field", "first F1", "last F1", "change"], rows)
+    text = _table(["field", "first F1", "last F1", "change"], rows)
     return text if len(rows) == len(moved) else f"{text}\n… and {len(moved) - len(rows)} more (--all-fields)"
+
+
+def configure_improve(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``pcsuite improve``.
+
+    The same command goes on where a killed or stopped loop ended; nothing is asked twice.
+
+    examples:
+      pcsuite verify-all evals --copy-samples
+      pcsuite improve evals --model simulated --iterations 3         # a rehearsal
+      pcsuite improve evals --model smollm2-135m --condition C6
+      pcsuite improve evals --model qwen3-8b --method model --held-out copper-hill,otter-barn
+      pcsuite improve evals --propose-only                           # then edit the draft and run again
+    """
+    from pcsuite.commands.options import add_profile_arguments
+
+    add = parser.add_argument
+    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.txt}")
+    add_profile_arguments(parser, run=False, selection=False)
+    add("--model", default="smollm2-135m", metavar="ID", help="model of the profile's models file")
+    add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
+    add("--task", default="buildingspec_json", metavar="ID", help="task (default buildingspec_json)")
+    add("--regime", default="d0_greedy", metavar="ID", help="decoding regime (default d0_greedy)")
+    add("--seed", type=int, default=0, help="seed of the extractions")
+    add("--start", type=Path, metavar="FILE", help="instruction to start from (default: the task's)")
+    add(
+        "--method",
+        choices=("rules", "model"),
+        default="rules",
+        help="who drafts a change: a catalogue of rules (default), or the model itself",
+    )
+    add("--rules", type=Path, metavar="FILE", help="catalogue of rules (default: the bundled one)")
+    add("--propose-only", action="store_true", help="write the next draft and stop, so that you can edit it")
+    add("--held-out", metavar="ID,ID", help="evals that only decide (default: a third, by hash)")
+    add("--iterations", type=int, default=10, metavar="N", help="changes to try in all (default 10)")
+    add("--patience", type=int, default=3, metavar="N", help="rejected changes in a row (default 3)")
+    add(
+        "--margin",
+        type=float,
+        default=0.02,
+        metavar="F1",
+        help="how far the held-out interval may reach below no change (default 0.02)",
+    )
+    add(
+        "--min-gain",
+        type=float,
+        default=0.0,
+        metavar="F1",
+        help="training gain a change must exceed (default 0)",
+    )
+    add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
+    add("--out", type=Path, metavar="DIR", help="folder of the loop (default: EVALS_DIR/improve)")
+    add("--no-cache", action="store_true", help="do not read or write the response cache")
+    add("--json", action="store_true", help="print the summary as JSON instead of a table")
+
+
+def execute_improve(args: argparse.Namespace) -> int:
+    """Run the improvement loop, or go on with it, and print its steps and the best prompt.
+
+    Raises ``DataError`` for a number below its least, an empty instruction to start from, or evals that cannot be used.
+    """
+    from pcsuite.commands.options import listed, suite_from
+    from pcsuite.errors import DataError
+    from pcsuite.verifier.cells import read_text
+    from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
+
+    for flag, least in (("iterations", 1), ("patience", 1), ("margin", 0), ("min_gain", 0)):
+        value = getattr(args, flag)
+        if value < least:
+            raise DataError(f"--{flag.replace('_', '-')} {value:g}: it must be at least {least:g}")
+    instruction = None
+    if args.start is not None:
+        instruction = read_text(args.start).strip()
+        if not instruction:
+            raise DataError(f"{args.start}: the instruction to start from is empty")
+    settings = ImproveSettings(
+        evals_dir=args.evals_dir,
+        model_id=args.model,
+        condition_id=args.condition,
+        task_id=args.task,
+        regime=args.regime,
+        seed=args.seed,
+        folder=args.out,
+        held_out=tuple(listed(args.held_out)),
+        iterations=args.iterations,
+        patience=args.patience,
+        margin=args.margin,
+        min_gain=args.min_gain,
+        method=args.method,
+        propose_only=args.propose_only,
+        instruction=instruction,
+        mapping=args.mapping,
+        rules=args.rules,
+        use_cache=not args.no_cache,
+    )
+    outcome = run_improvement(suite_from(args), settings)
+    if args.json:
+        print(json.dumps(json.loads((outcome.folder / SUMMARY).read_text(encoding="utf-8")), indent=1))
+    else:
+        _print_improvement(outcome)
+    return 0
+
+
+def _print_improvement(outcome: ImproveOutcome) -> None:
+    from pcsuite.verifier.improve.engine import BEST_PROMPT
+
+    result, best = outcome.result, outcome.result.best
+    rows = []
+    for step in result.steps:
+        change = "" if step.decision == "baseline" else f"{step.held_out_change:+.3f}"
+        if change and step.held_out_low is not None and step.held_out_high is not None:
+            change += f" [{step.held_out_low:+.3f}, {step.held_out_high:+.3f}]"
+        gap = f"{step.train_f1 - step.held_out_f1:+.3f}"
+        scores = (f"{step.train_f1:.3f}", f"{step.held_out_f1:.3f}", gap, change)
+        rows.append([str(step.iteration), f"v{step.prompt_version:03d}", *scores, step.decision, step.reason])
+    headings = ("training F1", "held-out F1", "gap", "held-out change", "decision", "why")
+    print(_table(["iteration", "prompt", *headings], rows))
+    print(f"\nheld out: {', '.join(outcome.held_out)}")
+    if result.stopped == "proposed":
+        print(f"draft: {outcome.folder / 'prompts' / f'v{result.prompt.version:03d}.txt'}")
+        print("edit it if you like; the same command without --propose-only tries it")
+        return
+    why = {
+        "plateau": "no change helped any more",
+        "max_iterations": "all iterations are done",
+        "perfect": "the training evals are perfect",
+    }[result.stopped]
+    print(f"stopped: {why}")
+    print(
+        f"best: iteration {best.iteration}, prompt v{best.prompt_version:03d}, training F1 {best.train_f1:.3f},"
+        f" held-out F1 {best.held_out_f1:.3f}, gap {result.gap:+.3f}"
+    )
+    print(f"prompt: {outcome.folder / BEST_PROMPT}")
+    cost = f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else ""
+    print(f"spent now: {outcome.spent_tokens:,} tokens{cost}")
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their content; numbers to the right."""
+    columns = list(zip(headings, *rows, strict=True)) if rows else [(heading,) for heading in headings]
+    widths = [max(len(cell) for cell in column) for column in columns]
+    numeric = [
+        bool(rows) and all(c in ("", "-") or c.replace(".", "", 1).lstrip("+-").isdigit() for c in column[1:])
+        for column in columns
+    ]
+    lines = []
+    for row in (headings, *rows):
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _error_cells(counts: dict[str, int] | None) -> list[str]:
+    return [str(counts[kind]) if counts else "-" for kind in _ERRORS]
+
+
+def _cut(value: Any, longest: int) -> str:
+    """A JSON value as text of at most ``longest`` characters."""
+    text = json.dumps(value)
+    return text if len(text) <= longest else text[: longest - 1] + "…"

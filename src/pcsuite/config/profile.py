@@ -177,8 +177,8 @@ class RetrievalSection(Definition):
 
     enabled_for_tasks: tuple[str, ...] = ()
     """Tasks that may search."""
-    backend: Literal["bm25_local", "api_retriever"] = "bm25_local"
-    """Search backend."""
+    backend: str = "bm25_local"
+    """Search backend: bm25_local, api_retriever, or a plugin's name in the group ``pcsuite.retrievers``."""
     wiki_index_path: str | None = None
     """Index folder; by default built from the task's pages in the cache."""
     api_url: str | None = None
@@ -207,6 +207,11 @@ class ObjectiveSection(Definition):
     """Weight of the normalised entropy."""
     token_cost_weight: float = 0.1
     """Weight of tokens over the task's token budget."""
+
+    @property
+    def weights(self) -> tuple[float, float, float, float]:
+        """Weights of task score, unsupported rate, entropy and token cost, in this order."""
+        return self.task_weight, self.unsupported_weight, self.entropy_weight, self.token_cost_weight
 
 
 class DspySection(Definition):

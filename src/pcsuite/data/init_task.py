@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,17 @@ import yaml
 
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
-from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, cell_text
+from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text
 from pcsuite.errors import DataError, did_you_mean
-
-# A user's own table: CSV, TSV, JSON lines or a JSON list, as rows that know their place.
-
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_table(path: Path) -> list[Row]:
-    """Rows of a table file; its kind is told by the file's ending."""
+    """Rows of a user's table, each with its place: CSV, TSV, JSON lines or a JSON list, by the file's ending.
+
+    Raises :class:`DataError` where the file is missing, empty, of another kind or malformed.
+    """
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     suffix = path.suffix.lower()
@@ -41,14 +41,6 @@ def read_table(path: Path) -> list[Row]:
     return rows
 
 
-def column(rows: list[Row], name: str, flag: str) -> str:
-    """Check that a column exists (in the first row; later rows are checked when read)."""
-    known = list(rows[0].values)
-    if name not in known:
-        raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=did_you_mean(name, known))
-    return name
-
-
 def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
     header: list[str] | None = None
     line = 0
@@ -58,7 +50,11 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
             for cells in reader:
                 line = reader.line_num
                 if header is None:
-                    header = _header(cells, path)
+                    header = [cell.strip() for cell in cells]
+                    if "" in header or len(set(header)) != len(header):
+                        raise DataError(
+                            f"{path} line 1: column names must be there and differ, found {', '.join(cells)}"
+                        )
                 elif cells:
                     if len(cells) != len(header):
                         raise DataError(
@@ -71,13 +67,6 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
         raise DataError(
             f"{path}: byte {error.start + 1} is not utf-8", hint="save the table as UTF-8"
         ) from error
-
-
-def _header(cells: list[str], path: Path) -> list[str]:
-    names = [cell.strip() for cell in cells]
-    if "" in names or len(set(names)) != len(names):
-        raise DataError(f"{path} line 1: column names must be there and differ, found {', '.join(cells)}")
-    return names
 
 
 def _json_rows(path: Path) -> list[Row]:
@@ -130,31 +119,40 @@ class InitResult:
 
 
 def init_task(request: TaskRequest) -> InitResult:
-    """Read the table, check every row, and write the task; nothing is written if a row is wrong."""
-    recipe = _checked(request)
-    rows = read_table(request.data)
-    _check_columns(rows, request)
-    items = _items(rows, recipe, request)
-    schema = _schema(items, recipe, request)
+    """Read the table, check every row, and write the task; nothing is written if a row is wrong.
+
+    Written are the task file, a profile that runs it, the answer's schema (where the kind has one) and the items of
+    the splits. Raises :class:`DataError`, with the place in the table, on anything that cannot be used.
+    """
+    recipe = _checked_recipe(request)
+    items = _read_items(recipe, request)
+    words = recipe.describe(items, request.columns)
+    schema = words.schema if request.schema_file is None else _own_schema(items, request)
     splits = _splits(items, request)
-    files = {
-        request.out_dir / f"{request.name}_task.yaml": _task_yaml(items, "dev" in splits, schema, request),
-        request.out_dir / f"{request.name}_profile.yaml": _profile_yaml(splits, request),
-    }
+    task_file = request.out_dir / f"{request.name}_task.yaml"
+    profile_file = request.out_dir / f"{request.name}_profile.yaml"
     schema_file = request.out_dir / f"{request.name}_schema.json" if schema is not None else None
+    files = {
+        task_file: _task_yaml(words, "dev" in splits, schema, request),
+        profile_file: _profile_yaml(len(splits["test"]), request),
+    }
     if schema_file is not None:
         files[schema_file] = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
     written = {}
     for split, part in splits.items():
         path = datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl"
-        files[path] = "".join(dump_line(_line(item)) for item in part)
+        files[path] = "".join(dump_line(item.line()) for item in part)
         written[split] = (path, len(part))
-    _write_all(files, request.overwrite)
-    task_file, profile_file = list(files)[:2]
+    present = [str(path) for path in files if path.exists()]
+    if present and not request.overwrite:
+        raise DataError(f"{', '.join(present)} exist already", hint="--overwrite replaces them")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return InitResult(task_file, profile_file, schema_file, written)
 
 
-def _checked(request: TaskRequest) -> Recipe:
+def _checked_recipe(request: TaskRequest) -> Recipe:
     if not _NAME.match(request.name):
         raise DataError(
             f"'{request.name}' cannot name a task", hint="use small letters, digits and '_', a letter first"
@@ -167,40 +165,37 @@ def _checked(request: TaskRequest) -> Recipe:
     return RECIPES[request.kind]
 
 
-def _check_columns(rows: list[Row], request: TaskRequest) -> None:
+def _read_items(recipe: Recipe, request: TaskRequest) -> list[Item]:
+    """The items of the table's rows, every column and row checked."""
+    rows = read_table(request.data)
     columns = request.columns
-    for name in columns.inputs:
-        column(rows, name, "--input")
-    for name in columns.choices:
-        column(rows, name, "--choices")
-    for name in columns.fields:
-        column(rows, name, "--fields")
-    if columns.answer is not None:
-        column(rows, columns.answer, "--answer")
-    if request.id_column is not None:
-        column(rows, request.id_column, "--id")
-
-
-def _items(rows: list[Row], recipe: Recipe, request: TaskRequest) -> list[Item]:
+    wanted = [
+        *((name, "--input") for name in columns.inputs),
+        *((name, "--choices") for name in columns.choices),
+        *((name, "--fields") for name in columns.fields),
+        (columns.answer, "--answer"),
+        (request.id_column, "--id"),
+    ]
+    for name, flag in wanted:  # in the first row; later rows are checked when read
+        if name is not None and name not in rows[0].values:
+            hint = did_you_mean(name, list(rows[0].values))
+            raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < MIN_ROWS:
         raise DataError(
             f"{request.data} has {len(rows)} rows: too few to part", hint=f"give {MIN_ROWS} or more"
         )
-    items: list[Item] = []
-    seen: set[str] = set()
+    items: dict[str, Item] = {}
     for number, row in enumerate(rows, start=1):
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
-        if item_id in seen:
+        if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
-        seen.add(item_id)
-        reading = recipe.read(row, request.columns)
-        items.append(Item(item_id, reading.input_text, reading.truth))
-    return items
+        items[item_id] = Item(item_id, *recipe.read(row, columns))
+    return list(items.values())
 
 
-def _schema(items: list[Item], recipe: Recipe, request: TaskRequest) -> Schema | None:
-    if request.schema_file is None:
-        return recipe.schema(items, request.columns)
+def _own_schema(items: list[Item], request: TaskRequest) -> Schema:
+    """The user's schema of the answer; for an extraction every truth must fit it."""
+    assert request.schema_file is not None
     try:
         schema = json.loads(request.schema_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
@@ -238,8 +233,7 @@ def _splits(items: list[Item], request: TaskRequest) -> dict[str, list[Item]]:
     return {"train": train, "dev": dev, "test": test} if dev else {"train": train, "test": test}
 
 
-def _task_yaml(items: list[Item], has_dev: bool, schema: Schema | None, request: TaskRequest) -> str:
-    words = RECIPES[request.kind].words(items, request.columns)
+def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: TaskRequest) -> str:
     spec = TaskSpec.model_validate(
         {
             "title": request.title or request.name.replace("_", " ").capitalize(),
@@ -272,7 +266,7 @@ def _task_yaml(items: list[Item], has_dev: bool, schema: Schema | None, request:
     return comment + _yaml({"version": "1.0", "tasks": {request.name: entry}})
 
 
-def _profile_yaml(splits: Mapping[str, list[Item]], request: TaskRequest) -> str:
+def _profile_yaml(test_items: int, request: TaskRequest) -> str:
     profile = {
         "version": "1.0",
         "run": {"name": request.name, "output_dir": "outputs", "cache_dir": request.cache_dir.as_posix()},
@@ -287,7 +281,7 @@ def _profile_yaml(splits: Mapping[str, list[Item]], request: TaskRequest) -> str
             "conditions": ["C0", "C1", "C2", "C3", "C4", "C5", "C6"],
             "decoding_regimes": ["d0_greedy", "d1_sampled"],
         },
-        "limits": {"max_items_per_task": min(50, len(splits["test"]))},
+        "limits": {"max_items_per_task": min(50, test_items)},
         "length_control": "warn",
     }
     comment = f"# Written by pcsuite init-task. Run it: pcsuite run --config {request.name}_profile.yaml\n"
@@ -296,16 +290,3 @@ def _profile_yaml(splits: Mapping[str, list[Item]], request: TaskRequest) -> str
 
 def _yaml(value: Any) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _line(item: Item) -> dict[str, Any]:
-    return {"item_id": item.item_id, "input_text": item.input_text, "truth": item.truth}
-
-
-def _write_all(files: Mapping[Path, str], overwrite: bool) -> None:
-    present = [str(path) for path in files if path.exists()]
-    if present and not overwrite:
-        raise DataError(f"{', '.join(present)} exist already", hint="--overwrite replaces them")
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")

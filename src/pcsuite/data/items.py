@@ -27,16 +27,34 @@ class Item:
         """A file the truth names: relative names start from :attr:`folder`, else from the working directory."""
         return Path(name) if self.folder is None else self.folder / name
 
-
-# Reading JSON lines with the place of every row, so that an error can name file and line.
+    def line(self) -> dict[str, Any]:
+        """The item as a line of an items file holds it."""
+        return {"item_id": self.item_id, "input_text": self.input_text, "truth": self.truth}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A mapping and where it stands; its getters check presence and type."""
+    """A mapping and where it stands (file and line); its getters check presence and type.
+
+    Every getter raises :class:`DataError`, which names the place, where the key is missing or of another type.
+    """
 
     where: str
     values: dict[str, Any]
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Row:
+        """The row of one JSON object, or a :class:`DataError` that names the place."""
+        try:
+            value = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            reason = "nested too deep"
+            if isinstance(error, json.JSONDecodeError):
+                reason = f"{error.msg} at column {error.colno}"
+            raise DataError(f"{where}: not valid JSON ({reason})", hint="is the file cut short?") from error
+        if not isinstance(value, dict):
+            raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
+        return cls(where, value)
 
     def error(self, message: str, hint: str | None = None) -> DataError:
         """An error that names this row."""
@@ -86,10 +104,10 @@ class Row:
 
 
 def decoded_lines(path: Path, label: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Lines of a text file with their numbers: no line end, no byte-order mark.
+    """Lines of a text file with their numbers (from 1): no line end, no byte-order mark.
 
-    Lines end at ``\\n`` or ``\\r\\n`` only: the further separators that ``str.splitlines`` knows occur
-    inside published texts.
+    ``label`` names the file in errors. Lines end at ``\\n`` or ``\\r\\n`` only: the further separators that
+    ``str.splitlines`` knows occur inside published texts.
     """
     try:
         with path.open("rb") as stream:
@@ -113,27 +131,14 @@ def decode_line(raw: bytes, where: str, number: int, encoding: str) -> str:
 
 
 def read_jsonl(path: Path, label: str | None = None) -> Iterator[Row]:
-    """Objects of a JSON-lines file, one at a time; blank lines are passed over."""
+    """Objects of a JSON-lines file, one at a time; blank lines are passed over.
+
+    Raises :class:`DataError` with file (``label``, or its path) and line on anything else.
+    """
     name = label if label is not None else str(path)
     for number, line in decoded_lines(path, name):
         if line.strip():
-            yield parse_object(line, f"{name} line {number}")
-
-
-def parse_object(line: str, where: str) -> Row:
-    """One JSON object, or an error that names the place."""
-    try:
-        value = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = (
-            f"{error.msg} at column {error.colno}"
-            if isinstance(error, json.JSONDecodeError)
-            else "nested too deep"
-        )
-        raise DataError(f"{where}: not valid JSON ({reason})", hint="is the file cut short?") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
-    return Row(where, value)
+            yield Row.parse(line, f"{name} line {number}")
 
 
 def dump_line(value: dict[str, Any]) -> str:
@@ -147,9 +152,6 @@ def dump_line(value: dict[str, Any]) -> str:
     except UnicodeEncodeError:
         line = json.dumps(value)
     return line + "\n"
-
-
-# Where items come from: the exported file in the cache, else the sample bundled with the package.
 
 
 SAMPLES = Path(str(files("pcsuite.data"))) / "samples"
@@ -185,7 +187,10 @@ def datasets_dir(cache_dir: Path) -> Path:
 
 
 def find_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
-    """Locate the items file of a split without reading it."""
+    """Locate the items file of a split without reading it: exported to the cache, else a bundled sample.
+
+    Raises :class:`DataError`, with the nearest name, where neither is there.
+    """
     name = f"{dataset}_{split}.jsonl"
     cached = datasets_dir(cache_dir) / name
     if cached.is_file():
@@ -201,7 +206,10 @@ def find_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAM
 
 
 def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> LoadedItems:
-    """Read the items of a split: from the cache if exported, else from the bundled sample."""
+    """Read the items of a split, and say where they came from: the cache if exported, else the bundled sample.
+
+    load_items("gsm8k", "test", Path(".cache")).items[0].input_text
+    """
     source = find_items(dataset, split, cache_dir, samples=samples)
     return LoadedItems(read_items(source.path, source.root), source)
 
@@ -214,42 +222,43 @@ def read_items(path: Path, root: Path | None = None) -> list[Item]:
     items: list[Item] = []
     seen: dict[str, str] = {}
     for row in read_jsonl(path):
-        item = _item(row, root)
-        if item.item_id in seen:
-            raise row.error(f"item_id '{item.item_id}' was already used ({seen[item.item_id]})")
-        seen[item.item_id] = row.where.removeprefix(f"{path} ")
-        items.append(item)
+        item_id = row.text("item_id")
+        if not item_id:
+            raise row.error("'item_id' is empty")
+        if item_id in seen:
+            raise row.error(f"item_id '{item_id}' was already used ({seen[item_id]})")
+        seen[item_id] = row.where.removeprefix(f"{path} ")
+        items.append(Item(item_id, row.text("input_text"), row.row("truth").values, root))
     if not items:
         raise DataError(f"{path} has no items", hint="export the dataset again: pcsuite export-datasets")
     return items
 
 
-def _item(row: Row, root: Path | None) -> Item:
-    item_id = row.text("item_id")
-    if not item_id:
-        raise row.error("'item_id' is empty")
-    return Item(item_id, row.text("input_text"), row.row("truth").values, root)
-
-
-# Choosing items by hash: the same everywhere, and nested (the first 10 of 500 are the 10).
-#
-# Items are ranked by the SHA-256 of a name that includes their id, so a choice depends on no generator, no
-# platform and no order of the file, and adding items never reshuffles the others.
-
-
+LABEL_KEYS = ("label", "choice")
+"""Keys under which a truth names one of a closed set of answers."""
+CLOSED_UP_TO = 12
+"""A task with at most this many answers is a choice among them."""
 DEFAULT_HASH_SEED = "pcsuite-v1"
 """``repro.deterministic_hash_seed`` of the profiles that set none."""
 
 
 def rank_of(*parts: object) -> bytes:
-    """Rank of a name: the SHA-256 of its parts joined by ``|``."""
+    """Rank of a name: the SHA-256 of its parts joined by ``|``.
+
+    Choices by rank depend on no generator, no platform and no order of the file, and adding items never reshuffles
+    the others.
+    """
     return hashlib.sha256("|".join(str(part) for part in parts).encode("utf-8", "surrogatepass")).digest()
 
 
 def sample_items(
     items: Iterable[Item], n: int | None, seed: int, task_id: str, hash_seed: str = DEFAULT_HASH_SEED
 ) -> list[Item]:
-    """The first ``n`` items by hash rank, in rank order; ``None`` takes all of them."""
+    """The first ``n`` items by hash rank, in rank order; ``None`` takes all of them.
+
+    The choice is the same everywhere and nested: the first 10 of 500 are the 10. Raises :class:`DataError` where
+    ``n`` is negative.
+    """
     if n is not None and n < 0:
         raise DataError(f"cannot sample {n} items of task '{task_id}'", hint="give a number of 0 or more")
     ranked = sorted(items, key=lambda item: (rank_of(hash_seed, seed, task_id, item.item_id), item.item_id))
@@ -257,7 +266,10 @@ def sample_items(
 
 
 def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH_SEED) -> list[Item]:
-    """The ``k`` fixed exemplars of a training split: the first by hash rank, whatever the run's seed."""
+    """The ``k`` fixed exemplars of a training split: the first by hash rank, whatever the run's seed.
+
+    Raises :class:`DataError` where the split has fewer items.
+    """
     ranked = sorted(
         train_items, key=lambda item: (rank_of(hash_seed, "exemplars", item.item_id), item.item_id)
     )
@@ -266,8 +278,23 @@ def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH
     return ranked[:k]
 
 
+def closed_answers(items: Iterable[Item]) -> int | None:
+    """How many answers a task with these items allows: its labels or options, and one for anything else.
+
+    ``None`` where the truths name no closed set, or so many that the answers are as good as open.
+    """
+    labels: set[str] = set()
+    for item in items:
+        found = [str(item.truth[key]) for key in LABEL_KEYS if key in item.truth]
+        if not found:
+            return None
+        labels.update(found)
+        labels.update(str(option) for option in item.truth.get("choices") or ())
+    return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
+
+
 def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list[Item], list[Item]]:
-    """Part ``items`` into ``n`` for the split ``name`` and the rest, both in the given order.
+    """Part ``items`` into ``n`` for the split ``name`` and the rest, both in the given order; returns both.
 
     Items with the same input (case and spacing aside) always fall on the same side, so that a split-off
     development set shares no question with what remains. Groups are ranked by the hash of their text and

@@ -42,7 +42,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The parts of a task that depend on its kind."""
+    """The parts of a task that depend on its kind: its words, and the schema of its answer."""
 
     kind: str
     instruction: str
@@ -57,19 +57,22 @@ class Wording:
     final_answer_format: str | None = None
     answer_regex: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    schema: Schema | None = None
 
 
 class Recipe(NamedTuple):
-    """How a kind of task is made."""
+    """How a kind of task is made: what a row of the user's table says, and what all of them ask for."""
 
     summary: str
     read: Callable[[Row, Columns], Reading]
-    schema: Callable[[Sequence[Item], Columns], Schema | None]
-    words: Callable[[Sequence[Item], Columns], Wording]
+    describe: Callable[[Sequence[Item], Columns], Wording]
 
 
 def cell_text(row: Row, name: str) -> str:
-    """A cell as text; empty cells are errors."""
+    """A cell as text without blanks at its ends; other values than text as JSON.
+
+    Raises :class:`DataError`, which names the row, where the cell is empty.
+    """
     value = row.get(name)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if value is None or not text.strip():
@@ -77,14 +80,13 @@ def cell_text(row: Row, name: str) -> str:
     return text.strip()
 
 
-def input_text(row: Row, columns: Columns) -> str:
-    """The input of a row."""
+def _input_text(row: Row, columns: Columns) -> str:
     if len(columns.inputs) == 1:
         return cell_text(row, columns.inputs[0])
     return "\n".join(f"{name}: {cell_text(row, name)}" for name in columns.inputs)
 
 
-def several(row: Row, name: str) -> list[str]:
+def _several(row: Row, name: str) -> list[str]:
     """Values of a cell that holds a list, or text parted by ``|``."""
     value = row.get(name)
     parts = [str(part) for part in value] if isinstance(value, list) else cell_text(row, name).split("|")
@@ -94,13 +96,13 @@ def several(row: Row, name: str) -> list[str]:
     return texts
 
 
-def object_schema(properties: Mapping[str, Any], required: Sequence[str]) -> Schema:
-    """A JSON schema of an object without further keys."""
+def _object_schema(**properties: Any) -> Schema:
+    """A JSON schema of an object with just these keys, all of them required."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
 
@@ -109,9 +111,6 @@ def _answer(columns: Columns) -> str:
     if columns.answer is None:
         raise DataError("this kind of task needs an answer column", hint="--answer COLUMN")
     return columns.answer
-
-
-# classification ------------------------------------------------------------------------------------------
 
 
 def _read_label(row: Row, columns: Columns) -> Reading:
@@ -123,10 +122,10 @@ def _read_label(row: Row, columns: Columns) -> Reading:
                 f"label '{label}' is not one of the labels", hint=did_you_mean(label, columns.labels)
             )
         label = spelled[label.casefold()]
-    return Reading(input_text(row, columns), {"label": label})
+    return Reading(_input_text(row, columns), {"label": label})
 
 
-def _labels(items: Sequence[Item], columns: Columns) -> list[str]:
+def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
     labels = list(columns.labels) or list(dict.fromkeys(item.truth["label"] for item in items))
     if len(labels) > MAX_INFERRED_LABELS and not columns.labels:
         raise DataError(
@@ -135,19 +134,7 @@ def _labels(items: Sequence[Item], columns: Columns) -> list[str]:
         )
     if len(labels) < 2:
         raise DataError(f"a classification needs two labels or more, found {', '.join(labels)}")
-    return labels
-
-
-def _label_schema(items: Sequence[Item], columns: Columns) -> Schema:
-    properties = {
-        "label": {"enum": [*_labels(items, columns), ABSTAIN_LABEL]},
-        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-    }
-    return object_schema(properties, ["label", "confidence"])
-
-
-def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
-    names = ", ".join(_labels(items, columns))
+    names = ", ".join(labels)
     return Wording(
         kind="structured",
         instruction=f'Classify the input as one of: {names}. Answer as JSON with "label" and "confidence".',
@@ -163,11 +150,12 @@ def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
         ),
         max_tokens=80,
         primary_metric="accuracy",
-        options={"labels": _labels(items, columns)},
+        options={"labels": labels},
+        schema=_object_schema(
+            label={"enum": [*labels, ABSTAIN_LABEL]},
+            confidence={"type": "number", "minimum": 0, "maximum": 1},
+        ),
     )
-
-
-# number --------------------------------------------------------------------------------------------------
 
 
 def _read_number(row: Row, columns: Columns) -> Reading:
@@ -181,7 +169,7 @@ def _read_number(row: Row, columns: Columns) -> Reading:
         raise row.error(f"column '{name}' holds no number: '{cell_text(row, name)}'")
     text = f"{number:f}"
     return Reading(
-        input_text(row, columns), {"answer": text.rstrip("0").rstrip(".") if "." in text else text}
+        _input_text(row, columns), {"answer": text.rstrip("0").rstrip(".") if "." in text else text}
     )
 
 
@@ -211,41 +199,27 @@ def _number_words(items: Sequence[Item], columns: Columns) -> Wording:
     )
 
 
-# choice --------------------------------------------------------------------------------------------------
-
-
 def _read_choice(row: Row, columns: Columns) -> Reading:
     if not columns.choices:
         raise DataError("a multiple choice needs its options", hint="--choices COLUMN[,COLUMN…]")
     if len(columns.choices) == 1:
-        options = several(row, columns.choices[0])
+        options = _several(row, columns.choices[0])
     else:
         options = [cell_text(row, name) for name in columns.choices]
     if not 2 <= len(options) <= len(LETTERS):
         raise row.error(f"a choice needs 2 to {len(LETTERS)} options, found {len(options)}")
-    choices = {LETTERS[place]: option for place, option in enumerate(options)}
+    choices = dict(zip(LETTERS, options, strict=False))
     given = cell_text(row, _answer(columns))
     by_text = [letter for letter, option in choices.items() if option.casefold() == given.casefold()]
     letter = by_text[0] if by_text else given.upper()
     if letter not in choices:
         raise row.error(f"answer '{given}' is neither a letter A to {list(choices)[-1]} nor an option's text")
-    lines = [input_text(row, columns), *(f"{key}. {option}" for key, option in choices.items())]
+    lines = [_input_text(row, columns), *(f"{key}. {option}" for key, option in choices.items())]
     return Reading("\n".join(lines), {"choice": letter, "choices": choices})
 
 
-def _choice_letters(items: Sequence[Item]) -> list[str]:
-    return list(LETTERS[: max(len(item.truth["choices"]) for item in items)])
-
-
-def _choice_schema(items: Sequence[Item], columns: Columns) -> Schema:
-    properties = {
-        "choice": {"enum": [*_choice_letters(items), ABSTAIN_LABEL]},
-        "justification": {"type": "string", "maxLength": 200},
-    }
-    return object_schema(properties, ["choice", "justification"])
-
-
 def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
+    letters = LETTERS[: max(len(item.truth["choices"]) for item in items)]
     return Wording(
         kind="structured",
         instruction='Choose the best option. Answer as JSON with "choice" (the letter) and "justification".',
@@ -265,18 +239,14 @@ def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
         max_tokens=140,
         primary_metric="accuracy",
         options={"word_limits": {"justification": 25}},
+        schema=_object_schema(
+            choice={"enum": [*letters, ABSTAIN_LABEL]}, justification={"type": "string", "maxLength": 200}
+        ),
     )
 
 
-# short answer --------------------------------------------------------------------------------------------
-
-
 def _read_short(row: Row, columns: Columns) -> Reading:
-    return Reading(input_text(row, columns), {"answers": several(row, _answer(columns))})
-
-
-def _short_schema(items: Sequence[Item], columns: Columns) -> Schema:
-    return object_schema({"answer": {"type": "string", "maxLength": 200}}, ["answer"])
+    return Reading(_input_text(row, columns), {"answers": _several(row, _answer(columns))})
 
 
 def _short_words(items: Sequence[Item], columns: Columns) -> Wording:
@@ -291,10 +261,8 @@ def _short_words(items: Sequence[Item], columns: Columns) -> Wording:
         checks=("Is the answer of the kind that was asked for?", "Is it as short as it can be?"),
         max_tokens=80,
         primary_metric="exact match",
+        schema=_object_schema(answer={"type": "string", "maxLength": 200}),
     )
-
-
-# extraction ----------------------------------------------------------------------------------------------
 
 
 def _read_record(row: Row, columns: Columns) -> Reading:
@@ -308,7 +276,7 @@ def _read_record(row: Row, columns: Columns) -> Reading:
             raise row.error(f"column '{columns.answer}' is not valid JSON ({error.msg})") from error
         if not isinstance(record, dict):
             raise row.error(f"column '{columns.answer}' should hold a JSON object")
-    return Reading(input_text(row, columns), record)
+    return Reading(_input_text(row, columns), record)
 
 
 def _field_value(value: Any) -> Any:
@@ -328,14 +296,9 @@ def _field_value(value: Any) -> Any:
     return int(text) if "." not in text else float(text)
 
 
-def _record_schema(items: Sequence[Item], columns: Columns) -> Schema:
-    names = list(columns.fields) or list(dict.fromkeys(name for item in items for name in item.truth))
-    properties = {name: _value_schema([item.truth.get(name) for item in items]) for name in names}
-    return object_schema(properties, names)
-
-
 def _value_schema(values: Sequence[Any]) -> Schema:
-    kinds = {_json_type(value) for value in values if value is not None}
+    named = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+    kinds = {named.get(type(value), "string") for value in values if value is not None}
     if kinds == {"integer", "number"}:
         kinds = {"number"}
     kind = kinds.pop() if len(kinds) == 1 else "string"
@@ -346,13 +309,8 @@ def _value_schema(values: Sequence[Any]) -> Schema:
     return {"type": [kind, "null"], **bound}
 
 
-def _json_type(value: Any) -> str:
-    kinds = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-    return kinds.get(type(value), "string")
-
-
 def _record_words(items: Sequence[Item], columns: Columns) -> Wording:
-    names = list(_record_schema(items, columns)["properties"])
+    names = list(columns.fields) or list(dict.fromkeys(name for item in items for name in item.truth))
     shown = ", ".join(f'"{name}"' for name in names)
     return Wording(
         kind="structured",
@@ -373,16 +331,17 @@ def _record_words(items: Sequence[Item], columns: Columns) -> Wording:
         ),
         max_tokens=60 + 30 * len(names),
         primary_metric="field F1",
+        schema=_object_schema(
+            **{name: _value_schema([item.truth.get(name) for item in items]) for name in names}
+        ),
     )
 
 
 RECIPES: Mapping[str, Recipe] = {
-    "classification": Recipe("one label of a fixed set", _read_label, _label_schema, _label_words),
-    "number": Recipe(
-        "a number, after some reasoning", _read_number, lambda items, columns: None, _number_words
-    ),
-    "choice": Recipe("one of lettered options", _read_choice, _choice_schema, _choice_words),
-    "short_answer": Recipe("a few words", _read_short, _short_schema, _short_words),
-    "extraction": Recipe("a record of fields", _read_record, _record_schema, _record_words),
+    "classification": Recipe("one label of a fixed set", _read_label, _label_words),
+    "number": Recipe("a number, after some reasoning", _read_number, _number_words),
+    "choice": Recipe("one of lettered options", _read_choice, _choice_words),
+    "short_answer": Recipe("a few words", _read_short, _short_words),
+    "extraction": Recipe("a record of fields", _read_record, _record_words),
 }
 """Kinds of task by the name of their evaluator."""

@@ -29,13 +29,14 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
 )
 
 
-# Building an evaluator from what a task says.
-
-
 def build_evaluator(
     name: str, options: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
 ) -> Evaluator:
-    """The evaluator ``name`` with its options checked; errors name the option and suggest the right one."""
+    """The evaluator ``name`` with its options checked, as a task declares it.
+
+    ``schema`` is the JSON schema of the answer, or ``None`` for tasks answered in text. Raises
+    :class:`~pcsuite.errors.ConfigError`, which names the option and suggests the right one.
+    """
     kind = EVALUATORS.get(name)
     try:
         checked = kind.Options.model_validate(dict(options or {}))

@@ -1,4 +1,4 @@
-"""The interface between an answer and its score."""
+"""The interface between an answer and its score, what every evaluator logs, and the normalisations they share."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 JsonMode = Literal["strict", "embedded", "none", "not_json"]
 Pooling = Literal["mean", "micro_f1"]
@@ -77,26 +80,31 @@ class Evaluator(ABC):
         self.schema = schema
 
     def know_pages(self, titles: Iterable[str]) -> None:
-        """Take the titles of all pages that can be cited; evaluators that score no citations ignore them."""
+        """Take the titles of all pages that can be cited; evaluators that score no citations ignore them.
+
+        Called once before the first answer, where the run has a corpus; ``titles`` may be read lazily.
+        """
 
     @abstractmethod
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer against the item's truth. Never raises on any answer text."""
+        """Score one answer against the item's truth; :func:`conclude` puts the result together.
+
+        Never raises on any answer text; :class:`~pcsuite.errors.DataError` where the truth lacks what is needed.
+        """
 
     @abstractmethod
     def gold_answer(self, item: Item) -> str:
-        """The text of a perfect answer: what an exemplar shows. Scores 1.0 by :meth:`evaluate`."""
+        """The text of a perfect answer: what an exemplar shows, and the simulated provider says when it is right.
+
+        Scores 1.0 by :meth:`evaluate`; ``DataError`` where the truth does not hold it.
+        """
 
     @abstractmethod
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """The text of a well-formed answer that scores below 1.0, for simulation."""
+        """The text of a well-formed answer that scores below 1.0, for simulation.
 
-
-# What every evaluator logs, and the text normalisations they share.
-
-
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+        Drawn with ``rng`` alone, so that a run can be repeated.
+        """
 
 
 def conclude(
@@ -111,9 +119,11 @@ def conclude(
     unsupported_rate: float | None = None,
     extra: Mapping[str, MetricValue] | None = None,
 ) -> Evaluation:
-    """Put a score and the common metrics together; a truncated or missing answer scores 0.
+    """Put a score (0..1) and the common metrics together; a truncated or missing answer scores 0.
 
-    A truncated answer also loses its canonical answer, so that it neither votes nor counts as answered.
+    A truncated answer also loses its canonical answer, so that it neither votes nor counts as answered. ``answered``
+    is by default whether the model did not abstain; ``unanswerable`` says that abstaining is right;
+    ``unsupported_rate`` is ``None`` where the task cannot have unsupported content; ``extra`` holds its own metrics.
     """
     truncated = answer.finish_reason == "length"
     if truncated:
@@ -142,7 +152,10 @@ def conclude(
 
 
 def truth_of(item: Item, key: str) -> Any:
-    """A value the evaluator needs from the truth; its absence is the data's fault, not the answer's."""
+    """A value the evaluator needs from the truth.
+
+    Its absence is the data's fault, not the answer's: :class:`~pcsuite.errors.DataError` names item and key.
+    """
     try:
         return item.truth[key]
     except (KeyError, TypeError):
@@ -158,7 +171,10 @@ def is_unanswerable(item: Item) -> bool:
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
-    """F1 of a precision and a recall; 0 where both are 0."""
+    """F1 of a precision and a recall (each 0..1); 0 where both are 0.
+
+    For counts use :func:`pcsuite.stats.f1_score`, which also says what a comparison of nothing is worth.
+    """
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
@@ -168,22 +184,32 @@ def fold(text: str) -> str:
 
 
 def squad_normalise(text: str) -> str:
-    """Lower-case, without punctuation, articles and extra blanks (Rajpurkar et al. 2016)."""
+    """Lower-case, without punctuation, articles and extra blanks (Rajpurkar et al. 2016).
+
+    >>> squad_normalise("The Eiffel  Tower!")
+    'eiffel tower'
+    """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, reference: str) -> bool:
-    """Whether two texts are the same but for blanks around them; no text matches nothing (HELM's definition)."""
+    """Whether two texts are the same but for blanks around them; an empty answer matches nothing.
+
+    HELM's definition, under its name.
+    """
     return bool(answer) and answer.strip() == reference.strip()
 
 
 def quasi_exact_match(answer: str, reference: str) -> bool:
-    """Whether two texts are the same after SQuAD normalisation; no text matches nothing (HELM's definition)."""
+    """Whether two texts are the same after SQuAD normalisation; an empty answer matches nothing.
+
+    HELM's definition, under its name.
+    """
     return bool(answer) and squad_normalise(answer) == squad_normalise(reference)
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """Bag-of-tokens F1 of normalised texts (Rajpurkar et al. 2016).
+    """Bag-of-tokens F1 of normalised texts, 0..1 (Rajpurkar et al. 2016); two empty texts are a match.
 
     Not HELM's ``f1_score``, which compares sets: a repeated word counts there once.
     """
@@ -196,25 +222,32 @@ def token_f1(answer: str, reference: str) -> float:
 
 def is_present(value: object) -> bool:
     """Whether a field was filled: not null, not blank."""
-    return value is not None and not (isinstance(value, str) and not value.strip())
+    return bool(value.strip()) if isinstance(value, str) else value is not None
 
 
 def field_completeness(fields: Mapping[str, Any], expected: Sequence[str]) -> float:
-    """Share of the expected fields that are present and filled."""
+    """Share (0..1) of the expected fields that are present and filled; 1 where none is expected."""
     if not expected:
         return 1.0
     return sum(is_present(fields.get(name)) for name in expected) / len(expected)
 
 
 def required_fields(schema: Mapping[str, Any] | None, default: Sequence[str]) -> tuple[str, ...]:
-    """The fields an answer should have: what the schema requires, else the evaluator's own."""
+    """The fields an answer should have: what the schema requires, else the evaluator's own ``default``.
+
+    >>> required_fields({"required": ["label"]}, ["answer"])
+    ('label',)
+    """
     if schema is not None and isinstance(schema.get("required"), list):
         return tuple(schema["required"])
     return tuple(default)
 
 
 def word_limit_metrics(fields: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, MetricValue]:
-    """Words of each limited field, and whether any field is over its limit."""
+    """``{field}_words`` of each limited field, and ``word_limit_violated``; nothing where no field is limited.
+
+    ``limits`` are the most words a field may have; a field that is no text has 0.
+    """
     metrics: dict[str, MetricValue] = {}
     for name, limit in limits.items():
         value = fields.get(name)
@@ -225,7 +258,11 @@ def word_limit_metrics(fields: Mapping[str, Any], limits: Mapping[str, int]) -> 
 
 
 def confidence_of(value: object) -> float | None:
-    """A stated confidence as a probability: a number from 0 to 1, also as text or per cent."""
+    """A stated confidence as a probability: a number from 0 to 1, also as text or per cent; ``None`` for anything else.
+
+    >>> confidence_of("85 %"), confidence_of(0.5), confidence_of("high")
+    (0.85, 0.5, None)
+    """
     if isinstance(value, str):
         text = value.strip()
         scale = 100.0 if text.endswith("%") else 1.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
@@ -61,25 +62,22 @@ class ExtractionEvaluator(Evaluator):
 
     Options: ClassVar[type[BaseModel]] = ExtractionOptions
     pooling: ClassVar[Pooling] = "micro_f1"
-
-    @property
-    def settings(self) -> ExtractionOptions:
-        """The options, typed."""
-        return cast(ExtractionOptions, self.options)
+    options: ExtractionOptions
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer."""
+        """Score one answer field by field; an answer that cannot be read omits every field.
+
+        Further metrics are the counts (``wrong``, ``invented``, ``omitted``; ``tp``, ``fp``, ``fn``), and as
+        ``unsupported_rate`` the share of filled fields that were invented.
+        """
         text = clean_text(answer.text)
         parsed = parse_object(text, self.schema)
         truth = self._truth(item)
         readable = parsed.json_valid and bool(parsed.fields or not any(map(is_present, truth.values())))
-        abstained = field_abstains(parsed.fields.get(self.settings.abstain_field)) or text_abstains(text)
+        abstained = field_abstains(parsed.fields.get(self.options.abstain_field)) or text_abstains(text)
         given = dict(flatten(parsed.fields)) if readable and answer.finish_reason != "length" else {}
-        verdicts = {name: self._verdict(name, truth[name], given.get(name)) for name in truth}
-        tp = sum(verdict == "right" for verdict in verdicts.values())
-        wrong = sum(verdict == "wrong" for verdict in verdicts.values())
-        invented = sum(verdict == "invented" for verdict in verdicts.values())
-        omitted = sum(verdict == "omitted" for verdict in verdicts.values())
+        verdicts = Counter(self._verdict(name, truth[name], given.get(name)) for name in truth)
+        tp, wrong, invented, omitted = (verdicts[name] for name in ("right", "wrong", "invented", "omitted"))
         if abstained:
             parsed.answer = ABSTENTION
         elif readable:
@@ -97,7 +95,7 @@ class ExtractionEvaluator(Evaluator):
             "field_completeness": field_completeness(
                 given, [name for name in truth if is_present(truth[name])]
             ),
-            **word_limit_metrics(parsed.fields, self.settings.word_limits),
+            **word_limit_metrics(parsed.fields, self.options.word_limits),
         }
         return conclude(
             parsed,
@@ -113,11 +111,14 @@ class ExtractionEvaluator(Evaluator):
     def gold_answer(self, item: Item) -> str:
         """The truth's fields as one JSON object."""
         if is_unanswerable(item):
-            return json.dumps({self.settings.abstain_field: True})
+            return json.dumps({self.options.abstain_field: True})
         return self._write(_unflatten(self._truth(item)))
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """The truth's fields with one value changed, or one invented where all are null."""
+        """The truth's fields with one value changed, or one invented where all are null.
+
+        A number moves by 1 to 9, a truth value flips, anything else becomes "not" itself.
+        """
         truth = self._truth(item)
         filled = [name for name in truth if is_present(truth[name])]
         name = rng.choice(filled or sorted(truth))
@@ -133,18 +134,11 @@ class ExtractionEvaluator(Evaluator):
 
     def _truth(self, item: Item) -> dict[str, Any]:
         truth = {name: value for name, value in flatten(item.truth) if name not in _SPECIAL}
-        if self.settings.fields:
-            truth = {name: truth.get(name) for name in self.settings.fields}
+        if self.options.fields:
+            truth = {name: truth.get(name) for name in self.options.fields}
         if not truth:
             raise DataError(f"item '{item.item_id}': truth has no fields to score")
         return truth
-
-    def _match_of(self, name: str, truth: object) -> FieldMatch:
-        if name in self.settings.fields:
-            return self.settings.fields[name]
-        if isinstance(truth, (int, float)) and not isinstance(truth, bool):
-            return "number"
-        return "text" if isinstance(truth, str) else "exact"
 
     def _verdict(self, name: str, truth: object, given: object) -> str:
         if not is_present(truth):
@@ -158,7 +152,11 @@ class ExtractionEvaluator(Evaluator):
         """One spelling of a value under the field's way of matching."""
         if not is_present(given):
             return None
-        match = self._match_of(name, truth)
+        match = self.options.fields.get(name)
+        if match is None and isinstance(truth, (int, float)) and not isinstance(truth, bool):
+            match = "number"
+        elif match is None:
+            match = "text" if isinstance(truth, str) else "exact"
         if match == "number":
             number = number_of(given)
             return number if number is not None else f"?{_exact(given)}"
@@ -168,7 +166,11 @@ class ExtractionEvaluator(Evaluator):
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves of nested objects under dotted names; lists stay whole."""
+    """Leaves of nested objects under dotted names; lists stay whole.
+
+    >>> dict(flatten({"site": {"area": 3}, "tags": [1]}))
+    {'site.area': 3, 'tags': [1]}
+    """
     for name, child in value.items():
         if isinstance(child, dict) and child:
             yield from flatten(child, f"{prefix}{name}.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
@@ -62,7 +62,10 @@ class Sentence:
     text: str | None
 
     def matches(self, other: Sentence) -> bool:
-        """Same page, and same text where both texts are known, else same id."""
+        """Same page, and same text where both texts are known, else same id.
+
+        A citation may give the number of a sentence or the sentence itself.
+        """
         if self.page != other.page:
             return False
         if self.text is not None and other.text is not None:
@@ -81,35 +84,42 @@ class FeverEvaluator(Evaluator):
     """
 
     Options: ClassVar[type[BaseModel]] = FeverOptions
-
-    @property
-    def settings(self) -> FeverOptions:
-        """The options, typed."""
-        return cast(FeverOptions, self.options)
-
-    def know_pages(self, titles: Iterable[str]) -> None:
-        """Take the corpus's page titles, read when first needed; the options' own ones come before them."""
-        self._corpus_titles = titles
+    options: FeverOptions
 
     _corpus_titles: Iterable[str] | None = None
 
+    def know_pages(self, titles: Iterable[str]) -> None:
+        """Take the corpus's page titles, read when first needed.
+
+        Where the options name known pages themselves, those count and the corpus's do not.
+        """
+        self._corpus_titles = titles
+
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer; ``NOT_ENOUGH_INFO`` counts as abstaining."""
+        """Score one answer; ``NOT_ENOUGH_INFO`` counts as abstaining.
+
+        ``fever_score`` is 1 where the label is right and the evidence covers a whole set (Thorne et al. 2018).
+        """
         parsed = parse_object(clean_text(answer.text), self.schema)
         gold_label = canonical_label(truth_of(item, "label"))
-        label = canonical_label(parsed.fields.get(self.settings.label_field))
+        label = canonical_label(parsed.fields.get(self.options.label_field))
         parsed.answer = label
         if label is None and parsed.fields:
-            parsed.parse_errors.append(f"no verdict in field '{self.settings.label_field}'")
+            parsed.parse_errors.append(f"no verdict in field '{self.options.label_field}'")
         readable = label is not None and answer.finish_reason != "length"
-        listed = parsed.fields.get(self.settings.evidence_field) if readable else None
+        listed = parsed.fields.get(self.options.evidence_field) if readable else None
         cited = _cited_sentences(listed, answer.retrieved)
-        gold_sets = _gold_sets(item)
+        rows_of_sets: Sequence[Sequence[Mapping[str, Any]]] = item.truth.get("evidence_sets") or []
+        gold_sets = [
+            [_sentence(row["page"], row.get("sentence"), row.get("text")) for row in rows if row.get("page")]
+            for rows in rows_of_sets
+        ]
+        gold_sets = [sentences for sentences in gold_sets if sentences]
         verifiable = gold_label != NOT_ENOUGH_INFO
         covered = not verifiable or _covers_a_set(cited[:MOST_EVIDENCE], gold_sets)
         right = readable and label == gold_label
         unsupported = self._unsupported(cited, answer)
-        fields = (self.settings.label_field, self.settings.evidence_field)
+        fields = (self.options.label_field, self.options.evidence_field)
         extra: dict[str, MetricValue] = {
             "fever_score": float(right and covered),
             "cited": len(cited),
@@ -132,7 +142,10 @@ class FeverEvaluator(Evaluator):
         )
 
     def gold_answer(self, item: Item) -> str:
-        """The right label with the smallest evidence set."""
+        """The right label with the smallest evidence set; none for a claim without enough information.
+
+        The label is written as FEVER spells it.
+        """
         label = canonical_label(truth_of(item, "label")) or str(item.truth["label"])
         complete = [
             [row for row in rows if row.get("page")] for rows in item.truth.get("evidence_sets") or []
@@ -148,12 +161,12 @@ class FeverEvaluator(Evaluator):
         return self._write(rng.choice([label for label in LABELS if label != gold]), [])
 
     def _write(self, label: str, evidence: list[dict[str, Any]]) -> str:
-        fields = {self.settings.label_field: label, self.settings.evidence_field: evidence}
+        fields = {self.options.label_field: label, self.options.evidence_field: evidence}
         return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
 
     @cached_property
     def _known_pages(self) -> frozenset[str] | None:
-        settings = self.settings
+        settings = self.options
         titles = list(settings.known_pages or ())
         if settings.known_pages_file is not None:
             path = Path(settings.known_pages_file)
@@ -170,9 +183,9 @@ class FeverEvaluator(Evaluator):
     def _unsupported(self, cited: Sequence[Sentence], answer: Answer) -> int | None:
         """Citations never shown to the model, or of unknown pages; ``None`` where nothing can tell."""
         if answer.retrieved is not None:
-            shown = [_sentence(page, number, text) for page, number, text in answer.retrieved]
             by_page: dict[str, list[Sentence]] = {}
-            for sentence in shown:
+            for shown in answer.retrieved:
+                sentence = _sentence(*shown)
                 by_page.setdefault(sentence.page, []).append(sentence)
             return sum(
                 not any(citation.matches(sentence) for sentence in by_page.get(citation.page, ()))
@@ -184,14 +197,22 @@ class FeverEvaluator(Evaluator):
 
 
 def canonical_label(value: object) -> str | None:
-    """The label as FEVER spells it, with or without blanks; ``None`` for anything else."""
+    """The label as FEVER spells it, with or without blanks; ``None`` for anything else.
+
+    >>> canonical_label("not enough info.")
+    'NOT_ENOUGH_INFO'
+    """
     if not isinstance(value, str):
         return None
     return _SPELLINGS.get(fold(value.replace("_", " ").strip(" .\"'")))
 
 
 def normalise_page(title: str) -> str:
-    """One spelling of a page title: ``Soul_Food_-LRB-film-RRB-`` is ``soul food (film)``."""
+    """One spelling of a page title, whatever its case, blanks and FEVER's escapes.
+
+    >>> normalise_page("Soul_Food_-LRB-film-RRB-")
+    'soul food (film)'
+    """
     name = unicodedata.normalize("NFC", title).casefold()
     for escape, character in _ESCAPES.items():
         name = name.replace(escape, character)
@@ -227,18 +248,6 @@ def _cited_sentences(listed: object, retrieved: Sequence[tuple[str, int, str]] |
     return list(cited)
 
 
-def _gold_sets(item: Item) -> list[list[Sentence]]:
-    sets: list[list[Sentence]] = []
-    rows: Sequence[Mapping[str, Any]]
-    for rows in item.truth.get("evidence_sets") or []:
-        sentences = [
-            _sentence(row["page"], row.get("sentence"), row.get("text")) for row in rows if row.get("page")
-        ]
-        if sentences:
-            sets.append(sentences)
-    return sets
-
-
 def _covers_a_set(cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Sentence]]) -> bool:
     return any(
         all(any(citation.matches(gold) for citation in cited) for gold in sentences)
@@ -247,11 +256,7 @@ def _covers_a_set(cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Senten
 
 
 def _evidence_metrics(
-    cited: Sequence[Sentence],
-    gold_sets: Sequence[Sequence[Sentence]],
-    *,
-    verifiable: bool,
-    readable: bool,
+    cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Sentence]], *, verifiable: bool, readable: bool
 ) -> dict[str, MetricValue]:
     names = [f"evidence_{part}_{level}" for level in ("page", "sentence") for part in ("p", "r", "f1")]
     if not verifiable:

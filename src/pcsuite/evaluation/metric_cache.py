@@ -1,4 +1,4 @@
-"""A cache of expensive metric values, keyed by metric, answer and reference.
+"""A cache of expensive metric values, keyed by metric, answer and reference, and the report of what it saved.
 
 One SQLite file, one connection a process, writes in batches. Statistics of each cache object go to a small
 JSON file of its own in the statistics folder, so that a report can be made later and by another process.
@@ -35,7 +35,7 @@ _serial = itertools.count()
 
 @dataclass(slots=True)
 class MetricStats:
-    """What happened to one metric: lookups, stores, and the time spent computing what was stored."""
+    """What happened to one metric: lookups, stores, and the seconds spent computing what was stored."""
 
     hits: int = 0
     misses: int = 0
@@ -54,7 +54,10 @@ _configured: Path | None = None
 
 
 def configure_metric_cache(path: Path) -> None:
-    """Set where this process keeps its cache; the environment variable still wins."""
+    """Set where this process keeps its cache, as the profile's cache folder says.
+
+    ``PCS_METRIC_CACHE`` still wins; caches that are open already stay where they are.
+    """
     global _configured
     _configured = path
 
@@ -72,7 +75,11 @@ def stats_dir(cache: Path) -> Path:
 
 
 def cache_key(metric: str, answer: str, reference: str) -> bytes:
-    """16-byte digest of the three parts, each with its length so that no two triples share a key."""
+    """16-byte digest of the three parts, each with its length so that no two triples share a key.
+
+    >>> cache_key("bleu", "ab", "c") == cache_key("bleu", "a", "bc")
+    False
+    """
     digest = hashlib.blake2b(digest_size=16)
     for part in (metric, answer, reference):
         data = part.encode("utf-8", "surrogatepass")
@@ -96,25 +103,52 @@ class MetricCache:
         self._connection = self._open()
 
     def get(self, metric: str, answer: str, reference: str) -> float | None:
-        """The stored value, or ``None``; counts a hit or a miss."""
+        """The stored value, or ``None``; counts a hit or a miss.
+
+        Raises :class:`~pcsuite.errors.DataError` where the file cannot be read.
+        """
         key = cache_key(metric, answer, reference)
+        value: float | None
         with self._lock:
-            value = self._lookup(key)
-            self._count(metric, hits=int(value is not None), misses=int(value is None))
+            if key in self._pending:
+                value = self._pending[key][1]
+            else:
+                query = "SELECT value FROM metrics WHERE key = ?"
+                try:
+                    row = self._connection.execute(query, (key,)).fetchone()
+                except sqlite3.Error as error:
+                    raise _unusable(self.path, "read", error) from error
+                value = None if row is None else float(row[0])
+            record = self._record(metric)
+            if value is None:
+                record.misses += 1
+            else:
+                record.hits += 1
         return value
 
     def put(self, metric: str, answer: str, reference: str, value: float, seconds: float = 0.0) -> None:
-        """Store a value and the seconds it took to compute; written with the next batch."""
+        """Store a value and the seconds it took to compute.
+
+        It is written with the next batch: after 500 values or 5 seconds, or by :meth:`flush`.
+        """
         key = cache_key(metric, answer, reference)
         with self._lock:
             self._pending[key] = (metric, float(value))
-            self._count(metric, puts=1, seconds=seconds)
+            record = self._record(metric)
+            record.puts += 1
+            record.compute_seconds += seconds
             overdue = time.monotonic() - self._last_flush > _FLUSH_SECONDS
             if len(self._pending) >= _BATCH or overdue:
                 self.flush()
 
     def compute(self, metric: str, answer: str, reference: str, function: Callable[[], float]) -> float:
-        """The stored value, else that of ``function``, which is timed and stored."""
+        """The stored value, else that of ``function``, which is timed and stored.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, MetricCache(Path(folder) / "cache.sqlite") as cache:
+        ...     cache.compute("length", "answer", "", lambda: 6.0), cache.get("length", "answer", "")
+        (6.0, 6.0)
+        """
         value = self.get(metric, answer, reference)
         if value is not None:
             return value
@@ -124,7 +158,7 @@ class MetricCache:
         return value
 
     def flush(self) -> None:
-        """Write the batch and the statistics."""
+        """Write the batch and the statistics; :class:`~pcsuite.errors.DataError` where either cannot be written."""
         with self._lock:
             self._last_flush = time.monotonic()
             rows = [(key, metric, value) for key, (metric, value) in self._pending.items()]
@@ -133,9 +167,24 @@ class MetricCache:
                     with self._connection:
                         self._connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", rows)
                 except sqlite3.Error as error:
-                    raise self._unusable("written", error) from error
+                    raise _unusable(self.path, "written", error) from error
                 self._pending.clear()
-            self._write_stats()
+            if not self._dirty_stats:
+                return
+            statistics = {
+                "cache": str(self.path.resolve()),
+                "metrics": {metric: asdict(stats) for metric, stats in self.stats.items()},
+            }
+            target = self.stats_folder / self._stats_name
+            try:
+                self.stats_folder.mkdir(parents=True, exist_ok=True)
+                with replacing(target) as partial:
+                    partial.write_text(json.dumps(statistics, indent=1), encoding="utf-8")
+            except OSError as error:
+                raise DataError(
+                    f"cache statistics {target} cannot be written: {error}", hint=f"set {STATS_VARIABLE}"
+                ) from error
+            self._dirty_stats = False
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -153,27 +202,9 @@ class MetricCache:
     ) -> None:
         self.close()
 
-    def _lookup(self, key: bytes) -> float | None:
-        pending = self._pending.get(key)
-        if pending is not None:
-            return pending[1]
-        try:
-            row = self._connection.execute("SELECT value FROM metrics WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._unusable("read", error) from error
-        return None if row is None else float(row[0])
-
-    def _count(
-        self, metric: str, hits: int = 0, misses: int = 0, puts: int = 0, seconds: float = 0.0
-    ) -> None:
-        record = self.stats.get(metric)
-        if record is None:
-            record = self.stats[metric] = MetricStats()
-        record.hits += hits
-        record.misses += misses
-        record.puts += puts
-        record.compute_seconds += seconds
+    def _record(self, metric: str) -> MetricStats:
         self._dirty_stats = True
+        return self.stats.setdefault(metric, MetricStats())
 
     def _open(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = None
@@ -190,30 +221,13 @@ class MetricCache:
         except (sqlite3.Error, OSError) as error:
             if connection is not None:
                 connection.close()
-            raise self._unusable("opened", error) from error
+            raise _unusable(self.path, "opened", error) from error
         return connection
 
-    def _write_stats(self) -> None:
-        if not self._dirty_stats:
-            return
-        record = {
-            "cache": str(self.path.resolve()),
-            "metrics": {metric: asdict(stats) for metric, stats in self.stats.items()},
-        }
-        target = self.stats_folder / self._stats_name
-        try:
-            self.stats_folder.mkdir(parents=True, exist_ok=True)
-            with replacing(target) as partial:
-                partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        except OSError as error:
-            raise DataError(
-                f"cache statistics {target} cannot be written: {error}", hint=f"set {STATS_VARIABLE}"
-            ) from error
-        self._dirty_stats = False
 
-    def _unusable(self, verb: str, error: Exception) -> DataError:
-        hint = f"delete the file if it is damaged, or set {CACHE_VARIABLE} to another place"
-        return DataError(f"metric cache {self.path} cannot be {verb}: {error}", hint=hint)
+def _unusable(path: Path, verb: str, error: Exception) -> DataError:
+    hint = f"delete the file if it is damaged, or set {CACHE_VARIABLE} to another place"
+    return DataError(f"metric cache {path} cannot be {verb}: {error}", hint=hint)
 
 
 _shared: dict[tuple[int, Path, Path], MetricCache] = {}
@@ -221,29 +235,26 @@ _shared_lock = threading.Lock()
 
 
 def shared_metric_cache() -> MetricCache:
-    """The process's cache at its current place, opened on first use and closed at exit.
+    """The process's cache at its current location, opened on first use and closed at exit.
 
     A forked child opens its own: a SQLite connection must not cross a fork.
     """
     path = cache_path().absolute()
-    place = (os.getpid(), path, stats_dir(path))
+    key = (os.getpid(), path, stats_dir(path))
     with _shared_lock:
-        if place not in _shared:
-            _shared[place] = MetricCache(path, place[2])
-        return _shared[place]
+        if key not in _shared:
+            _shared[key] = MetricCache(path, key[2])
+        return _shared[key]
 
 
 def close_shared_caches() -> None:
     """Write and close the shared caches of this process."""
     with _shared_lock:
-        for place in [place for place in _shared if place[0] == os.getpid()]:
-            _shared.pop(place).close()
+        for key in [key for key in _shared if key[0] == os.getpid()]:
+            _shared.pop(key).close()
 
 
 atexit.register(close_shared_caches)
-
-
-# ``cache_report.md``: what the metric cache holds and what it saved.
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,15 +268,41 @@ class CacheSummary:
 
 
 def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> CacheSummary:
-    """Read a cache and its statistics, by default at their current places; a cache never used is empty."""
+    """Read a cache file and the statistics of every process that used it, by default at their current locations.
+
+    A cache never used is empty; :class:`~pcsuite.errors.DataError` where either cannot be read.
+    """
     path = cache_path() if cache is None else cache
     folder = stats_dir(path) if stats is None else stats
     size = sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
-    return CacheSummary(path, size, _rows_per_metric(path), _merged_stats(path, folder))
+    rows: list[tuple[str, int]] = []
+    if path.exists():
+        uri = f"{path.resolve().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+                rows = connection.execute("SELECT metric, count(*) FROM metrics GROUP BY metric").fetchall()
+        except sqlite3.Error as error:
+            raise _unusable(path, "read", error) from error
+    merged: dict[str, MetricStats] = {}
+    for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+            if record["cache"] == str(path.resolve()):
+                for metric, values in record["metrics"].items():
+                    merged.setdefault(metric, MetricStats()).add(MetricStats(**values))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"cache statistics {file} cannot be read: {error}",
+                hint="delete the file; only counts are lost",
+            ) from error
+    return CacheSummary(path, size, {str(metric): int(count) for metric, count in rows}, merged)
 
 
 def render_cache_report(summary: CacheSummary) -> str:
-    """The report as Markdown."""
+    """The report as Markdown: size, and by metric rows, hits, misses, hit rate, puts and seconds.
+
+    Estimated seconds saved are hits × average compute seconds per put.
+    """
     lines = [
         "# Metric cache",
         "",
@@ -284,16 +321,12 @@ def render_cache_report(summary: CacheSummary) -> str:
         total_saved += seconds_saved(record)
         lines.append(_table_row(metric, summary.rows.get(metric, 0), record, seconds_saved(record)))
     lines.append(_table_row("**all**", sum(summary.rows.values()), total, total_saved))
-    lines += [
-        "",
-        "Estimated seconds saved = hits × average compute seconds per put, metric by metric.",
-        "",
-    ]
+    lines += ["", "Estimated seconds saved = hits × average compute seconds per put, metric by metric.", ""]
     return "\n".join(lines)
 
 
 def write_cache_report(target: Path, cache: Path | None = None, stats: Path | None = None) -> Path:
-    """Write the report to ``target`` and return it."""
+    """Write the report (``cache_report.md``) to ``target``, its folder made where needed, and return the path."""
     text = render_cache_report(summarise_cache(cache, stats))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -304,7 +337,11 @@ def write_cache_report(target: Path, cache: Path | None = None, stats: Path | No
 
 
 def seconds_saved(record: MetricStats) -> float:
-    """Hits times the average compute time of a stored value; 0 where nothing was computed."""
+    """Hits times the average compute time of a stored value, in seconds; 0 where nothing was computed.
+
+    >>> seconds_saved(MetricStats(hits=10, puts=4, compute_seconds=2.0))
+    5.0
+    """
     return record.hits * record.compute_seconds / record.puts if record.puts else 0.0
 
 
@@ -316,37 +353,3 @@ def _table_row(name: str, rows: int, record: MetricStats, saved: float) -> str:
         f"| {name} | {rows:,} | {record.hits:,} | {record.misses:,} | {rate} | {record.puts:,} "
         f"| {record.compute_seconds:.2f} | {average} | {saved:.2f} |"
     )
-
-
-def _rows_per_metric(path: Path) -> dict[str, int]:
-    if not path.exists():
-        return {}
-    try:
-        with closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)
-        ) as connection:
-            rows = connection.execute("SELECT metric, count(*) FROM metrics GROUP BY metric").fetchall()
-    except sqlite3.Error as error:
-        raise DataError(
-            f"metric cache {path} cannot be read: {error}",
-            hint=f"delete the file if it is damaged, or set {CACHE_VARIABLE} to another place",
-        ) from error
-    return {str(metric): int(count) for metric, count in rows}
-
-
-def _merged_stats(cache: Path, folder: Path) -> dict[str, MetricStats]:
-    """Sum the statistics files that speak of this cache."""
-    merged: dict[str, MetricStats] = {}
-    for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            if record["cache"] != str(cache.resolve()):
-                continue
-            for metric, values in record["metrics"].items():
-                merged.setdefault(metric, MetricStats()).add(MetricStats(**values))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"cache statistics {path} cannot be read: {error}",
-                hint="delete the file; only counts are lost",
-            ) from error
-    return merged

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -56,28 +56,42 @@ class NerEvaluator(Evaluator):
 
     Options: ClassVar[type[BaseModel]] = NerOptions
     pooling: ClassVar[Pooling] = "micro_f1"
-
-    @property
-    def settings(self) -> NerOptions:
-        """The options, typed."""
-        return cast(NerOptions, self.options)
+    options: NerOptions
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer; without a readable entity list every gold entity is missed."""
+        """Score one answer; without a readable entity list every gold entity is missed.
+
+        An entity is right where its span and type are; listed twice, it is once a false positive. ``unsupported_rate``
+        is the share of listed entities whose text does not occur in the input, whatever its case.
+        """
         parsed = parse_object(clean_text(answer.text), self.schema)
         gold = {(entity["start"], entity["end"], entity["type"]) for entity in truth_of(item, "entities")}
-        listed = parsed.fields.get(self.settings.entities_field)
+        listed = parsed.fields.get(self.options.entities_field)
         if not isinstance(listed, list) or answer.finish_reason == "length":
             if parsed.json_valid and not isinstance(listed, list):
-                parsed.parse_errors.append(f"no list '{self.settings.entities_field}'")
+                parsed.parse_errors.append(f"no list '{self.options.entities_field}'")
             counts: dict[str, MetricValue] = {"tp": 0, "fp": 0, "fn": len(gold), "field_completeness": 0.0}
             return conclude(parsed, answer, score=0.0, exact_match=False, extra=counts)
         mentions = self.place(listed, item)
         spans = {(mention.start, mention.end, mention.type) for mention in mentions}
         tp = len(spans & gold)
         fp, fn = len(listed) - tp, len(gold) - tp
-        parsed.answer = _canonical(mentions)
-        unsupported = _unsupported(mentions, item.input_text)
+        # The set of entities in one spelling, for voting and entropy.
+        parts = {
+            f"{mention.type}@{mention.start}-{mention.end}"
+            if mention.start is not None
+            else f"{mention.type}?{fold(mention.text)}"
+            for mention in mentions
+        }
+        parsed.answer = ";".join(sorted(parts)) or "no entities"
+        source = fold(item.input_text)
+        unsupported = sum(
+            mention.start is None and (not fold(mention.text) or fold(mention.text) not in source)
+            for mention in mentions
+        )
+        filled = sum(
+            is_present(entity.get(name)) for entity in listed if isinstance(entity, dict) for name in _FIELDS
+        )
         return conclude(
             parsed,
             answer,
@@ -89,7 +103,7 @@ class NerEvaluator(Evaluator):
                 "fp": fp,
                 "fn": fn,
                 "unsupported": unsupported,
-                "field_completeness": _completeness(listed),
+                "field_completeness": filled / (len(listed) * len(_FIELDS)) if listed else 1.0,
             },
         )
 
@@ -100,17 +114,17 @@ class NerEvaluator(Evaluator):
         else at the first occurrence of its text that no other entity has taken, whole tokens first.
         """
         entities = [entity for entity in listed if isinstance(entity, dict)][:_MOST_ENTITIES]
-        places = [_by_offsets(entity, item) for entity in entities]
-        taken = {place for place in places if place is not None}
+        stated_spans = [_by_offsets(entity, item) for entity in entities]
+        taken = {span for span in stated_spans if span is not None}
         mentions = []
-        for entity, offsets_place in zip(entities, places, strict=True):
-            text = entity.get("text")
-            place = offsets_place
-            if place is None and isinstance(text, str):
-                place = _first_unused(text, item.input_text, taken)
-                taken |= {place} if place else set()
-            start, end = place if place else (None, None)
-            mentions.append(Mention(str(text)[:500], self._type_of(entity.get("type")), start, end))
+        for entity, stated in zip(entities, stated_spans, strict=True):
+            text, kind, span = entity.get("text"), entity.get("type"), stated
+            if span is None and isinstance(text, str):
+                span = _first_unused(text, item.input_text, taken)
+                taken |= {span} if span else set()
+            start, end = span or (None, None)
+            name = kind.strip().upper()[:40] if isinstance(kind, str) else ""
+            mentions.append(Mention(str(text)[:500], self.options.type_aliases.get(name, name), start, end))
         return mentions
 
     def gold_answer(self, item: Item) -> str:
@@ -118,27 +132,26 @@ class NerEvaluator(Evaluator):
         return self._write([dict(entity) for entity in truth_of(item, "entities")])
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """The gold entities with one dropped, retyped or cut short; or one invented where there are none."""
+        """The gold entities with one dropped or retyped, at even odds.
+
+        Where there are none, the first word of the input is called an entity.
+        """
         entities = [dict(entity) for entity in truth_of(item, "entities")]
         if not entities:
             text = (item.input_text.split() or ["-"])[0]
-            entity_type = rng.choice(self.settings.types)
+            entity_type = rng.choice(self.options.types)
             return self._write([{"text": text, "type": entity_type, "start": 0, "end": len(text)}])
         index = rng.randrange(len(entities))
         if rng.random() < 0.5:
             del entities[index]
         else:
-            others = [name for name in self.settings.types if name != entities[index]["type"]]
+            others = [name for name in self.options.types if name != entities[index]["type"]]
             entities[index]["type"] = rng.choice(others)
         return self._write(entities)
 
     def _write(self, entities: list[dict[str, Any]]) -> str:
         rows = [{name: entity[name] for name in _FIELDS} for entity in entities]
-        return json.dumps({self.settings.entities_field: rows}, ensure_ascii=False)
-
-    def _type_of(self, value: object) -> str:
-        name = value.strip().upper()[:40] if isinstance(value, str) else ""
-        return self.settings.type_aliases.get(name, name)
+        return json.dumps({self.options.entities_field: rows}, ensure_ascii=False)
 
 
 def _by_offsets(entity: Mapping[str, Any], item: Item) -> tuple[int, int] | None:
@@ -177,44 +190,11 @@ def _first_unused(text: str, source: str, taken: set[tuple[int, int]]) -> tuple[
     within_token = None
     start = source.find(text)
     while start >= 0:
-        place = start, start + len(text)
-        if place not in taken:
-            if _on_token_borders(place, source):
-                return place
-            within_token = within_token or place
+        end = start + len(text)
+        if (start, end) not in taken:
+            # A border of a token is a blank or the end of the text.
+            if not source[max(0, start - 1) : start].strip() and not source[end : end + 1].strip():
+                return start, end
+            within_token = within_token or (start, end)
         start = source.find(text, start + 1)
     return within_token
-
-
-def _on_token_borders(place: tuple[int, int], source: str) -> bool:
-    start, end = place
-    return (start == 0 or source[start - 1].isspace()) and (end == len(source) or source[end].isspace())
-
-
-def _unsupported(mentions: Sequence[Mention], source: str) -> int:
-    """How many entities have a text that does not occur in the input, whatever the case of its letters."""
-    folded = fold(source)
-    return sum(
-        mention.start is None and (not fold(mention.text) or fold(mention.text) not in folded)
-        for mention in mentions
-    )
-
-
-def _completeness(listed: Sequence[object]) -> float:
-    if not listed:
-        return 1.0
-    filled = sum(
-        is_present(entity.get(name)) for entity in listed if isinstance(entity, dict) for name in _FIELDS
-    )
-    return filled / (len(listed) * len(_FIELDS))
-
-
-def _canonical(mentions: Sequence[Mention]) -> str:
-    """The set of entities in one spelling, for voting and entropy."""
-    parts = {
-        f"{mention.type}@{mention.start}-{mention.end}"
-        if mention.start is not None
-        else f"{mention.type}?{fold(mention.text)}"
-        for mention in mentions
-    }
-    return ";".join(sorted(parts)) or "no entities"

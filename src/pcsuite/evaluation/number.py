@@ -36,7 +36,10 @@ class NumberEvaluator(SingleAnswerEvaluator):
     Options: ClassVar[type[BaseModel]] = NumberOptions
 
     def plain_value(self, text: str, item: Item) -> object:
-        """What is marked or said last where that abstains, else the marked number, else the last one."""
+        """What is marked or said last where that abstains, else the marked number, else the last one.
+
+        ``None`` where the text has no number and does not abstain.
+        """
         number, marked = final_number(text)
         conclusion = marked_answer(text) or ("" if marked else last_line(text))
         if text_abstains(conclusion) and (number_of(conclusion) is None or not marked):
@@ -47,12 +50,11 @@ class NumberEvaluator(SingleAnswerEvaluator):
         """One spelling of the number."""
         return number_of(value)
 
-    def is_correct(self, answer: str, item: Item) -> bool:
-        """Whether the number equals the item's."""
-        return answer == self.gold_value(item)
-
     def gold_value(self, item: Item) -> str:
-        """The item's number, normalised."""
+        """The item's number in its canonical spelling.
+
+        :class:`~pcsuite.errors.DataError` where the truth's ``answer`` is no number.
+        """
         gold = number_of(truth_of(item, "answer"))
         if gold is None:
             raise DataError(
@@ -61,16 +63,17 @@ class NumberEvaluator(SingleAnswerEvaluator):
         return gold
 
     def wrong_value(self, item: Item, rng: Random) -> str:
-        """A number near the right one."""
+        """A number near the right one: 1 to 9 above or below.
+
+        Where abstaining is right, any number from 1 to 99.
+        """
         if is_unanswerable(item):
             return str(rng.randint(1, 99))
         offset = rng.choice((-1, 1)) * rng.randint(1, 9)
         return number_text(Fraction(self.gold_value(item)) + offset)
 
-    def _write(self, item: Item, value: str, confidence: float) -> str:
-        """A text answer shows the worked solution before the number, where the item has one."""
-        written = super()._write(item, value, confidence)
+    def plain_answer(self, item: Item, value: str) -> str:
+        """The number behind its mark, after the worked solution where the item has one."""
+        answer = super().plain_answer(item, value)
         solution = item.truth.get("solution")
-        if self.schema is not None or not solution or value == ABSTENTION:
-            return written
-        return f"{str(solution).strip()}\n{written}"
+        return f"{str(solution).strip()}\n{answer}" if solution and value != ABSTENTION else answer

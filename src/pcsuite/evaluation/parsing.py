@@ -1,4 +1,7 @@
-"""Reading a model's answer: JSON strictly first, then the first balanced object; numbers; declining to answer."""
+"""Reading a model's answer: JSON strictly first, then the first balanced object; abstentions; numbers.
+
+Every pattern is linear in the length of the text: answers are whatever a model wrote.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
 from pcsuite.evaluation.base import JsonMode, Parsed
 from pcsuite.evaluation.schema_check import schema_error
@@ -35,7 +38,10 @@ class JsonReading:
 
 
 def clean_text(text: str) -> str:
-    """Replace lone surrogates, which no log and no database can store, by U+FFFD."""
+    """Replace lone surrogates, which no log and no database can store, by U+FFFD.
+
+    Every evaluator cleans an answer's text first; plain ASCII is returned as it is.
+    """
     if text.isascii():
         return text
     try:
@@ -50,6 +56,9 @@ def read_json(text: str) -> JsonReading:
 
     ``NaN``, ``Infinity`` and numbers beyond a double are not JSON. Of a repeated key the last value counts,
     as with every common reader, and the repetition is noted. Integers beyond 64 bits become floats.
+
+    >>> read_json('Here it is: {"label": "yes"}').value
+    {'label': 'yes'}
     """
     stripped = text.lstrip("\ufeff").strip()
     try:
@@ -71,7 +80,7 @@ def parse_object(text: str, schema: Mapping[str, Any] | None) -> Parsed:
     """Read an answer that should be one JSON object and check it against the schema.
 
     ``json_valid`` is true in both modes (``json_mode`` tells them apart); ``schema_valid`` is ``None``
-    where there is no schema.
+    where there is no schema. ``fields`` is empty where the value is no object; ``parse_errors`` says what was wrong.
     """
     reading = read_json(text)
     parsed = Parsed(
@@ -103,11 +112,17 @@ def _load(text: str) -> tuple[Any, list[str]]:
             repeated.extend({key for key, _ in pairs if key in seen or seen.add(key)})  # type: ignore[func-returns-value]
         return collected
 
+    def finite(digits: str) -> float:
+        value = float(digits)
+        if not math.isfinite(value):
+            raise ValueError("number out of range" if digits[-1:].isdigit() else f"{digits} is not JSON")
+        return value
+
     decoder = json.JSONDecoder(
         object_pairs_hook=collect,
-        parse_constant=_refuse_constant,
-        parse_float=_finite_float,
-        parse_int=_bounded_int,
+        parse_constant=finite,
+        parse_float=finite,
+        parse_int=lambda digits: int(digits) if len(digits) <= _INT64_DIGITS else finite(digits),
     )
     try:
         value = decoder.decode(text)
@@ -118,21 +133,6 @@ def _load(text: str) -> tuple[Any, list[str]]:
     if _SURROGATE_ESCAPE.search(text):
         value = _without_surrogates(value)
     return value, [f"repeated key '{clean_text(key)[:80]}'" for key in repeated[:5]]
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite_float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError("number out of range")
-    return value
-
-
-def _bounded_int(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _INT64_DIGITS else _finite_float(digits)
 
 
 def _depth(value: object) -> int:
@@ -163,12 +163,13 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
-def _balanced_spans(text: str) -> list[tuple[int, int]]:
-    """Every ``{…}`` whose braces match outside strings, by opening position.
+def _candidate_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Every ``{…}`` whose braces match outside strings, by opening position, outermost first.
 
     Quotes count only inside an object (prose has apostrophes and quotations); a raw line break inside a
     string is not JSON, so it ends whatever was open. What stands inside an object that was cut off is a part
-    of it and no answer by itself.
+    of it and no answer by itself. Spans nested too deep in other spans are left out: with at most
+    ``_CANDIDATE_DEPTH`` candidates around any character the work stays linear.
     """
     spans: list[tuple[int, int]] = []
     open_at: list[int] = []
@@ -188,26 +189,16 @@ def _balanced_spans(text: str) -> list[tuple[int, int]]:
                 spans.append((open_at.pop(), match.end()))
         elif token == '"' and open_at:
             in_string = True
-    spans.sort()
     cut_off = next((start for start in open_at if _KEY_FOLLOWS.match(text, start + 1)), len(text))
-    return [span for span in spans if span[0] < cut_off]
-
-
-def _candidate_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Balanced spans, outermost first; those nested too deep in other spans are left out.
-
-    With at most ``_CANDIDATE_DEPTH`` candidates around any character the work stays linear.
-    """
     enclosing_ends: list[int] = []
-    for start, end in _balanced_spans(text):
+    for start, end in sorted(spans):
+        if start >= cut_off:
+            return
         while enclosing_ends and enclosing_ends[-1] <= start:
             enclosing_ends.pop()
         if len(enclosing_ends) < _CANDIDATE_DEPTH:
             yield start, end
         enclosing_ends.append(end)
-
-
-# Recognising an answer that declines to answer.
 
 
 ABSTENTION = "INSUFFICIENT_INFO"
@@ -244,7 +235,11 @@ _PHRASING_LENGTH = 300
 def text_abstains(text: str) -> bool:
     """Whether a short answer text declines: the literal, a word such as "unknown" alone, or a phrase.
 
-    Phrases count only in short texts: a long argument may well mention what is not known and still answer.
+    Phrases count only in short texts (up to 300 characters): a long argument may well mention what is not known and
+    still answer.
+
+    >>> text_abstains("I don't know."), text_abstains("Dogs are unable to tell red from green.")
+    (True, False)
     """
     stripped = text.strip()
     if not stripped or len(stripped) > _PHRASING_LENGTH:
@@ -263,16 +258,17 @@ def value_abstains(value: object) -> bool:
 
 
 def field_abstains(value: object) -> bool:
-    """Whether the value of an ``abstained`` field says yes."""
+    """Whether the value of an ``abstained`` field says yes: true, or the text "true" or "yes".
+
+    >>> field_abstains(True), field_abstains("Yes"), field_abstains("no")
+    (True, True, False)
+    """
     return value is True or (isinstance(value, str) and value.strip().casefold() in ("true", "yes"))
 
 
 def last_line(text: str) -> str:
     """Last line with content, where a reasoned answer states its conclusion."""
     return text.rstrip().rpartition("\n")[2]
-
-
-# Numbers in answers: where the final one is, and one spelling for each value.
 
 
 _NUMERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3}(?![0-9A-Za-z]))?|\.[0-9]+")
@@ -293,6 +289,9 @@ def normalise_number(text: str) -> str | None:
 
     Thousands separators, currency signs, a trailing full stop and needless zeros go; a fraction becomes its
     decimal value where that is finite, else ``"p/q"``. ``None`` where the text does not start with a number.
+
+    >>> normalise_number("$1,200.00."), normalise_number("3/8"), normalise_number("none")
+    ('1200', '0.375', None)
     """
     rest = text.lstrip()
     skipped = len(rest) - len(rest.lstrip(_LEADING_MARKUP + _MINUS))
@@ -307,6 +306,9 @@ def final_number(text: str) -> tuple[str | None, bool]:
 
     ``#### 42`` wins over ``A: 42`` and ``The answer is 42``, these over ``\\boxed{42}``, and all over the
     last number in the text. Of several marks of a kind the last that carries a number counts.
+
+    >>> final_number("16 - 3 = 13\\n#### 13"), final_number("about 7 or 8")
+    (('13', True), ('8', False))
     """
     for pattern in (_HASH_LINE, _ANSWER_LINE, _BOXED):
         for payload in reversed([match[1] for match in pattern.finditer(text)]):
@@ -318,7 +320,11 @@ def final_number(text: str) -> tuple[str | None, bool]:
 
 
 def marked_answer(text: str) -> str | None:
-    """Text after the last ``####`` or answer mark, or ``None`` where nothing is marked."""
+    """Text after the last ``####`` or answer mark, or ``None`` where nothing is marked.
+
+    >>> marked_answer("Let me think.\\nFinal answer: blue")
+    'blue'
+    """
     for pattern in (_HASH_LINE, _ANSWER_LINE):
         payloads: list[str] = [match[1].strip() for match in pattern.finditer(text)]
         for payload in reversed(payloads):
@@ -328,7 +334,11 @@ def marked_answer(text: str) -> str | None:
 
 
 def number_of(value: object) -> str | None:
-    """Normalised number of a JSON value: a number, or a text that starts with one."""
+    """Normalised number of a JSON value: a number, or a text that starts with one; ``None`` for anything else.
+
+    >>> number_of(42.0), number_of("42 apples"), number_of(True)
+    ('42', '42', None)
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -340,7 +350,11 @@ def number_of(value: object) -> str | None:
 
 
 def number_text(value: Fraction) -> str:
-    """A fraction in the same spelling: a decimal numeral where that is finite, else ``"p/q"``."""
+    """A fraction in the same spelling: a decimal numeral where that is finite, else ``"p/q"``.
+
+    >>> number_text(Fraction(3, 8)), number_text(Fraction(1, 3))
+    ('0.375', '1/3')
+    """
     rest = value.denominator
     for prime in (2, 5):
         while rest % prime == 0:

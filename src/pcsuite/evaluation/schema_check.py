@@ -16,7 +16,11 @@ _MESSAGE_LENGTH = 200
 
 
 def schema_error(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """First violation of ``schema`` by ``value`` as one short line, or ``None`` if it is valid."""
+    """First violation of ``schema`` by ``value`` as one short line, or ``None`` if it is valid.
+
+    >>> schema_error({"n": "1"}, {"properties": {"n": {"type": "integer"}}})
+    "$.n: '1' is not of type 'integer'"
+    """
     validator = validator_of(schema)
     try:
         error = next(iter(validator.iter_errors(value)), None)
@@ -31,7 +35,10 @@ def schema_error(value: Any, schema: Mapping[str, Any]) -> str | None:
 
 
 def validator_of(schema: Mapping[str, Any]) -> Validator:
-    """The validator of a schema, built once per schema content."""
+    """The validator of a schema, built once per schema content.
+
+    Raises :class:`~pcsuite.errors.ConfigError` where the schema is no valid JSON schema.
+    """
     return _validator(json.dumps(schema, sort_keys=True))
 
 
@@ -82,26 +89,25 @@ def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     """Fit an answer's fields to a schema: drop those it forbids, cut texts, add those it requires.
 
     Fields come in the schema's order, the one a constrained answer has, so that exemplars show the same.
+
+    >>> schema = {"properties": {"label": {}, "score": {"type": "number"}}, "required": ["score"]}
+    >>> fill_required({"label": "yes"}, schema)
+    {'label': 'yes', 'score': 0}
     """
     if schema is None:
         return dict(fields)
     properties: Mapping[str, Any] = schema.get("properties", {})
     closed = schema.get("additionalProperties") is False
-    fitted = {
-        name: _cut(value, properties.get(name, {}))
-        for name, value in fields.items()
-        if name in properties or not closed
-    }
+    fitted = {name: value for name, value in fields.items() if name in properties or not closed}
+    for name, value in fitted.items():
+        limit = properties.get(name, {}).get("maxLength")
+        if isinstance(value, str) and isinstance(limit, int):
+            fitted[name] = value[:limit]
     for name in schema.get("required", []):
         if name not in fitted:
             fitted[name] = _smallest(properties.get(name, {}))
     listed = [name for name in properties if name in fitted]
     return {name: fitted[name] for name in [*listed, *(name for name in fitted if name not in properties)]}
-
-
-def _cut(value: Any, schema: Mapping[str, Any]) -> Any:
-    limit = schema.get("maxLength")
-    return value[:limit] if isinstance(value, str) and isinstance(limit, int) else value
 
 
 def _smallest(schema: Mapping[str, Any]) -> Any:

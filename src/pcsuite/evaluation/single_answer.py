@@ -1,4 +1,7 @@
-"""The way common to tasks whose answer is one value: read, recognise abstention, canonicalise, compare."""
+"""Tasks whose answer is one value: a label, a choice, a short text (and numbers, in :mod:`pcsuite.evaluation.number`).
+
+All go the same way: read the value, recognise an abstention, bring it to its canonical spelling, compare.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from random import Random
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -68,36 +71,47 @@ class SingleAnswerEvaluator(Evaluator):
     """Scores 1 for the right value and 0 for any other, for a missing one, and for a truncated answer."""
 
     Options: ClassVar[type[BaseModel]] = SingleAnswerOptions
-
-    @property
-    def settings(self) -> SingleAnswerOptions:
-        """The options, typed."""
-        return cast(SingleAnswerOptions, self.options)
+    options: SingleAnswerOptions
+    gold_key: ClassVar[str] = "answer"
+    """Key of the truth that holds the right answer."""
 
     @abstractmethod
     def canonical(self, value: object, item: Item) -> str | None:
-        """One spelling of an answer value, or ``None`` where it is no answer of this kind."""
+        """One spelling of an answer value, or ``None`` where it is no answer of this kind.
 
-    @abstractmethod
+        ``value`` is what stood in the answer field or the text; canonical answers are compared, voted on and counted.
+        """
+
     def is_correct(self, answer: str, item: Item) -> bool:
-        """Whether a canonical answer is right."""
+        """Whether a canonical answer is right: by default whether it is the gold value."""
+        return answer == self.gold_value(item)
 
     def recognises(self, answer: str, item: Item) -> bool:
-        """Whether a canonical answer is surely one, even if it reads like an abstention (an option may)."""
+        """Whether a canonical answer is surely one, even if it reads like an abstention (an option may).
+
+        Evaluators for which any text has a canonical form recognise only a right one.
+        """
         return True
 
-    @abstractmethod
     def gold_value(self, item: Item) -> str:
-        """The right answer as a model should write it."""
+        """The right answer as a model should write it: by default the truth's :attr:`gold_key`."""
+        return str(truth_of(item, self.gold_key))
 
     @abstractmethod
     def wrong_value(self, item: Item, rng: Random) -> str:
         """A well-formed wrong answer."""
 
     def plain_value(self, text: str, item: Item) -> object:
-        """The answer value in a text that is not JSON: what is marked as the answer, else the whole text."""
+        """The answer value in a text that is not JSON: what is marked as the answer, else the whole text.
+
+        Called only for texts with content.
+        """
         marked = marked_answer(text)
         return text if marked is None else marked
+
+    def plain_answer(self, item: Item, value: str) -> str:
+        """A text that gives ``value`` as its marked answer, for tasks without a schema."""
+        return f"{self.options.answer_prefix}{value}"
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
         """Other fields a complete JSON answer has beside the value."""
@@ -108,7 +122,10 @@ class SingleAnswerEvaluator(Evaluator):
         return {}
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer."""
+        """Score one answer: 1 for the right value, or for abstaining where the item is unanswerable.
+
+        Logs ``confidence`` and its ``brier`` score where the options name a confidence field.
+        """
         text = clean_text(answer.text)
         parsed, value = self._read(text, item)
         parsed.answer = None if value is None else self.canonical(value, item)
@@ -122,7 +139,13 @@ class SingleAnswerEvaluator(Evaluator):
             correct = unanswerable and abstained
         else:
             correct = parsed.answer is not None and self.is_correct(parsed.answer, item)
-        extra = {**self._common_extra(parsed), **self.answer_metrics(item, parsed)}
+        extra = word_limit_metrics(parsed.fields, self.options.word_limits)
+        if parsed.json_mode != "not_json":
+            expected = required_fields(self.schema, (self.options.answer_field,))
+            extra["field_completeness"] = field_completeness(parsed.fields, expected)
+        if self.options.confidence_field is not None:
+            extra["confidence"] = confidence_of(parsed.fields.get(self.options.confidence_field))
+        extra |= self.answer_metrics(item, parsed)
         evaluation = conclude(
             parsed,
             answer,
@@ -139,45 +162,51 @@ class SingleAnswerEvaluator(Evaluator):
         return evaluation
 
     def gold_answer(self, item: Item) -> str:
-        """A perfect answer: in JSON where the task has a schema, else as marked text."""
+        """A perfect answer: in JSON where the task has a schema, else as marked text.
+
+        It states a confidence of 0.95 where the schema has that field, and abstains where that is right.
+        """
         value = ABSTENTION if is_unanswerable(item) else self.gold_value(item)
         return self._write(item, value, confidence=0.95)
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """A well-formed answer with a wrong value."""
+        """A well-formed answer with a wrong value.
+
+        It states a confidence between 0.4 and 0.9 where the schema has that field.
+        """
         value = self.wrong_value(item, rng)
         return self._write(item, value, confidence=round(0.4 + 0.5 * rng.random(), 2))
 
     def _write(self, item: Item, value: str, confidence: float) -> str:
         if self.schema is None:
-            return f"{self.settings.answer_prefix}{value}"
-        fields: dict[str, Any] = {self.settings.answer_field: value, **self.companions(item, value)}
+            return self.plain_answer(item, value)
+        fields: dict[str, Any] = {self.options.answer_field: value, **self.companions(item, value)}
         properties = self.schema.get("properties", {})
-        if self.settings.confidence_field in properties:
-            fields[str(self.settings.confidence_field)] = confidence
-        if self.settings.abstain_field in properties:
-            fields[self.settings.abstain_field] = value == ABSTENTION
+        if self.options.confidence_field in properties:
+            fields[str(self.options.confidence_field)] = confidence
+        if self.options.abstain_field in properties:
+            fields[self.options.abstain_field] = value == ABSTENTION
         return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
 
     def _read(self, text: str, item: Item) -> tuple[Parsed, object]:
         """The answer value, from JSON where there is or must be some, else from the text."""
-        plain = self.settings.plain_text
+        plain = self.options.plain_text
         if plain is None:
             plain = self.schema is None
         parsed = parse_object(text, self.schema)
-        value = parsed.fields.get(self.settings.answer_field)
+        value = parsed.fields.get(self.options.answer_field)
         if self.schema is None and parsed.json_mode == "embedded" and marked_answer(text) is not None:
             value = None  # a text task's marked answer wins over an object that happens to stand in the text
-        if value is not None or not plain or field_abstains(parsed.fields.get(self.settings.abstain_field)):
+        if value is not None or not plain or field_abstains(parsed.fields.get(self.options.abstain_field)):
             if parsed.json_valid and value is None:
-                parsed.parse_errors.append(f"no field '{self.settings.answer_field}'")
+                parsed.parse_errors.append(f"no field '{self.options.answer_field}'")
             return parsed, value
         if self.schema is None:
             parsed = Parsed()
         return parsed, (self.plain_value(text, item) if text.strip() else None)
 
     def _abstains(self, parsed: Parsed, value: object, text: str, item: Item) -> bool:
-        if field_abstains(parsed.fields.get(self.settings.abstain_field)):
+        if field_abstains(parsed.fields.get(self.options.abstain_field)):
             return True
         if parsed.answer is not None and self.recognises(parsed.answer, item):
             return False
@@ -186,19 +215,6 @@ class SingleAnswerEvaluator(Evaluator):
         return (
             parsed.json_mode == "not_json" and marked_answer(text) is None and text_abstains(last_line(text))
         )
-
-    def _common_extra(self, parsed: Parsed) -> dict[str, MetricValue]:
-        settings = self.settings
-        metrics = word_limit_metrics(parsed.fields, settings.word_limits)
-        if parsed.json_mode != "not_json":
-            expected = required_fields(self.schema, (settings.answer_field,))
-            metrics["field_completeness"] = field_completeness(parsed.fields, expected)
-        if settings.confidence_field is not None:
-            metrics["confidence"] = confidence_of(parsed.fields.get(settings.confidence_field))
-        return metrics
-
-
-# Tasks whose answer is one label of a fixed set.
 
 
 _YES_NO_ALIASES = {"true": "yes", "false": "no", "y": "yes", "n": "no", "1": "yes", "0": "no"}
@@ -224,19 +240,16 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
     """Accuracy of a label; labels match exactly after trimming and case-folding."""
 
     Options: ClassVar[type[BaseModel]] = ClassificationOptions
-
-    @property
-    def settings(self) -> ClassificationOptions:
-        """The options, typed."""
-        return cast(ClassificationOptions, self.options)
+    options: ClassificationOptions
+    gold_key: ClassVar[str] = "label"
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The label set: the options', else the schema's (less the abstention literal), else empty."""
-        if self.settings.labels:
-            return self.settings.labels
+        if self.options.labels:
+            return self.options.labels
         properties: Mapping[str, Any] = (self.schema or {}).get("properties", {})
-        listed = properties.get(self.settings.answer_field, {}).get("enum", ())
+        listed = properties.get(self.options.answer_field, {}).get("enum", ())
         return tuple(label for label in listed if isinstance(label, str) and label != ABSTENTION)
 
     @cached_property
@@ -244,10 +257,13 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         spellings = {fold(label): label for label in self.labels}
         if set(spellings) == {"yes", "no"}:
             spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
-        return spellings | {fold(alias): label for alias, label in self.settings.aliases.items()}
+        return spellings | {fold(alias): label for alias, label in self.options.aliases.items()}
 
     def canonical(self, value: object, item: Item) -> str | None:
-        """The label as the label set spells it."""
+        """The label as the label set spells it, whatever the case and punctuation around it.
+
+        ``None`` for a label outside the set; without a set, the folded text.
+        """
         text = str(value).lower() if isinstance(value, (bool, int)) else value
         if not isinstance(text, str):
             return None
@@ -267,10 +283,6 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         """Without a label set any text has a canonical form, so only a right one is surely an answer."""
         return bool(self.labels) or ("label" in item.truth and self.is_correct(answer, item))
 
-    def gold_value(self, item: Item) -> str:
-        """The item's label."""
-        return str(truth_of(item, "label"))
-
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another label, drawn at random."""
         gold = fold(str(item.truth.get("label", "")))
@@ -278,16 +290,16 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         return rng.choice(others) if others else f"not {gold}"
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
-        """A short reason, where the schema asks for one: the item's own beside its label, where it has one."""
-        field = self.settings.rationale_field
+        """A short reason, where the schema asks for one.
+
+        The item's own rationale stands beside its own label, where it has one.
+        """
+        field = self.options.rationale_field
         if field not in (self.schema or {}).get("properties", {}):
             return {}
         own = item.truth.get("rationale")
         is_gold = fold(value) == fold(str(item.truth.get("label", "")))
         return {field: str(own) if own and is_gold else f"The text fits {value} best."}
-
-
-# Multiple choice: the answer is a letter, or the exact text of an option.
 
 
 _LETTER_FIRST = re.compile(r"[(\[*\"'`]{0,3}([A-Za-z])[)\]*\"'`]{0,3}(?:[.:)\-–—]|\s*$)")
@@ -310,11 +322,8 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
     """Accuracy of a choice among lettered options (``truth``: ``choice`` and ``choices``)."""
 
     Options: ClassVar[type[BaseModel]] = ChoiceOptions
-
-    @property
-    def settings(self) -> ChoiceOptions:
-        """The options, typed."""
-        return cast(ChoiceOptions, self.options)
+    options: ChoiceOptions
+    gold_key: ClassVar[str] = "choice"
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The letter of the chosen option."""
@@ -322,14 +331,6 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
             return None
         choices: Mapping[str, str] = truth_of(item, "choices")
         return match_choice(value, choices)
-
-    def is_correct(self, answer: str, item: Item) -> bool:
-        """Whether the letter is the item's."""
-        return answer == str(truth_of(item, "choice"))
-
-    def gold_value(self, item: Item) -> str:
-        """The right letter."""
-        return str(truth_of(item, "choice"))
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another letter, drawn at random."""
@@ -339,7 +340,7 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
         """A short reason, where the schema asks for one."""
-        field = self.settings.justification_field
+        field = self.options.justification_field
         if field not in (self.schema or {}).get("properties", {}):
             return {}
         chosen = " ".join(str(truth_of(item, "choices").get(value, "Nothing")).split()[:12])
@@ -347,7 +348,11 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
 
 
 def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
-    """The letter meant by ``"B"``, ``"(b)"``, ``"B. bank"``, ``"option B"``, or by an option's exact text."""
+    """The letter meant by ``"B"``, ``"(b)"``, ``"B. bank"``, ``"option B"``, or by an option's exact text.
+
+    >>> match_choice("(b)", {"A": "shop", "B": "bank"}), match_choice("The bank", {"A": "shop", "B": "the bank"})
+    ('B', 'B')
+    """
     text = value.strip()
     letters = {letter.upper(): letter for letter in choices}
     bare = text.strip(_CHOICE_WRAPPING + "()[]").upper()
@@ -360,9 +365,6 @@ def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
     word = _OPTION_WORD.match(text)
     match = _LETTER_FIRST.match(text, word.end() if word else 0)
     return letters.get(match[1].upper()) if match else None
-
-
-# Short free-text answers, right when they equal any of the item's answers (NQ-open).
 
 
 _LONGEST_ANSWER = 2_000
@@ -383,7 +385,10 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer."""
+        """Score one answer; ``exact_match`` and ``quasi_exact_match`` follow HELM's definitions.
+
+        They are left as they are where the model abstains.
+        """
         evaluation = super().evaluate(item, answer)
         if evaluation.metrics["abstained"]:
             return evaluation

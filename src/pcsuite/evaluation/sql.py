@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -23,9 +23,6 @@ from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed, conclude, is_unanswerable, truth_of
 from pcsuite.evaluation.parsing import ABSTENTION, clean_text, parse_object, text_abstains
 from pcsuite.evaluation.schema_check import fill_required
-
-# Running a stranger's query on a SQLite file: read-only, with a time limit and a bounded result.
-
 
 Value = int | float | str | bytes | None
 Row = tuple[Value, ...]
@@ -52,30 +49,27 @@ class QueryLimits:
 def run_query(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ...]:
     """Rows of one reading query; :class:`QueryRefusedError` says why there are none.
 
-    Floats are rounded to 10 significant digits, because the order of summation may change the last ones.
+    The query is a stranger's: the file is opened read-only, anything but reading is refused, time and result are
+    bounded. Floats are rounded to 10 significant digits, because the order of summation may change the last ones.
     """
     deadline = time.monotonic() + limits.seconds
+    rows: list[Row] = []
+    size = 0
     try:
         with closing(_open_read_only(database)) as connection:
             connection.set_progress_handler(
                 lambda: int(time.monotonic() > deadline), _OPERATIONS_BETWEEN_CHECKS
             )
-            return _bounded_rows(connection.execute(query), limits)
+            for row in connection.execute(query):
+                size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+                if len(rows) >= limits.rows or size > _LARGEST_RESULT:
+                    raise QueryRefusedError(f"more than {limits.rows} rows or {_LARGEST_RESULT} bytes")
+                rows.append(tuple(float(f"{v:.10g}") if isinstance(v, float) else v for v in row))
+            return tuple(rows)
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
         stopped = time.monotonic() > deadline
         reason = f"stopped after {limits.seconds:g} s" if stopped else str(error)
         raise QueryRefusedError(reason) from error
-
-
-def _bounded_rows(cursor: sqlite3.Cursor, limits: QueryLimits) -> tuple[Row, ...]:
-    rows: list[Row] = []
-    size = 0
-    for row in cursor:
-        size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-        if len(rows) >= limits.rows or size > _LARGEST_RESULT:
-            raise QueryRefusedError(f"more than {limits.rows} rows or {_LARGEST_RESULT} bytes")
-        rows.append(tuple(_comparable(value) for value in row))
-    return tuple(rows)
 
 
 def _open_read_only(database: Path) -> sqlite3.Connection:
@@ -97,10 +91,6 @@ def _authorise(
     if action == sqlite3.SQLITE_FUNCTION and (second or "").casefold() in _REFUSED_FUNCTIONS:
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK
-
-
-def _comparable(value: Value) -> Value:
-    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 _FENCE = re.compile(r"```(?:sql(?:ite)?)?[ \t]*\n(.*?)```", re.IGNORECASE | re.DOTALL)
@@ -131,27 +121,33 @@ class SqlEvaluator(Evaluator):
     """
 
     Options: ClassVar[type[BaseModel]] = SqlOptions
-
-    @property
-    def settings(self) -> SqlOptions:
-        """The options, typed."""
-        return cast(SqlOptions, self.options)
+    options: SqlOptions
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer."""
+        """Score one answer by what its query returns; ``executed`` says whether it ran at all.
+
+        ``exact_match`` compares the queries' texts. ``DataError`` where the gold query or the database is at fault.
+        """
         text = clean_text(answer.text)
         parsed, query = self._read(text)
         abstained = query is None and text_abstains(text)
         parsed.answer = ABSTENTION if abstained else (normalise_sql(query) if query else None)
         same = executed = False
         if query and answer.finish_reason != "length" and not is_unanswerable(item):
+            database = self._database(item)
+            limits = QueryLimits(self.options.time_limit_s, self.options.max_rows)
             try:
-                rows = self._rows(item, query)
+                rows = run_query(database, query[:_LONGEST_QUERY], limits)
+                executed = True
             except QueryRefusedError as error:
                 parsed.parse_errors.append(f"query not run: {str(error)[:200]}")
             else:
-                executed = True
-                same = self._same_result(item, rows)
+                gold_query = str(truth_of(item, "query"))
+                gold_rows = _gold_rows(database, gold_query, limits)
+                if isinstance(gold_rows, str):
+                    raise DataError(f"item '{item.item_id}': the gold query does not run: {gold_rows}")
+                ordered = has_top_level_order(gold_query)
+                same = rows == gold_rows if ordered else Counter(rows) == Counter(gold_rows)
         correct = abstained if is_unanswerable(item) else same
         return conclude(
             parsed,
@@ -168,41 +164,28 @@ class SqlEvaluator(Evaluator):
         return self._write(ABSTENTION if is_unanswerable(item) else str(truth_of(item, "query")).strip())
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """A query that runs and returns one value no gold query returns."""
+        """A query that runs and returns one value no gold query returns.
+
+        The value carries a random number, so that wrong answers differ among replicates.
+        """
         return self._write(f"SELECT 'no such value {rng.randrange(10**6)}'")
 
     def _write(self, query: str) -> str:
         if self.schema is None:
             return query
-        return json.dumps(fill_required({self.settings.query_field: query}, self.schema), ensure_ascii=False)
+        return json.dumps(fill_required({self.options.query_field: query}, self.schema), ensure_ascii=False)
 
     def _read(self, text: str) -> tuple[Parsed, str | None]:
         if self.schema is not None or text.lstrip().startswith("{"):
             parsed = parse_object(text, self.schema)
-            value = parsed.fields.get(self.settings.query_field)
+            value = parsed.fields.get(self.options.query_field)
             if self.schema is not None or isinstance(value, str):
                 return parsed, value if isinstance(value, str) and not text_abstains(value) else None
         return Parsed(), find_query(text)
 
-    def _rows(self, item: Item, query: str) -> tuple[Row, ...]:
-        settings = self.settings
-        limits = QueryLimits(settings.time_limit_s, settings.max_rows)
-        return run_query(self._database(item), query[:_LONGEST_QUERY], limits)
-
-    def _same_result(self, item: Item, rows: tuple[Row, ...]) -> bool:
-        gold_query = str(truth_of(item, "query"))
-        settings = self.settings
-        limits = QueryLimits(settings.time_limit_s, settings.max_rows)
-        gold_rows = _gold_rows(self._database(item), gold_query, limits)
-        if isinstance(gold_rows, str):
-            raise DataError(f"item '{item.item_id}': the gold query does not run: {gold_rows}")
-        if has_top_level_order(gold_query):
-            return rows == gold_rows
-        return Counter(rows) == Counter(gold_rows)
-
     def _database(self, item: Item) -> Path:
         name = str(truth_of(item, "database"))
-        root = self.settings.database_root
+        root = self.options.database_root
         path = item.file(name) if root is None else Path(root) / name
         if not path.is_file():
             raise DataError(
@@ -222,7 +205,11 @@ def _gold_rows(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ..
 
 
 def find_query(text: str) -> str | None:
-    """The SQL in an answer: a fenced block, else from the first SELECT or WITH to the first semicolon."""
+    """The SQL in an answer: a fenced block, else from the first SELECT or WITH to the first semicolon.
+
+    >>> find_query("The query is SELECT name FROM singer; it lists all names.")
+    'SELECT name FROM singer'
+    """
     fence = _FENCE.search(text)
     source = fence[1] if fence else text
     start = _QUERY_START.search(source)
@@ -235,7 +222,11 @@ def find_query(text: str) -> str | None:
 
 
 def has_top_level_order(query: str) -> bool:
-    """Whether the outermost query orders its rows; an ORDER BY inside parentheses does not count."""
+    """Whether the outermost query orders its rows; an ORDER BY inside parentheses does not count.
+
+    >>> has_top_level_order("SELECT * FROM (SELECT a FROM t ORDER BY a)")
+    False
+    """
     depth = 0
     outer = []
     for character in blank_quoted(query):
@@ -246,12 +237,20 @@ def has_top_level_order(query: str) -> bool:
 
 
 def normalise_sql(query: str) -> str:
-    """One spelling of a query for comparing texts: folded blanks and case, no final semicolon."""
+    """One spelling of a query for comparing texts: folded blanks and case, no final semicolon.
+
+    >>> normalise_sql("SELECT  a\\nFROM t;")
+    'select a from t'
+    """
     return " ".join(query.split()).rstrip("; ").casefold()
 
 
 def blank_quoted(query: str) -> str:
-    """The query with quoted texts and names blanked out, of the same length, in one pass."""
+    """The query with quoted texts and names blanked out, of the same length, in one pass.
+
+    >>> blank_quoted("SELECT 'a;b'")
+    'SELECT _____'
+    """
     blanked = []
     closing: str | None = None
     for character in query:

@@ -88,10 +88,10 @@ class SourceLog(Protocol):
     header: LogHeader
 
     def samples(self, measure: str) -> Iterator[ImportedSample]:
-        """Every sample that could carry the measure, one at a time."""
+        """Every sample that could carry the measure, one at a time, so that memory holds one."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class LogFormat(Protocol):

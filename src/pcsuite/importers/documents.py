@@ -16,9 +16,6 @@ from typing import cast
 
 from pcsuite.errors import DataError, require
 
-# One large JSON document read in pieces, so that a log of many gigabytes needs the memory of one sample.
-
-
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _BRACKET = re.compile(rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*([{}\[\]])', re.DOTALL)
 """Everything up to the next bracket that is not inside a string."""
@@ -28,7 +25,10 @@ _GAP = re.compile(rb"[\s,]*")
 
 
 class JsonDocument:
-    """A JSON object on disk: its top-level values, and the elements of one array among them."""
+    """A JSON object on disk: its top-level values, and the elements of one array among them.
+
+    The file is mapped and read in pieces, so that a log of many gigabytes needs the memory of one sample.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,67 +37,67 @@ class JsonDocument:
                 self._bytes = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read ({error})") from error
-        self._places: dict[str, tuple[int, int]] | None = None
+        self._ranges: dict[str, tuple[int, int]] | None = None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._bytes.close()
 
     def values(self, *, without: str) -> dict[str, bytes]:
-        """The top-level values as JSON text; the one named ``without`` is left where it is."""
+        """The top-level values as JSON text by key; the one named ``without`` is left where it is.
+
+        Raises :class:`DataError` where the document is not whole.
+        """
         return {
             key: self._bytes[start:end] for key, (start, end) in self._top_level().items() if key != without
         }
 
     def elements(self, key: str) -> Iterator[bytes]:
-        """The elements of a top-level array, one by one."""
+        """The elements of a top-level array as JSON text, one by one; nothing where there is no such array."""
         start, end = self._top_level().get(key, (0, 0))
         if self._bytes[start : start + 1] != b"[":
             return
-        place = self._past_gap(start + 1)
-        while place < end - 1:
-            after = self._end_of_value(place)
-            yield self._bytes[place:after]
-            place = self._past_gap(after)
+        offset = self._past_gap(start + 1)
+        while offset < end - 1:
+            after = self._end_of_value(offset)
+            yield self._bytes[offset:after]
+            offset = self._past_gap(after)
 
     def _top_level(self) -> dict[str, tuple[int, int]]:
         """Start and end of every top-level value, found once."""
-        if self._places is None:
+        if self._ranges is None:
             found = {}
-            place = self._bytes.find(b"{") + 1
-            while key := _KEY.match(self._bytes, place):
+            offset = self._bytes.find(b"{") + 1
+            while key := _KEY.match(self._bytes, offset):
                 start = key.end()
-                place = self._end_of_value(start)
-                found[key.group(1)[1:-1].decode("utf-8", "replace")] = (start, place)
-            end = self._past_gap(place)
+                offset = self._end_of_value(start)
+                found[key.group(1)[1:-1].decode("utf-8", "replace")] = (start, offset)
+            end = self._past_gap(offset)
             if self._bytes[end : end + 1] != b"}":
                 raise self._unfinished()
-            self._places = found
-        return self._places
+            self._ranges = found
+        return self._ranges
 
-    def _end_of_value(self, place: int) -> int:
-        if self._bytes[place : place + 1] not in (b"{", b"["):
-            scalar = _SCALAR.match(self._bytes, place)
+    def _end_of_value(self, offset: int) -> int:
+        if self._bytes[offset : offset + 1] not in (b"{", b"["):
+            scalar = _SCALAR.match(self._bytes, offset)
             if scalar is None:
                 raise self._unfinished()
             return scalar.end()
         depth = 0
-        while bracket := _BRACKET.match(self._bytes, place):
+        while bracket := _BRACKET.match(self._bytes, offset):
             depth += 1 if bracket.group(1) in (b"{", b"[") else -1
-            place = bracket.end()
+            offset = bracket.end()
             if depth == 0:
-                return place
+                return offset
         raise self._unfinished()
 
-    def _past_gap(self, place: int) -> int:
-        gap = _GAP.match(self._bytes, place)
-        return gap.end() if gap is not None else place
+    def _past_gap(self, offset: int) -> int:
+        gap = _GAP.match(self._bytes, offset)
+        return gap.end() if gap is not None else offset
 
     def _unfinished(self) -> DataError:
         return DataError(f"{self.path}: the JSON document is not whole")
-
-
-# Members of a zip file, also of those compressed with Zstandard, which Python reads only from 3.14 on.
 
 
 ZSTANDARD = 93
@@ -107,7 +107,10 @@ _LOCAL_SIGNATURE = b"PK\x03\x04"
 
 
 class ZipMembers:
-    """A zip file's members by name; of members with the same name the last one counts."""
+    """A zip file's members by name; of members with the same name the last one counts.
+
+    Members compressed with Zstandard are read too, which Python itself does only from 3.14 on.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -138,7 +141,10 @@ class ZipMembers:
         return list(self._members)
 
     def read(self, name: str) -> bytes:
-        """A member's bytes, checked against its checksum."""
+        """A member's bytes, checked against its checksum; :class:`DataError` where it is damaged.
+
+        Raises :class:`KeyError` where there is no member of that name.
+        """
         info = self._members[name]
         try:
             if info.compress_type != ZSTANDARD:

@@ -14,11 +14,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pcsuite import __version__
-from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
+from pcsuite.logging.manifest import (
+    ConditionNote,
+    ModelNote,
+    RunManifest,
+    TaskNote,
+    read_manifest,
+    write_manifest,
+)
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
@@ -32,180 +39,8 @@ from pcsuite.logging.row import (
     encode_row,
 )
 
-# From a sample of a foreign log to a row of ours.
-
-
 MARK = "imported:"
 """What profile and provider of an imported row begin with; the format's name follows."""
-
-
-class CellKey(NamedTuple):
-    """What a set of rows is about; each item has one row in it."""
-
-    task: str
-    model: str
-    condition: str
-    decoding: str
-    seed: int
-
-    @classmethod
-    def of(cls, row: RunRow) -> CellKey:
-        """The key of a row in the log."""
-        return cls(row.task.id, row.model.id, row.condition.id, row.decoding.id, row.seed)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What is the same for all rows of one imported log."""
-
-    format: str
-    header: LogHeader
-    measure: str
-    """The measure that becomes the score."""
-    condition: str
-    family: str = UNKNOWN
-    size: str = UNKNOWN
-    first_seed: int = 1
-    by_content: bool = False
-    """Whether items are named by their content instead of their id."""
-
-    @property
-    def decoding(self) -> DecodingRef:
-        """The decoding regime, named after what the log says of it."""
-        header = self.header
-        name = header.regime or regime_name(header.temperature, header.top_p)
-        return DecodingRef(name, header.temperature, header.top_p, header.max_tokens)
-
-    @property
-    def keys(self) -> list[CellKey]:
-        """What its rows will be about, one key for each seed: repetitions are numbered on."""
-        header = self.header
-        seeds = range(self.first_seed, self.first_seed + header.epochs)
-        return [CellKey(header.task, header.model, self.condition, self.decoding.id, seed) for seed in seeds]
-
-    def row(self, sample: ImportedSample) -> RunRow:
-        """A sample's row; the same sample always gives the same row."""
-        header = self.header
-        item = sha256_hex(sample.content)[:16] if self.by_content else sample.item_id
-        seed = self.first_seed + sample.epoch - 1
-        errors = _errors(sample, self.measure, header.tool)
-        usage = sample.usage
-        defining = [header.tool, header.task, item, header.model, self.condition, self.decoding.id, str(seed)]
-        return RunRow(
-            run_id=sha256_hex(json.dumps(defining)),
-            timestamp_utc=sample.finished_at or header.created,
-            profile=f"{MARK}{self.format}",
-            config_hash="",
-            pcsuite_version=__version__,
-            git_commit=header.commit,
-            task=TaskRef(header.task, header.split, item),
-            model=ModelRef(header.model, self.family, self.size, f"{MARK}{self.format}"),
-            condition=ConditionRef(self.condition, ()),
-            decoding=self.decoding,
-            seed=seed,
-            seed_honoured=False,
-            perturbation=PerturbationRef(),
-            prompt=PromptRecord(
-                prompt_hash=sha256_hex(sample.prompt),
-                schema_hash=None,
-                template=f"{MARK}{self.format}",
-                rendered_chars=len(sample.prompt),
-                prompt_tokens=usage.prompt_tokens if usage is not None else None,
-                padded=0,
-            ),
-            generation=_generation(sample),
-            parsed=None if errors else _parsed(sample, self.measure),
-            metrics={} if errors else self._metrics(sample),
-            errors=errors,
-            engine={"tool": header.tool, "tool_version": header.tool_version, "source": header.source},
-        )
-
-    def _metrics(self, sample: ImportedSample) -> dict[str, object]:
-        """The chosen score, the other measures under the format's name, and the cost."""
-        metrics: dict[str, object] = {"task_score": sample.scores[self.measure]}
-        for name, value in sample.scores.items():
-            if name != self.measure and value is not None:
-                metrics[f"{self.format}:{name}"] = value
-        if sample.usage is not None:
-            metrics["token_cost"] = sample.usage.total_tokens
-        if sample.cost_usd is not None:
-            metrics["cost_usd"] = sample.cost_usd
-        return metrics
-
-
-def regime_name(temperature: float | None, top_p: float | None) -> str:
-    """``t0.7-p0.95``; ``default`` where the log leaves it to the backend."""
-    if temperature is None:
-        return "default"
-    name = f"t{temperature:g}"
-    return name if top_p is None or top_p == 1 else f"{name}-p{top_p:g}"
-
-
-def _errors(sample: ImportedSample, measure: str, tool: str) -> list[str]:
-    if sample.error is not None:
-        return [f"{tool}: {' '.join(sample.error.split())[:300]}"]
-    if sample.scores.get(measure) is None:
-        return [f"not scored by {measure}: {sample.unscored or 'no reason in the log'}"]
-    return []
-
-
-def _generation(sample: ImportedSample) -> GenerationRecord | None:
-    if sample.text is None and sample.error is not None:
-        return None
-    return GenerationRecord(
-        text=sample.text or "",
-        finish_reason=sample.finish_reason,
-        latency_ms=sample.latency_ms,
-        usage=sample.usage,
-        tool_calls=sample.tool_calls,
-    )
-
-
-def _parsed(sample: ImportedSample, measure: str) -> ParsedRecord:
-    notes = list(sample.remarks)
-    if measure in sample.unmapped:
-        notes.append(f"the value '{sample.unmapped[measure]}' is no number; the tool counts it as 0")
-    return ParsedRecord(None, None, "not_json", sample.answer, {}, notes)
-
-
-# What an imported run is made of, written beside its log where the report looks for it.
-
-
-def write_manifest(paths: RunPaths, *, imported_cells: Sequence[tuple[Cell, str, int]]) -> None:
-    """Add the cells (with the name of their log and the number of items) to ``<run>.manifest.json``."""
-    path = paths.log.with_suffix(".manifest.json")
-    try:
-        content: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError):
-        content = {}
-    content |= {"run": paths.log.stem, "pcsuite_version": __version__, "length_control": "off"}
-    for cell, file, items in imported_cells:
-        header = cell.header
-        content["profile"] = f"{MARK}{cell.format}"
-        tool = f"{header.tool} {header.tool_version}"
-        tasks, models = content.setdefault("tasks", {}), content.setdefault("models", {})
-        source = f"imported from {tool} ({file})"
-        earlier = tasks.get(header.task, {}).get("source", source)
-        tasks[header.task] = {
-            "title": header.task,
-            "kind": "imported",
-            "primary_metric": cell.measure,
-            # A scorer may well log counts named tp, fp and fn; its own score counts all the same.
-            "pooling": "mean",
-            "items": items,
-            "source": earlier if file in earlier else f"{earlier}; {source}",
-            "max_tokens": header.max_tokens or 0,
-        }
-        models[header.model] = {"provider": f"{MARK}{cell.format}", "family": cell.family, "size": cell.size}
-        content.setdefault("conditions", {})[cell.condition] = {"title": cell.condition, "operators": []}
-        decoding = cell.decoding
-        content.setdefault("regimes", {})[decoding.id] = {
-            "temperature": decoding.temperature,
-            "top_p": decoding.top_p,
-        }
-    replace_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-
-
 DEFAULT_CONDITION = "imported"
 _LONGEST_NAME = 48
 
@@ -224,8 +59,118 @@ class ImportOptions:
     size: str = UNKNOWN
     first_seed: int = 1
     by_content: bool = False
+    """Whether items are named by their content instead of their id."""
     replace: bool = False
     """Whether rows of another evaluation in the same cell may be replaced."""
+
+
+class ReplicateKey(NamedTuple):
+    """What a set of rows is about; each item has one row in it."""
+
+    task: str
+    model: str
+    condition: str
+    decoding: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is the same for all rows of one imported log."""
+
+    format: str
+    header: LogHeader
+    measure: str
+    """The measure that becomes the score."""
+    condition: str
+    options: ImportOptions
+
+    @property
+    def decoding(self) -> DecodingRef:
+        """The decoding regime, named after what the log says of it: ``t0.7-p0.95``, ``default`` if nothing."""
+        header = self.header
+        name = header.regime
+        if name is None and header.temperature is None:
+            name = "default"
+        elif name is None:
+            name = f"t{header.temperature:g}"
+            name += f"-p{header.top_p:g}" if header.top_p not in (None, 1) else ""
+        return DecodingRef(name, header.temperature, header.top_p, header.max_tokens)
+
+    @property
+    def keys(self) -> list[ReplicateKey]:
+        """What its rows will be about, one key for each seed: repetitions are numbered on."""
+        header, first = self.header, self.options.first_seed
+        return [
+            ReplicateKey(header.task, header.model, self.condition, self.decoding.id, seed)
+            for seed in range(first, first + header.epochs)
+        ]
+
+    def row(self, sample: ImportedSample) -> RunRow:
+        """A sample's row; the same sample always gives the same row.
+
+        A sample that failed, or that the tool left unscored, gives a row with the reason among its errors and no
+        metrics. Measures other than the score are kept under the format's name.
+        """
+        header, measure, usage = self.header, self.measure, sample.usage
+        item = sha256_hex(sample.content)[:16] if self.options.by_content else sample.item_id
+        seed = self.options.first_seed + sample.epoch - 1
+        defining = [header.tool, header.task, item, header.model, self.condition, self.decoding.id, str(seed)]
+        errors, metrics, parsed = [], {}, None
+        if sample.error is not None:
+            errors = [f"{header.tool}: {' '.join(sample.error.split())[:300]}"]
+        elif sample.scores.get(measure) is None:
+            errors = [f"not scored by {measure}: {sample.unscored or 'no reason in the log'}"]
+        else:
+            metrics = {"task_score": sample.scores[measure]}
+            for name, value in sample.scores.items():
+                if name != measure and value is not None:
+                    metrics[f"{self.format}:{name}"] = value
+            if usage is not None:
+                metrics["token_cost"] = usage.total_tokens
+            if sample.cost_usd is not None:
+                metrics["cost_usd"] = sample.cost_usd
+            notes = list(sample.remarks)
+            if measure in sample.unmapped:
+                notes.append(f"the value '{sample.unmapped[measure]}' is no number; the tool counts it as 0")
+            parsed = ParsedRecord(None, None, "not_json", sample.answer, {}, notes)
+        generation = None
+        if sample.text is not None or sample.error is None:
+            generation = GenerationRecord(
+                text=sample.text or "",
+                finish_reason=sample.finish_reason,
+                latency_ms=sample.latency_ms,
+                usage=usage,
+                tool_calls=sample.tool_calls,
+            )
+        return RunRow(
+            run_id=sha256_hex(json.dumps(defining)),
+            timestamp_utc=sample.finished_at or header.created,
+            profile=f"{MARK}{self.format}",
+            config_hash="",
+            pcsuite_version=__version__,
+            git_commit=header.commit,
+            task=TaskRef(header.task, header.split, item),
+            model=ModelRef(header.model, self.options.family, self.options.size, f"{MARK}{self.format}"),
+            condition=ConditionRef(self.condition, ()),
+            decoding=self.decoding,
+            seed=seed,
+            seed_honoured=False,
+            perturbation=PerturbationRef(),
+            prompt=PromptRecord(
+                prompt_hash=sha256_hex(sample.prompt),
+                schema_hash=None,
+                template=f"{MARK}{self.format}",
+                rendered_chars=len(sample.prompt),
+                prompt_tokens=usage.prompt_tokens if usage is not None else None,
+                padded=0,
+            ),
+            generation=generation,
+            parsed=parsed,
+            metrics=metrics,
+            errors=errors,
+            engine={"tool": header.tool, "tool_version": header.tool_version, "source": header.source},
+        )
 
 
 @dataclass(slots=True)
@@ -233,7 +178,7 @@ class ImportedLog:
     """What became of one log."""
 
     path: Path
-    cell: Cell
+    evaluation: Evaluation
     samples: int = 0
     items: int = 0
     new: int = 0
@@ -250,11 +195,11 @@ class ImportedLog:
     @property
     def reported(self) -> float | None:
         """The tool's own mean of the score."""
-        return self.cell.header.reported.get(self.cell.measure)
+        return self.evaluation.header.reported.get(self.evaluation.measure)
 
     @property
     def agrees(self) -> bool | None:
-        """Whether our mean is the tool's; ``None`` where it reports none."""
+        """Whether our mean is the tool's to nine digits; ``None`` where it reports none."""
         if self.reported is None or self.mean is None:
             return None
         return math.isclose(self.mean, self.reported, rel_tol=1e-9, abs_tol=1e-12)
@@ -262,67 +207,59 @@ class ImportedLog:
     @property
     def missing(self) -> int:
         """Samples that the evaluation should have had and the log has not."""
-        return max(0, (self.cell.header.expected or 0) - self.samples)
+        return max(0, (self.evaluation.header.expected or 0) - self.samples)
 
 
 def import_logs(
     format_name: str, logs: Sequence[Path], paths: RunPaths, options: ImportOptions | None = None
 ) -> list[ImportedLog]:
-    """Write every sample of the logs as a row of the run; what is there already is left alone."""
+    """Write every sample of the logs as a row of the run; what is there already is left alone.
+
+    ``format_name`` is a registered format (``inspect``, ``lm-eval``), ``logs`` are its files or folders of them.
+    Returns what became of each log. Raises :class:`DataError` where a log cannot be read, :class:`ConfigError`
+    where two evaluations would be mixed or the score is not clear, :class:`LogError` on a run of our own.
+    """
     options = options or ImportOptions()
-    opened: list[tuple[Path, SourceLog]] = []
-    try:
-        for path in _found(format_name, logs):
-            opened.append((path, FORMATS.get(format_name).open(path, model=options.model)))
-        opened.sort(key=lambda entry: entry[1].header.created)  # of several tries the newest row counts
-        cells = [_cell(format_name, path, source.header, options) for path, source in opened]
-        by_key = _cells_by_key([(path, cell) for (path, _), cell in zip(opened, cells, strict=True)])
-        with RunLog(paths) as log:
-            known = _known_rows(paths, by_key, options.replace)
-            imported = [
-                _import(path, source, cell, log, known)
-                for (path, source), cell in zip(opened, cells, strict=True)
-            ]
-    finally:
-        for _, source in opened:
-            source.close()
-    write_manifest(paths, imported_cells=[(entry.cell, entry.path.name, entry.items) for entry in imported])
-    return imported
-
-
-def _found(format_name: str, logs: Sequence[Path]) -> list[Path]:
-    known = FORMATS.get(format_name)
+    form = FORMATS.get(format_name)
     found: dict[Path, None] = {}
     for given in logs:
         if not given.exists():
             raise DataError(f"{given}: no such file or folder")
-        matching = known.find(given)
+        matching = form.find(given)
         if not matching:
             raise DataError(f"{given}: no log of {format_name} in this folder")
-        for path in matching:
-            found.setdefault(path)
-    return list(found)
-
-
-def _cell(format_name: str, path: Path, header: LogHeader, options: ImportOptions) -> Cell:
-    measure = choose_measure(path.name, header, options.measures)
-    condition = options.condition or header.condition or DEFAULT_CONDITION
-    if options.condition_from:
-        condition = header_value(path.name, header.fields, options.condition_from)
-    return Cell(
-        format_name,
-        header,
-        measure,
-        condition,
-        options.family,
-        options.size,
-        options.first_seed,
-        options.by_content,
-    )
+        found.update(dict.fromkeys(matching))
+    opened: list[tuple[Path, SourceLog]] = []
+    try:
+        for path in found:
+            opened.append((path, form.open(path, model=options.model)))
+        opened.sort(key=lambda entry: entry[1].header.created)  # of several tries the newest row counts
+        outcomes = []
+        for path, source in opened:
+            header = source.header
+            measure = choose_measure(path.name, header, options.measures)
+            condition = options.condition or header.condition or DEFAULT_CONDITION
+            if options.condition_from:
+                condition = header_value(path.name, header.fields, options.condition_from)
+            outcomes.append(ImportedLog(path, Evaluation(format_name, header, measure, condition, options)))
+        expected = _expected_sources(outcomes)
+        with RunLog(paths) as log:
+            known = _known_rows(paths, {} if options.replace else expected)
+            for outcome, (_, source) in zip(outcomes, opened, strict=True):
+                _import(outcome, source, log, known)
+    finally:
+        for _, source in opened:
+            source.close()
+    _describe(paths.log, outcomes)
+    return outcomes
 
 
 def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
-    """The score of a log: the only one, or the one the user named."""
+    """The score of a log: the only one it has, or the one that ``wanted`` names.
+
+    A filter need not be named where a metric has only one (``exact_match`` for ``exact_match,strict``). Raises
+    :class:`ConfigError` where several or none are meant, or where lower would be better.
+    """
     if not header.measures:
         raise DataError(f"{file}: no sample has a score", hint="score the log with its tool first")
     if not wanted and len(header.measures) > 1:
@@ -330,8 +267,10 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
             f"{file} has several scores: {quoted_names(header.measures)}",
             hint="choose one with --metric NAME",
         )
-    named = [name for word in wanted for name in _meant(word, header.measures)]
-    chosen = named if wanted else list(header.measures)
+    chosen = [] if wanted else list(header.measures)
+    for word in wanted:
+        exact = [name for name in header.measures if name == word]
+        chosen += exact or [name for name in header.measures if name.rpartition(",")[0] == word]
     if not chosen:
         raise ConfigError(f"{file} has no score '{wanted[0]}'", hint=did_you_mean(wanted[0], header.measures))
     if len(set(chosen)) > 1:
@@ -344,13 +283,12 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
     return chosen[0]
 
 
-def _meant(word: str, measures: Sequence[str]) -> list[str]:
-    """The measures a word stands for; a filter need not be named where a metric has only one."""
-    return [word] if word in measures else [name for name in measures if name.rpartition(",")[0] == word]
-
-
 def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
-    """The value at a dotted key of a header, as the name of a condition; an empty one is called ``none``."""
+    """The value at a dotted key of a header, as the name of a condition.
+
+    An empty value is called ``none``; a long one is cut and told apart by a hash. Raises :class:`ConfigError`
+    where the header has no such key.
+    """
     leaves = dict(_leaves(fields))
     if path not in leaves:
         raise ConfigError(f"{file}: the header has no value '{path}'", hint=did_you_mean(path, leaves))
@@ -368,18 +306,18 @@ def _leaves(fields: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield f"{before}{key}", value
 
 
-def _cells_by_key(cells: Sequence[tuple[Path, Cell]]) -> dict[CellKey, Cell]:
-    """The cells to import; two logs in the same cell are a mistake unless they are tries of one evaluation."""
-    taken: dict[CellKey, tuple[Path, Cell]] = {}
-    for path, cell in cells:
-        for key in cell.keys:
-            other, earlier = taken.setdefault(key, (path, cell))
-            if earlier.header.source != cell.header.source:
-                raise _clash(key, f"{path.name} and {other.name} are")
-    return {key: cell for key, (_, cell) in taken.items()}
+def _expected_sources(outcomes: Sequence[ImportedLog]) -> dict[ReplicateKey, str]:
+    """Which evaluation each set of rows comes from; two of them in one are a mistake, two tries of one are not."""
+    taken: dict[ReplicateKey, ImportedLog] = {}
+    for outcome in outcomes:
+        for key in outcome.evaluation.keys:
+            other = taken.setdefault(key, outcome)
+            if other.evaluation.header.source != outcome.evaluation.header.source:
+                raise _clash(key, f"{outcome.path.name} and {other.path.name} are")
+    return {key: outcome.evaluation.header.source for key, outcome in taken.items()}
 
 
-def _clash(key: CellKey, what: str) -> ConfigError:
+def _clash(key: ReplicateKey, what: str) -> ConfigError:
     return ConfigError(
         f"{what} different evaluations of the same cell ({key.task}, {key.model}, condition {key.condition},"
         f" {key.decoding})",
@@ -388,49 +326,51 @@ def _clash(key: CellKey, what: str) -> ConfigError:
     )
 
 
-def _known_rows(paths: RunPaths, cells: Mapping[CellKey, Cell], replace: bool) -> dict[bytes, bytes]:
+def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[bytes, bytes]:
     """Digest of the newest row by run id; a run of our own, or another evaluation in the way, is refused."""
     known: dict[bytes, bytes] = {}
-    if not paths.log.exists():
-        return known
-    for row in iter_rows(paths.log):
+    for row in iter_rows(paths.log) if paths.log.exists() else ():
         if not row.profile.startswith(MARK):
             raise LogError(
                 f"{paths.log} is a run of pcsuite itself", hint="import under another name with --name"
             )
-        cell = None if replace else cells.get(CellKey.of(row))
-        if cell is not None and row.engine.get("source") != cell.header.source:
-            raise _clash(CellKey.of(row), f"rows of {paths.log.name} and the log to import are")
-        known[bytes.fromhex(row.run_id[:32])] = _import_run_digest(row)
+        key = ReplicateKey(row.task.id, row.model.id, row.condition.id, row.decoding.id, row.seed)
+        if key in expected and row.engine.get("source") != expected[key]:
+            raise _clash(key, f"rows of {paths.log.name} and the log to import are")
+        known[bytes.fromhex(row.run_id[:32])] = _row_digest(row)
     return known
 
 
-def _import_run_digest(row: RunRow) -> bytes:
+def _row_digest(row: RunRow) -> bytes:
     """What a row says, whichever version of the suite wrote it."""
     return hashlib.blake2b(
         encode_row(msgspec.structs.replace(row, pcsuite_version="")), digest_size=16
     ).digest()
 
 
-def _import(path: Path, source: SourceLog, cell: Cell, log: RunLog, known: dict[bytes, bytes]) -> ImportedLog:
-    outcome = ImportedLog(path, cell)
-    sums: dict[str, list[float]] = {}
+def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[bytes, bytes]) -> None:
+    """Append the rows that are new or changed, and count them."""
+    evaluation = outcome.evaluation
+    scores: dict[str, list[float]] = {}
     seen: set[bytes] = set()
-    for sample in source.samples(cell.measure):
-        row = cell.row(sample)
+    for sample in source.samples(evaluation.measure):
+        row = evaluation.row(sample)
         key = bytes.fromhex(row.run_id[:32])
         if key in seen:
             raise DataError(
-                f"{path}: item {row.task.item_id}, repetition {sample.epoch} is there twice",
-                hint="items with the same content need their ids" if cell.by_content else None,
+                f"{outcome.path}: item {row.task.item_id}, repetition {sample.epoch} is there twice",
+                hint="items with the same content need their ids" if evaluation.options.by_content else None,
             )
         seen.add(key)
-        _count(outcome, sample, row)
-        score = row.metrics.get("task_score")
-        sums.setdefault(row.task.item_id, [])
-        if score is not None:
-            sums[row.task.item_id].append(score)
-        digest = _import_run_digest(row)
+        outcome.samples += 1
+        outcome.errors.update(row.errors)
+        outcome.remarks.update(sample.remarks)
+        if evaluation.measure in sample.unmapped:
+            outcome.unmapped[sample.unmapped[evaluation.measure]] += 1
+        of_item = scores.setdefault(row.task.item_id, [])
+        if (score := row.metrics.get("task_score")) is not None:
+            of_item.append(score)
+        digest = _row_digest(row)
         if known.get(key) == digest:
             outcome.unchanged += 1
             continue
@@ -438,15 +378,37 @@ def _import(path: Path, source: SourceLog, cell: Cell, log: RunLog, known: dict[
         outcome.new += key not in known
         known[key] = digest
         log.append(row, sample.prompt)
-    outcome.items = len(sums)
-    means = [math.fsum(scores) / len(scores) for scores in sums.values() if scores]
+    outcome.items = len(scores)
+    means = [math.fsum(values) / len(values) for values in scores.values() if values]
     outcome.mean = math.fsum(means) / len(means) if means else None
-    return outcome
 
 
-def _count(outcome: ImportedLog, sample: ImportedSample, row: RunRow) -> None:
-    outcome.samples += 1
-    outcome.errors.update(row.errors)
-    outcome.remarks.update(sample.remarks)
-    if outcome.cell.measure in sample.unmapped:
-        outcome.unmapped[sample.unmapped[outcome.cell.measure]] += 1
+def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
+    """Add what was imported to the manifest of the run, where the report looks for it."""
+    try:
+        manifest = read_manifest(log) or RunManifest()
+    except LogError:
+        manifest = RunManifest()
+    manifest.run, manifest.pcsuite_version, manifest.length_control = log.stem, __version__, "off"
+    for outcome in outcomes:
+        evaluation, file = outcome.evaluation, outcome.path.name
+        header, decoding = evaluation.header, evaluation.decoding
+        manifest.profile = f"{MARK}{evaluation.format}"
+        source = f"imported from {header.tool} {header.tool_version} ({file})"
+        earlier = manifest.tasks[header.task].source if header.task in manifest.tasks else source
+        manifest.tasks[header.task] = TaskNote(
+            title=header.task,
+            kind="imported",
+            primary_metric=evaluation.measure,
+            # A scorer may well log counts named tp, fp and fn; its own score counts all the same.
+            pooling="mean",
+            items=outcome.items,
+            source=earlier if file in earlier else f"{earlier}; {source}",
+            max_tokens=header.max_tokens or 0,
+        )
+        manifest.models[header.model] = ModelNote(
+            f"{MARK}{evaluation.format}", evaluation.options.family, evaluation.options.size
+        )
+        manifest.conditions[evaluation.condition] = ConditionNote(evaluation.condition)
+        manifest.regimes[decoding.id] = {"temperature": decoding.temperature, "top_p": decoding.top_p}
+    write_manifest(log, manifest)

@@ -136,7 +136,7 @@ class _EvalFile:
         pool: dict[str, list[Any]] = {"messages": [], "attachments": []}
         for name in chunks:
             pool[name.split("/")[-2]] += decode_json(self._members.read(name), list[Any])
-        numbered = {str(place): text for place, text in enumerate(pool["attachments"])}
+        numbered = {str(index): text for index, text in enumerate(pool["attachments"])}
         return {"message_pool": pool["messages"], "attachments": numbered}
 
 
@@ -154,8 +154,8 @@ class _JsonFile:
         return b"{" + b",".join(b'"%s":%s' % (key.encode(), value) for key, value in parts.items()) + b"}"
 
     def samples(self) -> Iterator[tuple[str, bytes, Mapping[str, Any]]]:
-        for place, element in enumerate(self._document.elements("samples"), start=1):
-            yield f"sample {place}", element, {}
+        for number, element in enumerate(self._document.elements("samples"), start=1):
+            yield f"sample {number}", element, {}
 
     def close(self) -> None:
         self._document.close()
@@ -166,7 +166,12 @@ class InspectLog:
 
     def __init__(self, path: Path, *, model: str | None = None) -> None:
         self.path = path
-        self._files: _Container = _EvalFile(path) if _is_zip(path) else _JsonFile(path)
+        try:
+            with path.open("rb") as stream:
+                is_zip = stream.read(2) == b"PK"
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        self._files: _Container = _EvalFile(path) if is_zip else _JsonFile(path)
         try:
             self.header = self._read_header(model)
         except BaseException:
@@ -179,7 +184,7 @@ class InspectLog:
             yield imported_sample(sample, measure, self._model)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._files.close()
 
     def _read_header(self, model: str | None) -> LogHeader:
@@ -189,24 +194,9 @@ class InspectLog:
             fields = decode_json(raw, dict[str, Any])
         except (msgspec.MsgspecError, ValueError) as error:
             raise DataError(f"{self.path}: the header cannot be read ({error})") from error
-        self._model = found.eval.model
-        self._first_scorer = next((entry.name for entry in found.eval.scorers or []), "score")
-        return self._described(found, fields, model)
-
-    def _samples(self) -> Iterator[Sample]:
-        for place, raw, beside in self._files.samples():
-            try:
-                sample = decode_json(raw, Sample)
-            except (msgspec.MsgspecError, ValueError) as error:
-                raise DataError(f"{self.path}: {place} cannot be read ({error})") from error
-            if sample.score is not None and sample.scores is None:  # log schema 1
-                sample.scores = {self._first_scorer: sample.score}
-            if beside:
-                sample.restore(**beside)
-            yield sample
-
-    def _described(self, found: _Header, fields: dict[str, Any], model: str | None) -> LogHeader:
         spec, config = found.eval, found.plan.config
+        self._model = spec.model
+        self._first_scorer = next((entry.name for entry in spec.scorers or []), "score")
         epochs = spec.config.epochs or 1
         samples = len(spec.dataset.sample_ids) if spec.dataset.sample_ids else None
         expected = found.results.total_samples if found.results and found.results.total_samples else None
@@ -214,6 +204,7 @@ class InspectLog:
             expected = samples * epochs
         base = spec.model_generate_config
         results = found.results.scores if found.results is not None else []
+        condition = (spec.metadata or {}).get("condition")
         return LogHeader(
             tool="inspect_ai",
             tool_version=spec.packages.get("inspect_ai", "unknown"),
@@ -227,7 +218,7 @@ class InspectLog:
             max_tokens=_first(config.max_tokens, base.max_tokens),
             epochs=epochs,
             expected=expected,
-            condition=_name((spec.metadata or {}).get("condition")),
+            condition=str(condition) if isinstance(condition, (str, int)) and condition != "" else None,
             created=spec.created,
             commit=str((spec.revision or {}).get("commit") or "") or None,
             reported=reported_means(results),
@@ -251,6 +242,18 @@ class InspectLog:
             names.setdefault(result.measure)
         return tuple(name for name in names if name not in nested)
 
+    def _samples(self) -> Iterator[Sample]:
+        for where, raw, beside in self._files.samples():
+            try:
+                sample = decode_json(raw, Sample)
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise DataError(f"{self.path}: {where} cannot be read ({error})") from error
+            if sample.score is not None and sample.scores is None:  # log schema 1
+                sample.scores = {self._first_scorer: sample.score}
+            if beside:
+                sample.restore(**beside)
+            yield sample
+
 
 class InspectFormat:
     """inspect_ai's two log formats."""
@@ -261,7 +264,9 @@ class InspectFormat:
             return sorted(
                 file
                 for file in path.rglob("*")
-                if file.suffix in (".eval", ".json") and file.is_file() and _looks_like_a_log(file)
+                # Folders also hold logs.json, eval-set.json and the like.
+                if (file.suffix == ".eval" or re.match(r"\d{4}-\d{2}-\d{2}T.*\.json$", file.name))
+                and file.is_file()
             )
         return [path]
 
@@ -271,23 +276,6 @@ class InspectFormat:
 
 
 FORMAT = InspectFormat()
-
-
-def _is_zip(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(2) == b"PK"
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _looks_like_a_log(path: Path) -> bool:
-    """Whether a file of a folder is meant: folders also hold ``logs.json``, ``eval-set.json`` and the like."""
-    return path.suffix == ".eval" or re.match(r"\d{4}-\d{2}-\d{2}T", path.name) is not None
-
-
-def _name(value: Any) -> str | None:
-    return str(value) if isinstance(value, (str, int)) and value != "" else None
 
 
 def _first(*values: Any) -> Any:

@@ -13,9 +13,6 @@ import msgspec
 from pcsuite.importers.base import ImportedSample, as_number
 from pcsuite.logging.row import UsageRecord
 
-# Values of inspect_ai scores as numbers, by that tool's own rules.
-
-
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Correct, partial, incorrect, no answer."""
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -83,20 +80,26 @@ def value_as_number(value: object) -> tuple[float | None, str | None]:
 
 
 def flat_values(scores: Mapping[str, Score]) -> Iterator[tuple[str, object]]:
-    """Every scalar by its measure: the scorer, or ``scorer.key`` where a scorer gives several values."""
+    """Every scalar by its measure: the scorer, or ``scorer.key`` where a scorer gives several values.
+
+    The values of a list are numbered from 0: ``scorer.0``.
+    """
     for scorer, score in scores.items():
         if isinstance(score.value, dict):
             for key, value in score.value.items():
                 yield f"{scorer}.{key}", value
         elif isinstance(score.value, list):
-            for place, value in enumerate(score.value):
-                yield f"{scorer}.{place}", value
+            for index, value in enumerate(score.value):
+                yield f"{scorer}.{index}", value
         else:
             yield scorer, score.value
 
 
 def reported_means(results: list[ScoreResult]) -> dict[str, float]:
-    """The tool's own mean by measure, epochs averaged; other reducers answer other questions."""
+    """The tool's own mean by measure, epochs averaged; other reducers answer other questions.
+
+    A metric that is no plain mean over samples, or not finite, is left out.
+    """
     found: dict[str, float] = {}
     for result in results:
         if result.reducer not in (None, "mean"):
@@ -178,12 +181,31 @@ class Sample(msgspec.Struct):
 
 
 def imported_sample(sample: Sample, measure: str, model: str) -> ImportedSample:
-    """What we keep of a sample; ``measure`` is the score that will count."""
-    values = dict(flat_values(sample.scores or {}))
-    numbers = {name: value_as_number(value) for name, value in values.items()}
-    chosen = (sample.scores or {}).get(measure) or (sample.scores or {}).get(measure.rpartition(".")[0])
-    text, finish = _answer(sample)
-    usage = sample.model_usage.get(model)
+    """What we keep of a sample; ``measure`` is the score that will count, ``model`` the one whose tokens count.
+
+    A sample that was scored in spite of an error counts as scored, with a remark.
+    """
+    scores = sample.scores or {}
+    numbers = {name: value_as_number(value) for name, value in flat_values(scores)}
+    chosen = scores.get(measure) or scores.get(measure.rpartition(".")[0])
+    unscored = "no score in the log"
+    if chosen is not None:
+        explained = (chosen.explanation or "").strip()[:120]
+        unscored = chosen.why_unscored or explained or "unscored by its scorer"
+    text, finish = None, "unknown"
+    if sample.output.choices:
+        choice = sample.output.choices[0]
+        text = _text(choice.message.content, sample.attachments)
+        finish = _FINISH.get(choice.stop_reason, choice.stop_reason)
+    seconds = sample.output.time if sample.output.time is not None else sample.total_time
+    spent = sample.model_usage.get(model)
+    usage = None
+    if spent is not None:
+        # Prompt tokens are all that went in: the tool counts cached ones apart.
+        prompt = (
+            spent.input_tokens + (spent.input_tokens_cache_read or 0) + (spent.input_tokens_cache_write or 0)
+        )
+        usage = UsageRecord(prompt, spent.output_tokens, spent.total_tokens or prompt + spent.output_tokens)
     scored = numbers.get(measure, (None, None))[0] is not None
     error = str(sample.error.get("message") or "unknown error").strip() if sample.error else None
     return ImportedSample(
@@ -195,22 +217,16 @@ def imported_sample(sample: Sample, measure: str, model: str) -> ImportedSample:
         answer=(chosen.answer if chosen is not None else None) or (text.strip() if text else None),
         scores={name: number for name, (number, _) in numbers.items()},
         finish_reason=finish,
-        latency_ms=_latency(sample),
-        usage=_tokens(usage) if usage is not None else None,
-        cost_usd=usage.total_cost if usage is not None else None,
+        latency_ms=round(seconds * 1000, 3) if seconds is not None else None,
+        usage=usage,
+        cost_usd=spent.total_cost if spent is not None else None,
         tool_calls=sum(message.role == "tool" for message in sample.messages),
         error=None if scored else error,
-        unscored=_why_unscored(chosen),
+        unscored=unscored,
         remarks=tuple(_remarks(sample, error if scored else None)),
         unmapped={name: guess for name, (_, guess) in numbers.items() if guess is not None},
         finished_at=sample.completed_at or "",
     )
-
-
-def _why_unscored(score: Score | None) -> str:
-    if score is None:
-        return "no score in the log"
-    return score.why_unscored or (score.explanation or "").strip()[:120] or "unscored by its scorer"
 
 
 def _remarks(sample: Sample, error: str | None) -> Iterable[str]:
@@ -222,15 +238,6 @@ def _remarks(sample: Sample, error: str | None) -> Iterable[str]:
         yield "marked as invalid in the log"
     if sample.error_retries:
         yield f"tried again after {len(sample.error_retries)} errors"
-
-
-def _answer(sample: Sample) -> tuple[str | None, str]:
-    """The last answer's text and why it ended."""
-    if not sample.output.choices:
-        return None, "unknown"
-    choice = sample.output.choices[0]
-    text = _text(choice.message.content, sample.attachments)
-    return text, _FINISH.get(choice.stop_reason, choice.stop_reason)
 
 
 def _prompt(sample: Sample) -> str:
@@ -259,15 +266,3 @@ def _text(content: Any, attachments: Mapping[str, str]) -> str:
     if "attachment://" in text:
         text = _ATTACHMENT.sub(lambda found: attachments.get(found.group(1), found.group()), text)
     return text
-
-
-def _latency(sample: Sample) -> float | None:
-    seconds = sample.output.time if sample.output.time is not None else sample.total_time
-    return round(seconds * 1000, 3) if seconds is not None else None
-
-
-def _tokens(usage: Usage) -> UsageRecord:
-    """Prompt tokens are all that went in: the tool counts cached ones apart."""
-    cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
-    total = usage.total_tokens or usage.input_tokens + cached + usage.output_tokens
-    return UsageRecord(usage.input_tokens + cached, usage.output_tokens, total)

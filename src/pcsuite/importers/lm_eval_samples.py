@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -62,11 +61,13 @@ class LmEvalSamples:
             raise DataError(f"{path}: not a samples file", hint="lm-eval names them samples_TASK_DATE.jsonl")
         self._task, self._date = named["task"], named["date"] or ""
         self._results = self._read_results()
-        lines, problems = self._count_measures()
-        self.header = self._described(model, lines, problems)
+        self.header = self._described(model)
 
     def samples(self, measure: str) -> Iterator[ImportedSample]:
-        """The samples under the measure's filter."""
+        """The samples under the measure's filter, one at a time.
+
+        Raises :class:`DataError` with file and line where a line is no sample.
+        """
         wanted = measure.rpartition(",")[2]
         for line, sample in self._lines():
             if _filter(sample) == wanted:
@@ -86,19 +87,6 @@ class LmEvalSamples:
                 except (msgspec.MsgspecError, ValueError) as error:
                     raise DataError(f"{self.path}:{number}: not JSON ({error})") from error
 
-    def _count_measures(self) -> tuple[Counter[str], list[str]]:
-        """Numbers by measure, and measures that have none for single samples."""
-        found: Counter[str] = Counter()
-        others: dict[str, None] = {}
-        for _, sample in self._lines():
-            for name in _metric_names(sample):
-                measure = f"{name},{_filter(sample)}"
-                if isinstance(sample.get(name), (bool, int, float)):
-                    found[measure] += 1
-                else:
-                    others.setdefault(measure)
-        return found, [name for name in others if name not in found]
-
     def _read_results(self) -> _Results | None:
         """The results file of the same date, whatever its name begins with."""
         if not self._date:
@@ -110,10 +98,18 @@ class LmEvalSamples:
                 raise DataError(f"{path}: the results cannot be read ({error})") from error
         return None
 
-    def _described(self, model: str | None, measures: Counter[str], without: list[str]) -> LogHeader:
+    def _described(self, model: str | None) -> LogHeader:
+        # Every measure with a number in some sample; the tool makes others over the whole set only.
+        measures: dict[str, None] = {}
+        others: dict[str, None] = {}
+        for _, sample in self._lines():
+            for name in _metric_names(sample):
+                is_number = isinstance(sample.get(name), (bool, int, float))
+                (measures if is_number else others).setdefault(f"{name},{_filter(sample)}")
+        without = [name for name in others if name not in measures]
         results = self._results or _Results()
-        name = model or results.model_name
-        if not name:
+        model = model or results.model_name
+        if not model:
             raise DataError(
                 f"{self.path}: no results_{self._date or 'DATE'}.json beside it names the model",
                 hint="put it there, or say --model NAME",
@@ -121,6 +117,24 @@ class LmEvalSamples:
         task = results.configs.get(self._task, {})
         generation = {**(task.get("generation_kwargs") or {}), **_mapping(results.config.get("gen_kwargs"))}
         likelihood = task.get("output_type") in _BY_LIKELIHOOD
+        aggregations = {
+            str(entry.get("metric")): entry.get("aggregation", "mean")
+            for entry in task.get("metric_list") or []
+            if isinstance(entry, dict)
+        }
+        # The tool's own figures; those it does not make by averaging are left out.
+        reported = {
+            measure: number
+            for measure, value in results.results.get(self._task, {}).items()
+            if measure in measures
+            and (number := as_number(value)) is not None
+            and aggregations.get(measure.rpartition(",")[0], "mean") == "mean"
+        }
+        higher = results.higher_is_better.get(self._task, {})
+        limit: Any = generation.get("max_gen_toks")
+        has_limit = isinstance(limit, (int, float)) and not isinstance(limit, bool)
+        greedy = generation.get("do_sample") is False  # temperature 0, whatever else is written
+        condition = _mapping(task.get("metadata")).get("condition")
         made = datetime.fromtimestamp(results.date, timezone.utc) if results.date is not None else None
         return LogHeader(
             tool="lm_eval",
@@ -128,54 +142,32 @@ class LmEvalSamples:
             source=f"{self._task}@{self._date or self.path.stem}",
             task=self._task,
             split=str(task.get("test_split") or task.get("validation_split") or UNKNOWN),
-            model=name,
+            model=model,
             measures=tuple(measures),
             regime="loglikelihood" if likelihood else None,
-            temperature=None if likelihood else _temperature(generation),
+            temperature=None if likelihood else 0.0 if greedy else as_number(generation.get("temperature")),
             top_p=None if likelihood else as_number(generation.get("top_p")),
-            max_tokens=None if likelihood else _whole(generation.get("max_gen_toks")),
+            max_tokens=int(limit) if has_limit and not likelihood else None,
             expected=results.n_samples.get(self._task, {}).get("effective"),
-            condition=_condition(task),
+            condition=str(condition) if condition else None,
             created=made.isoformat(timespec="milliseconds") if made is not None else self._date,
             commit=results.git_hash,
-            reported=self._reported(results, task, measures),
-            lower_is_better=self._lower_is_better(results, measures),
-            fields=self._fields(results, task),
+            reported=reported,
+            lower_is_better=frozenset(
+                name for name in measures if higher.get(name.rpartition(",")[0]) is False
+            ),
+            fields={
+                "config": results.config,
+                "task": dict(task),
+                "n_shot": results.n_shot.get(self._task),
+                "model_name": results.model_name,
+                "model_source": results.model_source,
+                "system_instruction": results.system_instruction,
+                "chat_template_sha": results.chat_template_sha,
+                "fewshot_as_multiturn": results.fewshot_as_multiturn,
+            },
             remarks=tuple(_remarks(self._results, without)),
         )
-
-    def _reported(
-        self, results: _Results, task: Mapping[str, Any], measures: Counter[str]
-    ) -> dict[str, float]:
-        """The tool's own figures; those it does not make by averaging are left out."""
-        made_by = {
-            str(entry.get("metric")): entry.get("aggregation", "mean")
-            for entry in task.get("metric_list") or []
-            if isinstance(entry, dict)
-        }
-        found = {}
-        for measure, value in results.results.get(self._task, {}).items():
-            number = as_number(value)
-            averaged = made_by.get(measure.rpartition(",")[0], "mean") == "mean"
-            if measure in measures and number is not None and averaged:
-                found[measure] = number
-        return found
-
-    def _lower_is_better(self, results: _Results, measures: Counter[str]) -> frozenset[str]:
-        told = results.higher_is_better.get(self._task, {})
-        return frozenset(name for name in measures if told.get(name.rpartition(",")[0]) is False)
-
-    def _fields(self, results: _Results, task: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "config": results.config,
-            "task": dict(task),
-            "n_shot": results.n_shot.get(self._task),
-            "model_name": results.model_name,
-            "model_source": results.model_source,
-            "system_instruction": results.system_instruction,
-            "chat_template_sha": results.chat_template_sha,
-            "fewshot_as_multiturn": results.fewshot_as_multiturn,
-        }
 
 
 class LmEvalFormat:
@@ -194,7 +186,9 @@ FORMAT = LmEvalFormat()
 
 
 def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
-    arguments = _arguments(sample["arguments"])
+    raw = sample["arguments"]  # newer files have ``gen_args_0.arg_0``, older ones lists
+    requests = [request.values() for request in raw.values()] if isinstance(raw, dict) else raw
+    arguments = [list(request) for request in requests]
     answers, filtered = sample.get("resps") or [], sample.get("filtered_resps") or []
     first = answers[0][0] if answers and answers[0] else None
     answer: str | None
@@ -219,13 +213,6 @@ def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
         unscored="no number in the samples file",
         remarks=(f"{repeats} answers, scored together by the tool",) if repeats > 1 else (),
     )
-
-
-def _arguments(raw: Any) -> list[list[Any]]:
-    """Arguments of every request; newer files have ``gen_args_0.arg_0``, older ones lists."""
-    if isinstance(raw, dict):
-        return [list(request.values()) for request in raw.values()]
-    return [list(request) for request in raw]
 
 
 def _likelihoods(arguments: list[list[Any]], filtered: list[Any]) -> tuple[str, str | None]:
@@ -262,22 +249,6 @@ def _filter(sample: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _temperature(generation: Mapping[str, Any]) -> float | None:
-    """The temperature; greedy decoding is 0 whatever else is written."""
-    if generation.get("do_sample") is False:
-        return 0.0
-    return as_number(generation.get("temperature"))
-
-
-def _whole(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _condition(task: Mapping[str, Any]) -> str | None:
-    named = _mapping(task.get("metadata")).get("condition")
-    return str(named) if named else None
 
 
 def _mapping(value: Any) -> dict[str, Any]:

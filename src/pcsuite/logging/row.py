@@ -1,10 +1,32 @@
-"""The row: one call (or one loop of calls) with everything needed to check and re-score it."""
+"""The row: one call (or one loop of calls) with everything needed to check and re-score it.
+
+The structs below are the one declaration of a row. The columns that DuckDB reads from the log and those of
+``runs.parquet`` and ``runs.csv`` are derived from them (:mod:`pcsuite.analysis.load.schema`): a field added here is
+a column there. ``Annotated[..., Column(...)]`` says where a column differs from its field.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a field stands in the flat tables, where that is not as itself in the order of the row."""
+
+    name: str = ""
+    """The column's name; by default the field's, after its record's where it is ``id`` or ``type``."""
+    after: str = ""
+    """The column it follows."""
+    join: str = "; "
+    """What stands between the values of a list."""
+    count: str = ""
+    """A further column, of this name, with the length of the list."""
+    absent: bool = False
+    """The field is left in the log and is no column."""
 
 
 class TaskRef(msgspec.Struct, frozen=True):
@@ -28,7 +50,7 @@ class ConditionRef(msgspec.Struct, frozen=True):
     """Which prompt condition."""
 
     id: str
-    operators: tuple[str, ...]
+    operators: Annotated[tuple[str, ...], Column(join="+")]
 
 
 class DecodingRef(msgspec.Struct, frozen=True):
@@ -54,7 +76,7 @@ class PromptRecord(msgspec.Struct, frozen=True):
     schema_hash: str | None
     template: str
     rendered_chars: int
-    prompt_tokens: int | None
+    prompt_tokens: Annotated[int | None, Column("rendered_tokens")]
     padded: int
     band: str = "inside"
     tokens_exact: bool = True
@@ -81,7 +103,7 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     react_steps: int = 0
     tool_calls: int = 0
     attempts: int = 1
-    transcript: list[dict[str, Any]] | None = None
+    transcript: Annotated[list[dict[str, Any]] | None, Column(absent=True)] = None
 
 
 class ParsedRecord(msgspec.Struct, frozen=True):
@@ -114,9 +136,9 @@ class RunRow(msgspec.Struct, frozen=True):
     prompt: PromptRecord
     generation: GenerationRecord | None
     parsed: ParsedRecord | None
-    metrics: dict[str, Any]
-    errors: list[str]
-    kind: str = "main"
+    metrics: Annotated[dict[str, Any], Column(after="n_errors")]
+    errors: Annotated[list[str], Column(count="n_errors")]
+    kind: Annotated[str, Column(after="git_commit")] = "main"
     """``main``, or the name of an auxiliary pass (a verifier pass) that main tables leave out."""
     engine: dict[str, str] = msgspec.field(default_factory=dict)
     """What determined the answer besides the prompt: engine version, weights hash."""
@@ -127,10 +149,13 @@ _DECODER = msgspec.json.Decoder(RunRow)
 
 
 def encode_row(row: RunRow) -> bytes:
-    """A row as one line of JSON, newline included."""
+    """A row as one line of JSON in UTF-8, newline included.
+
+    Lone surrogates, which a model may emit and UTF-8 has not, are written out as ``\\udXXX``.
+    """
     try:
         return _ENCODER.encode(row) + b"\n"
-    except UnicodeEncodeError:  # lone surrogates from a model: kept readable rather than lost
+    except UnicodeEncodeError:
         return _ENCODER.encode(_without_surrogates(msgspec.to_builtins(row))) + b"\n"
 
 

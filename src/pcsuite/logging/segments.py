@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
+import io
 import os
 import re
 import zlib
@@ -10,38 +12,38 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 from pcsuite._util.files import replacing, sync_folder
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import LogError
 
-# Append-only line files: whole lines or nothing, whatever ends the process.
-
-
-_CHUNK = 1 << 20
-_BLOCK = 1 << 16
-
-
-class RawBytes(Protocol):
-    """A file that bytes can be read from."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """At most ``size`` bytes, none at the end."""
+COMPRESSED = ".gz"
+MOST_BYTES = (1 << 32) - 1
+"""A gzip file says its length in 32 bits, so no segment may be longer."""
+_CHUNK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 16
+_GZIP = 16 + zlib.MAX_WBITS
+_LEVEL = 3
+_TRAILER = 8
+_TRIES = 5
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Lines of a file without their newline, read in large chunks; nothing where there is no file."""
+    """Lines of a file without their newline, read in large chunks; nothing where there is no file.
+
+    An unfinished last line is a line too.
+    """
     if not path.exists():
         return
     with path.open("rb", buffering=0) as stream:
         yield from split_lines(stream)
 
 
-def split_lines(stream: RawBytes) -> Iterator[bytes]:
+def split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
     """Lines of an open file without their newline."""
     rest = b""
-    while chunk := stream.read(_CHUNK):
+    while chunk := stream.read(_CHUNK_BYTES):
         lines = (rest + chunk).split(b"\n")
         rest = lines.pop()
         yield from lines
@@ -57,7 +59,7 @@ def repair_torn_line(path: Path) -> int:
         size = stream.seek(0, os.SEEK_END)
         end = size
         while end > 0:
-            start = max(0, end - _BLOCK)
+            start = max(0, end - _BLOCK_BYTES)
             stream.seek(start)
             newline = stream.read(end - start).rfind(b"\n")
             if newline >= 0:
@@ -125,21 +127,6 @@ class AppendFile:
         )
 
 
-# Rotation of a long log: the live file is closed at a size, and closed files are compressed beside the run.
-#
-# Whatever ends the process leaves a whole log behind. A segment is closed by renaming the live file after it is on
-# the disk; its compressed copy gets its final name only when it is on the disk too, and only then does the plain
-# one go. What was left half done is finished when the log is opened again.
-
-
-_GZIP = 16 + zlib.MAX_WBITS
-_LEVEL = 3
-_ROTATION_CHUNK = 1 << 20
-MEBIBYTE = 1 << 20
-MOST_BYTES = (1 << 32) - 1
-"""A gzip file says its length in 32 bits, so no segment may be longer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rotation:
     """When the live file is closed and whether closed files are compressed."""
@@ -152,11 +139,16 @@ class Rotation:
     def of(cls, run: RunSection) -> Rotation:
         """The rotation that a profile asks for."""
         limit = run.rotate_log_mb
-        return cls(None if limit is None else max(1, int(limit * MEBIBYTE)), run.compress_log)
+        return cls(None if limit is None else max(1, int(limit * (1 << 20))), run.compress_log)
 
 
 class LogRotator:
-    """Closes the live file of one log, and compresses what is closed on a thread of its own."""
+    """Closes the live file of one log at a size, and compresses what is closed on a thread of its own.
+
+    Whatever ends the process leaves a whole log behind. A segment is closed by renaming the live file after it is
+    on the disk; its compressed copy gets its final name only when it is on the disk too, and only then does the
+    plain one go. What was left half done is finished when the log is opened again.
+    """
 
     def __init__(self, log: Path, rotation: Rotation) -> None:
         self._log = log
@@ -218,15 +210,10 @@ def compress_segment(path: Path) -> None:
     # zlib lets other threads run while it works; a gzip file object would add its own buffering.
     squeeze = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     with replacing(target, durable=True) as partial, path.open("rb") as source, partial.open("wb") as stream:
-        while chunk := source.read(_ROTATION_CHUNK):
+        while chunk := source.read(_CHUNK_BYTES):
             stream.write(squeeze.compress(chunk))
         stream.write(squeeze.flush())
     path.unlink()
-
-
-COMPRESSED = ".gz"
-_TRAILER = 8
-_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +222,7 @@ class Segment:
 
     path: Path
     number: int
-    """Its place among the closed segments, from 1; 0 for the live file."""
+    """Its number among the closed segments, from 1; 0 for the live file."""
 
     @property
     def compressed(self) -> bool:
@@ -270,7 +257,7 @@ def closed_segments(log: Path) -> list[Segment]:
         rf"{re.escape(log.stem)}\.(\d{{4,}}){re.escape(log.suffix)}({re.escape(COMPRESSED)})?"
     )
     found: dict[int, Path] = {}
-    for path in log.parent.glob(f"{glob_escape(log.stem)}.*{log.suffix}*") if log.parent.is_dir() else ():
+    for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}*") if log.parent.is_dir() else ():
         match = pattern.fullmatch(path.name)
         if match and (match[2] is None or int(match[1]) not in found):
             found[int(match[1])] = path
@@ -278,7 +265,10 @@ def closed_segments(log: Path) -> list[Segment]:
 
 
 def log_segments(log: Path) -> list[Segment]:
-    """All files of a log in order, the live one last; one moment's view, even while the log is rotated."""
+    """All files of a log in order, the live one last; one moment's view, even while the log is rotated.
+
+    Empty where there is no log.
+    """
     for _ in range(_TRIES):
         before = closed_segments(log)
         live = [Segment(log, 0)] if log.is_file() else []
@@ -300,7 +290,11 @@ def read_log_lines(log: Path) -> Iterator[bytes]:
     closed, live = _opened(log)
     try:
         for segment in closed:
-            with _open_closed(log, segment) as stream:
+            try:
+                stream = segment.open()
+            except FileNotFoundError:  # compressed since it was listed
+                stream = next(one for one in closed_segments(log) if one.number == segment.number).open()
+            with stream:
                 yield from split_lines(stream)
         if live is not None:
             yield from split_lines(live)
@@ -323,16 +317,3 @@ def _opened(log: Path) -> tuple[list[Segment], BinaryIO | None]:
         if live is not None:
             live.close()
     raise LogError(f"{log}: is rotated faster than it can be read", hint="set a larger run.rotate_log_mb")
-
-
-def _open_closed(log: Path, segment: Segment) -> BinaryIO:
-    """Open a closed segment, which may have been compressed since it was listed."""
-    try:
-        return segment.open()
-    except FileNotFoundError:
-        return next(found for found in closed_segments(log) if found.number == segment.number).open()
-
-
-def glob_escape(text: str) -> str:
-    """A name as a glob pattern that matches nothing else."""
-    return re.sub(r"([*?\[])", r"[\1]", text)

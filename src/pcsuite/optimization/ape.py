@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pcsuite.errors import DataError
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
@@ -53,7 +53,10 @@ class ApeMethod:
         """Nothing beyond the suite is needed."""
 
     def search(self, problem: Problem, *, seed: int, candidates: int) -> None:
-        """Propose, race, vary around the best, until ``candidates`` were tried."""
+        """Propose instructions, race them, vary the best for ten rounds, until ``candidates`` were tried.
+
+        Raises :class:`~pcsuite.errors.DataError` where the task has no training items to propose from.
+        """
         if not problem.train:
             raise DataError(
                 f"task '{problem.task_id}' has no training items to propose instructions from",
@@ -61,11 +64,9 @@ class ApeMethod:
             )
         search = _Search(problem, seed, candidates)
         search.race(search.proposals(max(1, math.ceil(candidates * FIRST_SHARE))))
-        rounds_left = ROUNDS
-        while search.left > 0 and rounds_left > 0:
-            size = math.ceil(search.left / rounds_left)
-            search.race(search.variations(size))
-            rounds_left -= 1
+        for rounds_left in range(ROUNDS, 0, -1):
+            if search.left > 0:
+                search.race(search.variations(math.ceil(search.left / rounds_left)))
         search.finish()
 
 
@@ -73,7 +74,10 @@ APE = ApeMethod()
 
 
 def upper_bound(score: CandidateScore, total: int, exploration: float = EXPLORATION) -> float:
-    """``mean + c·sqrt(ln Σn / n)``, J being the mean and n the items it rests on; a crash has none."""
+    """``mean + c·sqrt(ln Σn / n)``, J being the mean and n the items it rests on; a crash has none.
+
+    ``total`` is Σn, the items that all candidates rest on together.
+    """
     if score.crashed:
         return -math.inf
     measured = len(score.item_parts)
@@ -81,13 +85,19 @@ def upper_bound(score: CandidateScore, total: int, exploration: float = EXPLORAT
 
 
 def rungs(items: int, smallest: int = SMALLEST_RUNG) -> list[int]:
-    """Sizes of the nested item sets of successive halving: an eighth, a quarter, half, all; none below ``smallest``."""
+    """Sizes of the nested item sets of successive halving: an eighth, a quarter, half, all; none below ``smallest``.
+
+    rungs(300) == [38, 75, 150, 300]
+    """
     sizes = [math.ceil(items / part) for part in (8, 4, 2)]
     return [size for size in dict.fromkeys(sizes) if smallest <= size < items] + [items]
 
 
 def clean_instruction(text: str) -> str:
-    """The instruction in what a model answered: fences, quotes and announcements off, cut to a sane length."""
+    """The instruction in what a model answered, or nothing where it gave none.
+
+    Fences, quotation marks and announcements are taken off; what is left is cut to 1,500 characters.
+    """
     stripped = re.sub(r"^```\w*\n?|\n?```$", "", text.strip()).strip()
     stripped = _WRAPPING.sub("", stripped).strip()
     if len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'“”":
@@ -132,16 +142,12 @@ class _Search:
 
     def variations(self, wanted: int) -> list[Candidate]:
         """New instructions around the best by upper confidence bound."""
-        total = sum(len(score.item_parts) for score in self._scores.values())
-        ranked = sorted(
-            self._scores.values(), key=lambda score: (-upper_bound(score, total), score.candidate.id)
-        )
-        parents = ranked[:PARENTS]
+        parents = [score.candidate for _, score in self._by_bound()[:PARENTS]]
         made: list[Candidate] = []
         for number in range(wanted * _TRIES):
             if len(made) >= wanted:
                 break
-            parent = parents[number % len(parents)].candidate
+            parent = parents[number % len(parents)]
             prompt = VARY.format(instruction=self._instructions[parent.id])
             made += self._new(prompt, f"variation of {parent.id}", (parent.id,))
         return made
@@ -150,9 +156,8 @@ class _Search:
         """Successive halving: everyone on few items, the better half on twice as many, the last on all."""
         alive = list(entrants)[: max(0, self.left)]
         if not alive:
-            self._wanted = (
-                len(self._scores) - 1
-            )  # nothing new was proposed: more rounds would ask the same again
+            # Nothing new was proposed: more rounds would ask the same again.
+            self._wanted = len(self._scores) - 1
             return
         for size in rungs(len(self._problem.dev)):
             for candidate in alive:
@@ -162,31 +167,27 @@ class _Search:
 
     def finish(self) -> None:
         """Measure on all items whoever could still be the best by its upper confidence bound."""
-        total = sum(len(score.item_parts) for score in self._scores.values())
-        complete = [score for score in self._scores.values() if score.complete]
-        for score in self._hopefuls(total, max((s.value for s in complete), default=-math.inf)):
-            self._problem.evaluate(score.candidate)
+        best = max((score.value for score in self._scores.values() if score.complete), default=-math.inf)
+        partial = [(bound, score) for bound, score in self._by_bound() if not score.complete]
+        for bound, score in partial[:PARENTS]:
+            if bound > best:
+                self._problem.evaluate(score.candidate)
 
-    def _hopefuls(self, total: int, best: float) -> Iterator[CandidateScore]:
-        partial = [score for score in self._scores.values() if not score.complete]
-        ranked = sorted(partial, key=lambda score: (-upper_bound(score, total), score.candidate.id))
-        yield from (score for score in ranked[:PARENTS] if upper_bound(score, total) > best)
+    def _by_bound(self) -> list[tuple[float, CandidateScore]]:
+        """Scores with their upper confidence bounds, the most promising first."""
+        total = sum(len(score.item_parts) for score in self._scores.values())
+        bounds = [(upper_bound(score, total), score) for score in self._scores.values()]
+        return sorted(bounds, key=lambda entry: (-entry[0], entry[1].candidate.id))
 
     def _new(self, prompt: str, origin: str, parents: tuple[str, ...]) -> list[Candidate]:
         self._asked += 1
-        text = self._problem.ask(
-            prompt,
-            seed=self._seed * 100_003 + self._asked,
-            temperature=TEMPERATURE,
-            max_tokens=PROPOSAL_TOKENS,
-        )
+        seed = self._seed * 100_003 + self._asked
+        text = self._problem.ask(prompt, seed=seed, temperature=TEMPERATURE, max_tokens=PROPOSAL_TOKENS)
         instruction = clean_instruction(text)
-        if not instruction:
-            return []
         candidate = Candidate.of_instruction(
             instruction, self._ctx, method=APE.name, origin=origin, parents=parents
         )
-        return [candidate] if self._admit(instruction, candidate) else []
+        return [candidate] if instruction and self._admit(instruction, candidate) else []
 
     def _admit(self, instruction: str, candidate: Candidate) -> bool:
         """Whether the instruction is new, case and spacing aside."""

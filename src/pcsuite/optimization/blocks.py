@@ -24,16 +24,17 @@ from pcsuite.perturbations.paraphrase import VARIANTS, paraphrases, reworded_ins
 from pcsuite.prompts.compiled import BlockChoice, CompiledPrompt
 from pcsuite.prompts.operators import Operator
 
-# A prompt of blocks as a value that can be changed: operators in order, their wordings and options.
-
-
 EXEMPLAR_COUNTS = (1, 2, 4)
 MODES = ("none", "brief", "full")
+_ENOUGH_TO_SCREEN = 20
+"""With fewer candidates than this the search starts from the bare instruction and goes by single changes."""
+_FIRST_ROW = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
+"""Of the design of Plackett & Burman; the others are its cyclic shifts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gene:
-    """One operator of a genome."""
+    """One operator of a prompt of blocks, with what a search may vary of it."""
 
     name: str
     wording: int = 0
@@ -44,7 +45,7 @@ class Gene:
 
 @dataclass(frozen=True, slots=True)
 class Genome:
-    """Operators in order, and the wording of the instruction."""
+    """A prompt of blocks as a search changes it: operators in order, and the wording of the instruction."""
 
     genes: tuple[Gene, ...] = ()
     instruction: int = 0
@@ -55,34 +56,36 @@ class Genome:
         return tuple(gene.name for gene in self.genes)
 
     def toggled(self, name: str, order: Sequence[str]) -> Genome:
-        """Without the operator if it is there, else with it, at the place that ``order`` gives it."""
+        """Without the operator if it is there, else with it in its own words.
+
+        ``order`` lists all operators; the new one goes before the first that comes after it there.
+        """
         if name in self.names:
             return replace(self, genes=tuple(gene for gene in self.genes if gene.name != name))
-        genes = list(self.genes)
-        place = next(
-            (at for at, gene in enumerate(genes) if order.index(gene.name) > order.index(name)), len(genes)
-        )
-        genes.insert(place, Gene(name))
-        return replace(self, genes=tuple(genes))
+        later = (index for index, held in enumerate(self.names) if order.index(held) > order.index(name))
+        index = next(later, len(self.genes))
+        return replace(self, genes=(*self.genes[:index], Gene(name), *self.genes[index:]))
 
     def with_gene(self, gene: Gene) -> Genome:
-        """With one operator in other words or with another option."""
+        """With one operator in other words or with another option; the one of its name is replaced."""
         return replace(self, genes=tuple(gene if old.name == gene.name else old for old in self.genes))
 
-    def swapped(self, first: int, second: int) -> Genome:
-        """With two operators in each other's place."""
-        genes = list(self.genes)
-        genes[first], genes[second] = genes[second], genes[first]
-        return replace(self, genes=tuple(genes))
+    def swapped(self, index: int) -> Genome:
+        """With the operator at an index after the one that followed it."""
+        first, second = self.genes[index : index + 2]
+        return replace(self, genes=(*self.genes[:index], second, first, *self.genes[index + 2 :]))
 
 
 def genome_of(names: Sequence[str]) -> Genome:
-    """Operators in their own words."""
+    """A genome of operators in their own words and with their own options."""
     return Genome(tuple(Gene(name) for name in names))
 
 
 def options_of(spec: OperatorSpec, exemplars: int) -> tuple[int | str, ...]:
-    """Options of an operator besides its own."""
+    """Options of an operator besides its own: numbers of exemplars, or modes of reasoning.
+
+    ``exemplars`` is how many training items there are to show; operators of other kinds have no options.
+    """
     if spec.type == "fewshot":
         return tuple(k for k in EXEMPLAR_COUNTS if k <= exemplars and k != spec.k)
     if spec.mode is not None:
@@ -99,7 +102,10 @@ def wordings_of(name: str, spec: OperatorSpec) -> int:
 
 
 def prompt_of(genome: Genome, problem: Problem) -> CompiledPrompt:
-    """The prompt of a genome, complete with templates and exemplars."""
+    """The prompt of a genome, complete with the templates and exemplars that it needs.
+
+    Raises :class:`KeyError` for an operator that the problem does not offer.
+    """
     blocks = []
     demos = 0
     for gene in genome.genes:
@@ -123,7 +129,7 @@ def as_condition(
 ) -> str:
     """A prompt of blocks as YAML for a conditions file, and for an operators file where words differ from the suite's.
 
-    The snippet has no exemplars of its own: EXEMPLARS takes the task's.
+    ``operators`` are the suite's, ``name`` the condition's. EXEMPLARS takes the task's own exemplars.
     """
     used: list[Any] = []
     defined: dict[str, Any] = {}
@@ -139,18 +145,9 @@ def as_condition(
             label = f"{block.name}_W{block.wording}"
             defined[label] = block.spec.model_dump(mode="json", exclude_none=True, exclude=set(options))
         used.append({label: options} if options else label)
-    document: dict[str, Any] = {
-        "conditions": {name: {"title": "compiled by pcsuite optimize", "operators": used}}
-    }
-    if defined:
-        document = {"operators": defined, **document}
+    conditions = {name: {"title": "compiled by pcsuite optimize", "operators": used}}
+    document = {"operators": defined, "conditions": conditions} if defined else {"conditions": conditions}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
-
-
-SCREENING_RUNS = 12
-_ENOUGH_TO_SCREEN = 20
-"""With fewer candidates than this the search starts from the bare instruction and goes by single changes."""
-_FIRST_ROW = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
 
 
 class BlocksMethod:
@@ -163,7 +160,10 @@ class BlocksMethod:
         """Nothing beyond the suite is needed."""
 
     def search(self, problem: Problem, *, seed: int, candidates: int) -> None:
-        """Screen, climb, refine, until ``candidates`` were tried."""
+        """Screen, climb, consolidate and refine, until ``candidates`` were tried or no change is left to try.
+
+        Screening needs 20 candidates or more, and 3 to 11 operators.
+        """
         search = _Search(problem, named_random(seed, "blocks"), candidates)
         try:
             if candidates >= _ENOUGH_TO_SCREEN and 3 <= len(search.names) <= len(_FIRST_ROW):
@@ -285,15 +285,10 @@ class _Search:
         for wording in range(4):
             if wording != genome.instruction:
                 yield Genome(genome.genes, wording), f"instruction in wording {wording}"
-        for place in range(len(genome.genes) - 1):
-            slots = {self._slot(name) for name in genome.names[place : place + 2]}
-            if len(slots) > 1:  # the base template keeps the slots apart, whatever the order
-                continue
-            pair = f"{genome.names[place]} after {genome.names[place + 1]}"
-            yield genome.swapped(place, place + 1), pair
-
-    def _slot(self, name: str) -> str:
-        return Operator(name, self._problem.operators[name]).slot
+        for index, pair in enumerate(zip(genome.names, genome.names[1:], strict=False)):
+            # The base template keeps the slots apart, whatever the order.
+            if len({Operator(name, self._problem.operators[name]).slot for name in pair}) == 1:
+                yield genome.swapped(index), f"{pair[0]} after {pair[1]}"
 
     def _measure(self, genome: Genome, origin: str, parents: tuple[str, ...]) -> CandidateScore:
         candidate = Candidate(prompt_of(genome, self._problem), BLOCKS.name, origin, parents)

@@ -10,20 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcsuite._util.hashing import digest
-from pcsuite.analysis.load.item_scores import closed_answers
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import Item, closed_answers, load_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
 from pcsuite.engines.limits import Budget, RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, check_model
 from pcsuite.errors import BudgetExceededError, DataError, ErrorRateError, PromptError
-from pcsuite.logging.log import RunLog, RunPaths, iter_rows
-from pcsuite.logging.row import RunRow, decode_row
+from pcsuite.optimization.journal import CandidateLog, Journal
 from pcsuite.optimization.problem import Candidate, CandidateScore
-from pcsuite.optimization.winner import Journal
-from pcsuite.prompts.compiled import CompiledPrompt, compiled_path
+from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.prompt import fit
@@ -44,15 +41,16 @@ from pcsuite.runners.plan import (
 from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.stats.objective import Objective, Replicate, item_parts
 
-# A task's development items in place of its test items, for a search of prompts.
-
-
+TOP_P = 0.95
 MAX_DEMONSTRATIONS = 64
 """Training items a method may choose demonstrations from."""
 
 
 def dev_suite(suite: Suite, task_id: str, items: int | None) -> Suite:
-    """The suite with a task's development split in place of its test split."""
+    """The suite with a task's development split in place of its test split, at most ``items`` of it.
+
+    Raises :class:`~pcsuite.errors.DataError` where the task names no development split, or one that is scored or shown.
+    """
     spec = suite.tasks[task_id]
     if not spec.dev_split:
         raise DataError(
@@ -85,46 +83,37 @@ class DevTask:
 
 
 def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
-    """Load development items and demonstrations; whatever shares its text with a test item is left out."""
+    """Load at most ``items`` development items, demonstrations, and the seeds that entropy is measured with.
+
+    Whatever shares its text (case and spacing aside) with a test item is left out. Raises
+    :class:`~pcsuite.errors.DataError` where nothing is left, or where no sampled regime has two seeds.
+    """
+
+    def text(item: Item) -> str:
+        return " ".join(item.input_text.casefold().split())
+
     inner = dev_suite(suite, task_id, items)
-    spec = suite.tasks[task_id]
-    cache_dir = Path(suite.profile.run.cache_dir)
-    tested = {_key(item) for item in load_items(spec.dataset, spec.split, cache_dir).items}
+    spec, cache_dir = suite.tasks[task_id], Path(suite.profile.run.cache_dir)
+    tested = {text(item) for item in load_items(spec.dataset, spec.split, cache_dir).items}
     task = plan_task(inner, task_id)
-    kept = tuple(item for item in task.items if _key(item) not in tested)
+    kept = tuple(item for item in task.items if text(item) not in tested)
     if not kept:
         raise DataError(f"task '{task_id}': every development item is also a test item")
-    taken = tested | {_key(item) for item in kept}
-    train_items = _demonstrations(suite, task_id, taken)
+    taken = tested | {text(item) for item in kept}
+    try:
+        loaded = load_items(spec.dataset, spec.train_split, cache_dir).items
+    except DataError:
+        loaded = []
+    usable = [item for item in loaded if text(item) not in taken]
+    wanted = min(MAX_DEMONSTRATIONS, len(usable))
+    train_items = tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
     train = tuple(
         Exemplar(item.input_text, task.evaluator.gold_answer(item), item.item_id) for item in train_items
     )
     prompting = replace(task.prompting, exemplars=train[:MAX_EXEMPLARS])
+    plan = replace(task, items=kept, prompting=prompting)
     regime, seeds = _sampled(suite, task_id)
-    return DevTask(
-        inner,
-        replace(task, items=kept, prompting=prompting),
-        train,
-        train_items,
-        regime,
-        seeds,
-        closed_answers(kept),
-    )
-
-
-def _key(item: Item) -> str:
-    return " ".join(item.input_text.casefold().split())
-
-
-def _demonstrations(suite: Suite, task_id: str, taken: set[str]) -> tuple[Item, ...]:
-    spec = suite.tasks[task_id]
-    try:
-        loaded = load_items(spec.dataset, spec.train_split, Path(suite.profile.run.cache_dir)).items
-    except DataError:
-        return ()
-    usable = [item for item in loaded if _key(item) not in taken]
-    wanted = min(MAX_DEMONSTRATIONS, len(usable))
-    return tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
+    return DevTask(inner, plan, train, train_items, regime, seeds, closed_answers(kept))
 
 
 def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
@@ -144,81 +133,6 @@ def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
     return regime, seeds
 
 
-# The log of candidates' rows: an ordinary run log that also keeps in memory what the objective reads.
-
-
-FOLDER = "optimization"
-
-
-def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunPaths:
-    """Files of the search for a task and a model, under ``<output_dir>/optimization``."""
-    stem = compiled_path(output_dir, task_id, model_id).stem
-    folder = Path(output_dir) / FOLDER
-    return RunPaths(folder / f"{stem}.jsonl", folder / f"{stem}.prompts.z", folder / f"{stem}.jsonl.lock")
-
-
-def replicate_of(row: RunRow) -> Replicate | None:
-    """What the objective reads of a row; ``None`` for a row that failed."""
-    if row.errors or row.generation is None or row.generation.usage is None:
-        return None
-    metrics = row.metrics
-    rate = metrics.get("unsupported_rate")
-    counts = tuple(metrics.get(name) for name in ("tp", "fp", "fn"))
-    return Replicate(
-        task_score=float(metrics.get("task_score") or 0.0),
-        unsupported=None if rate is None else float(rate),
-        answer=row.parsed.answer if row.parsed is not None else None,
-        tokens=float(row.generation.usage.total_tokens),
-        counts=None if None in counts else (float(counts[0]), float(counts[1]), float(counts[2])),  # type: ignore[arg-type]
-    )
-
-
-class CandidateLog(RunLog):
-    """A run log whose finished rows are at hand by run id."""
-
-    def __init__(self, paths: RunPaths) -> None:
-        super().__init__(paths)
-        self._records: dict[str, Replicate] = {}
-        self._errors: dict[str, str] = {}
-        self._guard = threading.Lock()
-
-    def __enter__(self) -> CandidateLog:
-        super().__enter__()
-        if self.paths.log.exists():
-            for row in iter_rows(self.paths.log):
-                self._note(row)
-        return self
-
-    def append_line(
-        self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
-    ) -> None:
-        """Write one row, and keep what the objective reads."""
-        super().append_line(run_id, line, done=done, prompt=prompt)
-        self._note(decode_row(line))
-
-    def replicate(self, run_id: str) -> Replicate | None:
-        """A finished row, ``None`` where it failed or was not run."""
-        with self._guard:
-            return self._records.get(run_id)
-
-    def error(self, run_id: str) -> str | None:
-        """The error of a row that failed."""
-        with self._guard:
-            return self._errors.get(run_id)
-
-    def _note(self, row: RunRow) -> None:
-        found = replicate_of(row)
-        with self._guard:
-            if found is None:
-                self._errors[row.run_id] = row.errors[0] if row.errors else "no answer"
-            else:
-                self._records[row.run_id] = found
-                self._errors.pop(row.run_id, None)
-
-
-TOP_P = 0.95
-
-
 class DevProblem:
     """The :class:`~pcsuite.optimization.problem.Problem` that methods are given."""
 
@@ -231,28 +145,28 @@ class DevProblem:
         journal: Journal,
         thread: LoopThread,
         *,
-        objective: Objective,
         seed: int,
         policy: RetryPolicy | None,
         use_cache: bool = True,
         executor: ExecutorChoice = LOCAL,
-        on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None,
     ) -> None:
         self.task_id = dev.plan.id
         self.model_id = client.model_id
         self.prompting: TaskPrompting = dev.plan.prompting
         self.evaluator = dev.plan.evaluator
-        self.objective = objective
+        self.objective = Objective(*dev.suite.profile.optimization.dspy.objective.weights)
         self.dev: Sequence[Item] = dev.plan.items
         self.train: Sequence[Exemplar] = dev.train
         self.train_items: Sequence[Item] = dev.train_items
         chosen = dev.suite.profile.optimization.dspy.operators
         self.operators: Mapping[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
         self.scores: dict[str, CandidateScore] = {}
-        """The newest score of every candidate, in the order they were first tried."""
+        """Of every candidate the newest score on most items, in the order they were first tried."""
+        self.on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None
+        """Told of every score and the seconds it took."""
         self._dev, self._client, self._proposer = dev, client, proposer
         self._log, self._journal, self._thread = log, journal, thread
-        self._seed, self._policy, self._on_score = seed, policy, on_score
+        self._seed, self._policy = seed, policy
         self._use_cache, self._choice = use_cache, executor
         self._commit = git_commit(dev.suite.path.resolve().parent)
         self._cluster: Executor | None = None
@@ -260,10 +174,10 @@ class DevProblem:
         self._locks: dict[tuple[str, str], threading.Lock] = {}
         self._guard = threading.Lock()
         self._origins: dict[str, Candidate] = {}
-        _, high = dev.plan.band
-        self.token_budget = float(high + dev.plan.spec.max_tokens)
-        bare = Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
-        self.baseline = self.evaluate(bare)
+        self.token_budget = float(dev.plan.band[1] + dev.plan.spec.max_tokens)
+        self.baseline = self.evaluate(
+            Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
+        )
         if self.baseline.crashed:
             raise ErrorRateError(
                 f"model '{self.model_id}' does not answer the bare instruction of task '{self.task_id}':"
@@ -300,10 +214,12 @@ class DevProblem:
                 failure = self._run(cell, chosen)
                 score = self._score(candidate, cell, chosen, failure)
         with self._guard:
-            self.scores[candidate.id] = self._better_known(self.scores.get(candidate.id), score)
+            before = self.scores.get(candidate.id)
+            if before is None or len(score.item_parts) >= len(before.item_parts):
+                self.scores[candidate.id] = score
         if len(chosen) > 1 or len(self.dev) == 1:  # single items are steps of a method's own evaluation
             self._journal.add_score(score, seed=self._seed)
-        self._on_score(score, time.monotonic() - started)
+        self.on_score(score, time.monotonic() - started)
         return score
 
     def render(self, candidate: Candidate, item: Item) -> str:
@@ -428,27 +344,14 @@ class DevProblem:
                 errors[error] = None
         if failure is not None or not any(replicates.values()):
             return self._crashed(candidate, items, list(errors))
-        parts = item_parts(
-            replicates,
-            token_budget=self.token_budget,
-            categories=self._dev.categories,
-            wanted=len(self._dev.seeds),
-        )
-        whole = parts.parts()
-        return CandidateScore(
-            candidate,
-            self.objective,
-            self.objective.value(whole),
-            whole,
-            parts,
-            len(self._dev.seeds),
-            len(items) == len(self.dev),
-            tuple(errors),
-        )
+        seeds, categories = len(self._dev.seeds), self._dev.categories
+        parts = item_parts(replicates, token_budget=self.token_budget, categories=categories, wanted=seeds)
+        whole, complete = parts.parts(), len(items) == len(self.dev)
+        value = self.objective.value(whole)
+        return CandidateScore(candidate, self.objective, value, whole, parts, seeds, complete, tuple(errors))
 
     def _crashed(self, candidate: Candidate, items: Sequence[Item], errors: Sequence[str]) -> CandidateScore:
-        nothing: dict[str, list[Replicate]] = {item.item_id: [] for item in items}
-        parts = item_parts(nothing, token_budget=self.token_budget)
+        parts = item_parts({item.item_id: [] for item in items}, token_budget=self.token_budget)
         return CandidateScore(
             candidate,
             self.objective,
@@ -460,11 +363,6 @@ class DevProblem:
             tuple(errors) or ("no answer",),
             crashed=True,
         )
-
-    @staticmethod
-    def _better_known(before: CandidateScore | None, now: CandidateScore) -> CandidateScore:
-        """Of two scores of a candidate the one that rests on more items."""
-        return now if before is None or len(now.item_parts) >= len(before.item_parts) else before
 
     @contextmanager
     def _held(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[None]:

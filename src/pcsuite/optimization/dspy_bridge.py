@@ -53,7 +53,10 @@ class SeededEngine:
         self._lock = Lock()
 
     def complete(self, request: Request) -> Response:
-        """Answer one request."""
+        """Answer one request of DSPy.
+
+        Where it names no temperature or limit, these are 1 and 200 tokens.
+        """
         prompt = request_text(request)
         with self._lock:
             occurrence = self._asked[prompt]
@@ -61,16 +64,11 @@ class SeededEngine:
         wished = request.config
         text = self._ask(
             prompt,
-            seed=request_seed(self._seed, prompt, occurrence),
+            seed=seed_from(f"{self._seed}|{occurrence}|{prompt}"),
             temperature=1.0 if wished.temperature is None else wished.temperature,
             max_tokens=wished.max_tokens or _PROPOSAL_TOKENS,
         )
         return _response(request, text)
-
-
-def request_seed(seed: int, prompt: str, occurrence: int) -> int:
-    """31 bits of a hash of the search's seed, the prompt, and how often it was asked before."""
-    return seed_from(f"{seed}|{occurrence}|{prompt}")
 
 
 class TaskEngine:
@@ -80,17 +78,23 @@ class TaskEngine:
         self._answer = answer
 
     def complete(self, request: Request) -> Response:
-        """Answer one request."""
+        """Answer one request of DSPy."""
         return _response(request, self._answer(request_text(request)))
 
 
 def language_model(name: str, engine: SeededEngine | TaskEngine) -> dspy.LM:
-    """A DSPy model over an engine. Retries and cache are the suite's own, so DSPy's are off."""
+    """A DSPy model over an engine. Retries and cache are the suite's own, so DSPy's are off.
+
+    dspy.context(lm=language_model("task", TaskEngine(answer)), adapter=PlainAdapter(ctx))
+    """
     return dspy.LM(f"pcsuite/{name}", engine=engine, cache=False, num_retries=0)
 
 
 def request_text(request: Request) -> str:
-    """A request as one text: the adapter below sends a single message; others are joined by blank lines."""
+    """A request as one text.
+
+    :class:`PlainAdapter` sends a single message; those of other adapters are joined by blank lines.
+    """
     system = request.system
     if system is not None and not isinstance(system, str):
         system = "".join(part.text for part in system)
@@ -109,7 +113,10 @@ def _response(request: Request, text: str) -> Response:
 
 
 def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]:
-    """The signature of a task: its input, and the answer as the task's evaluator reads it."""
+    """The signature of a task: its input, and the answer as the task's evaluator reads it.
+
+    ``ctx`` gives the label of the input; ``instruction`` is what an optimiser starts from.
+    """
     fields = {INPUT: (str, dspy.InputField(desc=ctx.input_label)), ANSWER: (str, dspy.OutputField())}
     made: type[dspy.Signature] = dspy.Signature(fields, instruction)
     # COPRO proposes a beginning of the answer too, and keeps it where DSPy once had prefixes; there is none yet.
@@ -119,7 +126,10 @@ def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]
 
 
 def predictor_template(predictor: dspy.Predict, ctx: PromptContext) -> tuple[str, tuple[Exemplar, ...]]:
-    """The prompt of a task's predictor as a text with a slot for the input, and the examples it shows."""
+    """The prompt of a task's predictor as a text with a slot for the input, and the examples it shows.
+
+    The text is what :class:`PlainAdapter` sends, with the input in place of ``{{input}}``.
+    """
     return _template(predictor.signature, predictor.demos, ctx)
 
 
@@ -153,19 +163,49 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
     def format(
         self, signature: type[dspy.Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """One user message."""
-        if is_task_signature(signature):
+        """One user message: the task's prompt, or a proposer's instruction with its labelled fields.
+
+        Fields of a proposer are cut at 2,000 characters, empty ones left out.
+        """
+        if _is_task_signature(signature):
             template, _ = _template(signature, demos, self._ctx)
-            text = template.replace(INPUT_SLOT, str(inputs[INPUT]))
+            return [{"role": "user", "content": template.replace(INPUT_SLOT, str(inputs[INPUT]))}]
+        parts = [" ".join(signature.instructions.split())]
+        for name in signature.input_fields:
+            shown = _shown(inputs[name]).strip() if inputs.get(name) is not None else ""
+            if shown:
+                parts.append(f"{_label(name)}:\n{shown}")
+        wanted = [
+            f"{_label(name)}: {field.json_schema_extra.get('desc') or ''}".rstrip(": ")
+            for name, field in signature.output_fields.items()
+        ]
+        if len(wanted) == 1:
+            parts.append(f"Answer with nothing but this.\n{wanted[0]}")
         else:
-            text = _proposing_prompt(signature, inputs)
-        return [{"role": "user", "content": text}]
+            parts.append(
+                "Answer with one line for each of these, starting with its name.\n" + "\n".join(wanted)
+            )
+        return [{"role": "user", "content": "\n\n".join(parts)}]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
-        """The fields of an answer."""
-        if is_task_signature(signature):
+        """The fields of an answer, found by their labels; text before the first label belongs to the first field.
+
+        The answer of the task's own signature is the text as it is.
+        """
+        if _is_task_signature(signature):
             return {ANSWER: completion}
-        return _labelled_fields(completion, list(signature.output_fields))
+        names = list(signature.output_fields)
+        known = {_label(name).casefold(): name for name in names}
+        found: dict[str, str] = dict.fromkeys(names, "")
+        current, start = names[0], 0
+        for match in _LABEL.finditer(completion):
+            name = known.get(re.sub(r"[ _-]+", " ", match["label"]).strip().casefold())
+            if name is None:
+                continue
+            found[current] += completion[start : match.start()]
+            current, start = name, match.end()
+        found[current] += completion[start:]
+        return {name: unquoted(value) for name, value in found.items()}
 
     def _call_postprocess(
         self,
@@ -180,26 +220,9 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
         return [self.parse(original_signature, text) for text in texts]
 
 
-def is_task_signature(signature: type[dspy.Signature]) -> bool:
+def _is_task_signature(signature: type[dspy.Signature]) -> bool:
     """Whether a signature is the task's own, not one of DSPy's proposers."""
     return set(signature.input_fields) == {INPUT} and set(signature.output_fields) == {ANSWER}
-
-
-def _proposing_prompt(signature: type[dspy.Signature], inputs: Mapping[str, Any]) -> str:
-    parts = [" ".join(signature.instructions.split())]
-    for name in signature.input_fields:
-        shown = _shown(inputs[name]).strip() if inputs.get(name) is not None else ""
-        if shown:
-            parts.append(f"{label_of(name)}:\n{shown}")
-    wanted = [
-        f"{label_of(name)}: {field.json_schema_extra.get('desc') or ''}".rstrip(": ")
-        for name, field in signature.output_fields.items()
-    ]
-    if len(wanted) == 1:
-        parts.append(f"Answer with nothing but this.\n{wanted[0]}")
-    else:
-        parts.append("Answer with one line for each of these, starting with its name.\n" + "\n".join(wanted))
-    return "\n\n".join(parts)
 
 
 def _shown(value: Any) -> str:
@@ -214,23 +237,11 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _labelled_fields(text: str, names: Sequence[str]) -> dict[str, Any]:
-    """Answer fields by their labels; text before the first label belongs to the first field."""
-    known = {_folded(label_of(name)): name for name in names}
-    found: dict[str, str] = dict.fromkeys(names, "")
-    current, start = names[0], 0
-    for match in _LABEL.finditer(text):
-        name = known.get(_folded(match["label"]))
-        if name is None:
-            continue
-        found[current] += text[start : match.start()]
-        current, start = name, match.end()
-    found[current] += text[start:]
-    return {name: unquoted(value) for name, value in found.items()}
-
-
 def unquoted(text: str) -> str:
-    """A text without a heading that only says what it is, and without the fence or quotation marks around it."""
+    """A text without a heading that only says what it is, and without the fence or quotation marks around it.
+
+    unquoted('New instruction: "Be brief."') == "Be brief."
+    """
     bare = _HEADING.sub("", text.strip())
     fenced = re.fullmatch(r"```[a-z]*\n(.*?)\n?```", bare, re.DOTALL)
     if fenced:
@@ -240,10 +251,6 @@ def unquoted(text: str) -> str:
     return bare
 
 
-def label_of(name: str) -> str:
+def _label(name: str) -> str:
     """``proposed_instruction`` as ``Proposed instruction``."""
     return name.replace("_", " ").capitalize()
-
-
-def _folded(label: str) -> str:
-    return re.sub(r"[ _-]+", " ", label).strip().casefold()

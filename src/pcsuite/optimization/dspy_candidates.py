@@ -36,8 +36,8 @@ class SearchEnded(BaseException):
         """Why it cannot go on, or ``None`` where all candidates were tried."""
 
 
-class Ledger:
-    """The candidates that a search tried, and the J of their items."""
+class Trials:
+    """The candidates that one search of DSPy tried, and the J of their items."""
 
     def __init__(self, problem: Problem, method: str, candidates: int) -> None:
         self.problem = problem
@@ -53,65 +53,66 @@ class Ledger:
         self._scores: dict[tuple[str, str], float] = {}
         self._note(problem.baseline)
 
-    def __deepcopy__(self, memo: object) -> Ledger:
+    def __deepcopy__(self, memo: object) -> Trials:
         """Itself: copies of a program are tried by the same search."""
         return self
 
     @property
-    def tried(self) -> int:
-        """Different candidates measured, the baseline not counted."""
-        return len(self._known) - 1
-
-    @property
     def full(self) -> bool:
-        """Whether as many were tried as allowed."""
-        return self.tried >= self._limit
-
-    @property
-    def best(self) -> str:
-        """Id of the best candidate so far among those measured on all items."""
-        return self._best.candidate.id
+        """Whether as many different candidates were measured as allowed, the baseline not counted."""
+        return len(self._known) - 1 >= self._limit
 
     def candidate(self, predictor: dspy.Predict) -> Candidate:
-        """A predictor's prompt as a candidate."""
+        """A predictor's prompt as a candidate.
+
+        One that was tried before comes with the origin and parents it had then.
+        """
         template, demos = predictor_template(predictor, self.ctx)
-        origin = f"program {self.tried + 1}" + (f", {len(demos)} examples" if demos else "")
+        origin = f"program {len(self._known)}" + (f", {len(demos)} examples" if demos else "")
         made = Candidate.of_text(
             template, method=self._method, demos=demos, origin=origin, parents=(self.basis,)
         )
         return self._known.get(made.id, made)
 
     def measure(self, candidate: Candidate, items: Sequence[Item]) -> None:
-        """Have a candidate measured on the items it was not measured on yet."""
+        """Have a candidate measured on the items it was not measured on yet.
+
+        Raises :class:`SearchEnded` where it would be one candidate too many, and with the cause where the problem
+        cannot measure any more.
+        """
         missing = [item for item in items if (candidate.id, item.item_id) not in self._scores]
         if not missing:
             return
-        new = candidate.id not in self._known and candidate.id != self.problem.baseline.candidate.id
-        if new and self.full:
-            raise SearchEnded
-        if new:
+        if candidate.id not in self._known and candidate.id != self.problem.baseline.candidate.id:
+            if self.full:
+                raise SearchEnded
             self._known[candidate.id] = candidate
         whole = len(items) == self._examples  # items of equal text are one example, but all are measured
         try:
-            score = self.problem.evaluate(candidate, None if whole else missing)
-        except (
-            Exception
-        ) as error:  # the budget is spent or the model is gone: DSPy would score it 0 and go on
+            self._note(self.problem.evaluate(candidate, None if whole else missing))
+        except Exception as error:  # budget spent or model gone, which DSPy would score 0 and go on
             raise SearchEnded(error) from error
-        self._note(score)
 
     def ask(self, prompt: str, *, seed: int, temperature: float, max_tokens: int) -> str:
-        """A text from the proposing model; what is tried next is made from it, and it saw the best so far."""
-        self.basis = self.best
+        """A text from the proposing model; what is tried next is made from it, and it saw the best so far.
+
+        Raises :class:`SearchEnded` where the budget is spent.
+        """
+        self.basis = self._best.candidate.id
         try:
             return self.problem.ask(prompt, seed=seed, temperature=temperature, max_tokens=max_tokens)
         except BudgetExceededError as error:
             raise SearchEnded(error) from error
 
     def score(self, candidate: Candidate, item: Item) -> float:
-        """J of one item in 0..1, where 0 is a crash."""
+        """J of one item in 0..1, where 0 is a crash; the item is measured where it was not yet."""
         self.measure(candidate, [item])
         return self._scores[candidate.id, item.item_id]
+
+    def judged(self, item: Item, answer: str) -> tuple[float, list[str]]:
+        """The task score (0 to 1) of an answer to an item, and why it could not be read where it could not."""
+        scored = self.problem.evaluator.evaluate(item, Answer(answer))
+        return float(scored.metrics["task_score"] or 0.0), scored.parsed.parse_errors
 
     def _note(self, score: CandidateScore) -> None:
         for item_id, value in zip(score.item_parts.items, score.item_values, strict=True):
@@ -121,20 +122,24 @@ class Ledger:
             self._best = score
 
 
+_ASKING: ContextVar[tuple[Candidate, str]] = ContextVar("asking")
+"""The candidate and the input of the call that is under way."""
+
+
 class PromptProgram(dspy.Module):  # type: ignore[misc]
     """The program DSPy optimises: one call of the measured model with one prompt."""
 
-    def __init__(self, ledger: Ledger, instruction: str) -> None:
+    def __init__(self, trials: Trials, instruction: str) -> None:
         super().__init__()
-        self.ledger = ledger
-        self.predict = dspy.Predict(task_signature(ledger.ctx, instruction))
+        self.trials = trials
+        self.predict = dspy.Predict(task_signature(trials.ctx, instruction))
 
     def forward(self, input_text: str) -> dspy.Prediction:
         """The candidate that this program is, with its answer where DSPy collects answers.
 
         Where it only wants scores (no trace is kept), the problem has measured the prompt and nothing is asked again.
         """
-        candidate = self.ledger.candidate(self.predict)
+        candidate = self.trials.candidate(self.predict)
         if dspy.settings.trace is None:
             return dspy.Prediction(answer=None, candidate=candidate)
         token = _ASKING.set((candidate, input_text))
@@ -143,10 +148,6 @@ class PromptProgram(dspy.Module):  # type: ignore[misc]
         finally:
             _ASKING.reset(token)
         return dspy.Prediction(answer=predicted.answer, candidate=candidate)
-
-
-_ASKING: ContextVar[tuple[Candidate, str]] = ContextVar("asking")
-"""The candidate and the input of the call that is under way."""
 
 
 class Examples:
@@ -161,10 +162,6 @@ class Examples:
     def item(self, example: Mapping[str, Any]) -> Item:
         """The item an example was made from."""
         return self._items[example[INPUT]]
-
-    def items(self, examples: Sequence[Mapping[str, Any]]) -> list[Item]:
-        """The items of some examples."""
-        return [self.item(example) for example in examples]
 
     def answer(self, prompt: str) -> str:
         """What the measured model answers to the program's call that is under way.
@@ -192,32 +189,38 @@ class Examples:
 class MeasureBatches(BaseCallback):  # type: ignore[misc]
     """Measures a program on all items of an evaluation at once, before DSPy goes through them one by one."""
 
-    def __init__(self, ledger: Ledger, examples: Examples) -> None:
-        self._ledger = ledger
+    def __init__(self, trials: Trials, examples: Examples) -> None:
+        self._trials = trials
         self._examples = examples
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Before an evaluation."""
-        program = inputs["program"]
+        """Called by DSPy before an evaluation of ``inputs["program"]``."""
         devset = inputs["devset"] if inputs.get("devset") is not None else instance.devset
-        self._ledger.measure(self._ledger.candidate(program.predict), self._examples.items(devset))
+        items = [self._examples.item(example) for example in devset]
+        self._trials.measure(self._trials.candidate(inputs["program"].predict), items)
 
 
-def item_metric(ledger: Ledger, examples: Examples) -> Callable[..., float]:
-    """The metric: J of the item in 0..1. Where DSPy asks whether an answer may become an example, its task score."""
+def item_metric(trials: Trials, examples: Examples) -> Callable[..., float]:
+    """The metric for DSPy: J of the item in 0..1.
+
+    Where DSPy asks whether an answer may become an example (it passes a trace), the answer's task score.
+    """
 
     @_never_swallowed
     def metric(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> float:
         item = examples.item(example)
         if trace is not None:
-            return _judged(ledger.problem, item, prediction.answer)[0]
-        return ledger.score(prediction.candidate, item)
+            return trials.judged(item, prediction.answer)[0]
+        return trials.score(prediction.candidate, item)
 
     return metric
 
 
-def feedback_metric(ledger: Ledger, examples: Examples) -> Callable[..., dspy.Prediction]:
-    """The metric with words for a reflecting model: the score and, where the answer is not right, a right one."""
+def feedback_metric(trials: Trials, examples: Examples) -> Callable[..., dspy.Prediction]:
+    """The metric with words for a reflecting model: the score and, where the answer is not right, a right one.
+
+    There are no words where DSPy only wants the score (the prediction has no answer).
+    """
 
     @_never_swallowed
     def metric(
@@ -228,10 +231,10 @@ def feedback_metric(ledger: Ledger, examples: Examples) -> Callable[..., dspy.Pr
         pred_trace: Any = None,
     ) -> dspy.Prediction:
         item = examples.item(gold)
-        score = ledger.score(pred.candidate, item)
-        if pred.answer is None:  # only the score is wanted
+        score = trials.score(pred.candidate, item)
+        if pred.answer is None:
             return dspy.Prediction(score=score, feedback=None)
-        reached, unreadable = _judged(ledger.problem, item, pred.answer)
+        reached, unreadable = trials.judged(item, pred.answer)
         if reached >= PERFECT:
             return dspy.Prediction(score=score, feedback=RIGHT)
         feedback = f"The answer scores {reached:.2f} of 1. A right answer is: {gold[ANSWER]}"
@@ -242,19 +245,14 @@ def feedback_metric(ledger: Ledger, examples: Examples) -> Callable[..., dspy.Pr
     return metric
 
 
-def _judged(problem: Problem, item: Item, answer: str) -> tuple[float, list[str]]:
-    """The task score of an answer, and why it could not be read."""
-    scored = problem.evaluator.evaluate(item, Answer(answer))
-    return float(scored.metrics["task_score"] or 0.0), scored.parsed.parse_errors
-
-
 def _never_swallowed(metric: Callable[..., Any]) -> Callable[..., Any]:
     """A metric whose errors end the search: DSPy would take them for a bad example, score 0 and go on."""
 
+    @wraps(metric)
     def guarded(*args: Any, **options: Any) -> Any:
         try:
             return metric(*args, **options)
         except Exception as error:
             raise SearchEnded(error) from error
 
-    return wraps(metric)(guarded)
+    return guarded

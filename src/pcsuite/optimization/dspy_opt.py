@@ -17,7 +17,10 @@ EXTRA = "dspy"
 
 
 def load_dspy() -> ModuleType:
-    """Import DSPy with everything off that would reach for the network or keep answers behind the suite's back."""
+    """Import DSPy with everything off that would reach for the network or keep answers behind the suite's back.
+
+    Raises :class:`~pcsuite.errors.MissingExtraError` where DSPy or Optuna is not installed.
+    """
     # DSPy prices calls from a table that it would otherwise fetch.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     dspy = require("dspy", EXTRA)
@@ -37,12 +40,15 @@ class DspyMethod:
     """Whether it makes examples from training items."""
 
     def require(self) -> None:
-        """Raise where DSPy is not installed."""
+        """Raise :class:`~pcsuite.errors.MissingExtraError` where DSPy or Optuna is not installed."""
         require("dspy", EXTRA)
         require("optuna", EXTRA)
 
     def search(self, problem: Problem, *, seed: int, candidates: int) -> None:
-        """Let the optimiser try up to ``candidates`` prompts."""
+        """Let the optimiser try up to ``candidates`` prompts.
+
+        Raises :class:`~pcsuite.errors.ConfigError` where it needs training items and the task has none.
+        """
         if self.needs_train and not problem.train:
             raise ConfigError(
                 f"method '{self.name}' makes examples from training items, and task '{problem.task_id}' has none",

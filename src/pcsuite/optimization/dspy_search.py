@@ -9,13 +9,11 @@ import contextlib
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dspy
 import gepa.core.engine as gepa_engine
 import tqdm
-from dspy.adapters import Adapter
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 
 from pcsuite.errors import EngineError, PcsuiteError
@@ -24,59 +22,17 @@ from pcsuite.optimization.dspy_candidates import (
     PERFECT,
     RIGHT,
     Examples,
-    Ledger,
     MeasureBatches,
     PromptProgram,
     SearchEnded,
+    Trials,
     feedback_metric,
     item_metric,
 )
 from pcsuite.optimization.problem import Problem, named_random
 
-# GEPA's proposer, through the plain adapter, with a note of what each proposal was made from.
-
-
 SHOWN = 3
-"""Examples that a proposal is made from; more are measured, but would not fit the window of a small model."""
-
-
-class Reflection:
-    """Proposes new instructions from examples with feedback, and counts its proposals."""
-
-    def __init__(self, ledger: Ledger, student: PromptProgram, adapter: Adapter) -> None:
-        self._ledger = ledger
-        self._student = student
-        self._proposer = InstructionProposer(adapter=adapter)
-        self.proposals = 0
-
-    def __call__(
-        self,
-        candidate: dict[str, str],
-        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
-        components_to_update: list[str],
-    ) -> dict[str, str]:
-        """New texts for the components of a candidate."""
-        self.proposals += 1
-        proposed = self._proposer(
-            candidate=candidate,
-            reflective_dataset={name: telling(examples) for name, examples in reflective_dataset.items()},
-            components_to_update=components_to_update,
-        )
-        self._ledger.basis = self._parent(candidate)
-        return dict(proposed)
-
-    def _parent(self, texts: Mapping[str, str]) -> str:
-        program = self._student.deepcopy()
-        for name, predictor in program.named_predictors():
-            predictor.signature = predictor.signature.with_instructions(texts[name])
-        return self._ledger.candidate(program.predict).id
-
-
-def telling(examples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The examples to learn from: wrong answers before right ones, a few of them."""
-    return sorted(examples, key=lambda example: example["Feedback"] == RIGHT)[:SHOWN]
-
-
+"""Examples that a proposal of GEPA is made from; more are measured, but would not fit the window of a small model."""
 MAX_EXAMPLES = 4
 """Examples a program may show."""
 MAX_BOOTSTRAPPED = 2
@@ -94,48 +50,17 @@ _BREADTH = 10
 _UNLIMITED = 10**9
 
 
-@dataclass(frozen=True)
-class Session:
-    """What an optimiser is set up with."""
-
-    ledger: Ledger
-    examples: Examples
-    proposer: dspy.LM
-    student: PromptProgram
-    adapter: PlainAdapter
-    seed: int
-    candidates: int
-
-    @classmethod
-    def of(cls, problem: Problem, method: str, seed: int, candidates: int) -> Session:
-        """A session on a problem."""
-        ledger = Ledger(problem, method, candidates)
-        return cls(
-            ledger=ledger,
-            examples=Examples(problem),
-            proposer=language_model("proposer", SeededEngine(ledger.ask, seed)),
-            student=PromptProgram(ledger, ledger.ctx.instruction),
-            adapter=PlainAdapter(ledger.ctx),
-            seed=seed,
-            candidates=candidates,
-        )
-
-    def bootstrap_examples(self) -> list[dspy.Example]:
-        """The training examples that the seed puts first: DSPy's own draws do not know the seed everywhere."""
-        shuffled = list(self.examples.train)
-        named_random(self.seed, "dspy", "train").shuffle(shuffled)
-        return shuffled[:BOOTSTRAP_ITEMS]
-
-
 def run_search(method: str, problem: Problem, *, seed: int, candidates: int) -> PromptProgram | None:
-    """Let an optimiser try up to ``candidates`` prompts.
+    """Let one of DSPy's optimisers (``mipro``, ``gepa``, ``copro``, ``bootstrap``) try up to ``candidates`` prompts.
 
     Returns the program that DSPy thinks best, or ``None`` where it was stopped because it would have tried more.
+    Raises what ended the search (a spent budget, say), and :class:`EngineError` for an error of DSPy itself.
     """
-    session = Session.of(problem, method, seed, candidates)
+    search = _Search(problem, method, seed, candidates)
     try:
-        with _settings(session):
-            return _COMPILE[method](session)
+        with search.settings():
+            program: PromptProgram = _COMPILE[method](search)
+            return program
     except SearchEnded as ended:
         if ended.cause is not None:
             raise ended.cause from None
@@ -148,25 +73,43 @@ def run_search(method: str, problem: Problem, *, seed: int, candidates: int) -> 
         ) from error
 
 
-@contextlib.contextmanager
-def _settings(session: Session) -> Iterator[None]:
-    """DSPy's settings for one search; what it prints goes nowhere."""
-    settings = dspy.context(
-        lm=language_model("task", TaskEngine(session.examples.answer)),
-        adapter=session.adapter,
-        callbacks=[MeasureBatches(session.ledger, session.examples)],
-        trace=None,
-        num_threads=1,
-    )
-    bars = [(module, module.tqdm) for module in (tqdm, gepa_engine)]
-    try:
-        for module, _ in bars:
-            module.tqdm = _SilentBar
-        with settings, contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        for module, bar in bars:
-            module.tqdm = bar
+class _Search:
+    """What an optimiser is set up with."""
+
+    def __init__(self, problem: Problem, method: str, seed: int, candidates: int) -> None:
+        self.seed, self.candidates = seed, candidates
+        self.trials = Trials(problem, method, candidates)
+        self.examples = Examples(problem)
+        self.metric = item_metric(self.trials, self.examples)
+        self.proposer = language_model("proposer", SeededEngine(self.trials.ask, seed))
+        self.student = PromptProgram(self.trials, self.trials.ctx.instruction)
+        self.adapter = PlainAdapter(self.trials.ctx)
+
+    def bootstrap_examples(self) -> list[dspy.Example]:
+        """The training examples that the seed puts first: DSPy's own draws do not know the seed everywhere."""
+        shuffled = list(self.examples.train)
+        named_random(self.seed, "dspy", "train").shuffle(shuffled)
+        return shuffled[:BOOTSTRAP_ITEMS]
+
+    @contextlib.contextmanager
+    def settings(self) -> Iterator[None]:
+        """DSPy's settings for one search; what it prints goes nowhere."""
+        settings = dspy.context(
+            lm=language_model("task", TaskEngine(self.examples.answer)),
+            adapter=self.adapter,
+            callbacks=[MeasureBatches(self.trials, self.examples)],
+            trace=None,
+            num_threads=1,
+        )
+        bars = [(module, module.tqdm) for module in (tqdm, gepa_engine)]
+        try:
+            for module, _ in bars:
+                module.tqdm = _SilentBar
+            with settings, contextlib.redirect_stdout(io.StringIO()):
+                yield
+        finally:
+            for module, bar in bars:
+                module.tqdm = bar
 
 
 class _SilentBar(tqdm.tqdm):  # type: ignore[misc]
@@ -176,98 +119,115 @@ class _SilentBar(tqdm.tqdm):  # type: ignore[misc]
         super().__init__(*args, **{**options, "disable": True})
 
 
-def _mipro(session: Session) -> PromptProgram:
+def _mipro(search: _Search) -> Any:
     """Instructions proposed from the data, combined with sets of examples by a tree-structured Parzen estimator."""
     optimizer = dspy.MIPROv2(
-        metric=item_metric(session.ledger, session.examples),
-        prompt_model=session.proposer,
+        metric=search.metric,
+        prompt_model=search.proposer,
         auto=None,
-        num_candidates=session.candidates,
+        num_candidates=search.candidates,
         max_bootstrapped_demos=MAX_BOOTSTRAPPED,
         max_labeled_demos=MAX_EXAMPLES,
         metric_threshold=PERFECT,
         num_threads=1,
         init_temperature=_TEMPERATURE,
-        seed=session.seed + 1,  # 0 would mean DSPy's default
+        seed=search.seed + 1,  # 0 would mean DSPy's default
     )
-    program: PromptProgram = optimizer.compile(
-        session.student,
-        trainset=session.bootstrap_examples(),
-        valset=session.examples.dev,
-        num_trials=session.candidates,
+    return optimizer.compile(
+        search.student,
+        trainset=search.bootstrap_examples(),
+        valset=search.examples.dev,
+        num_trials=search.candidates,
         minibatch=False,
         program_aware_proposer=False,  # one call: its source code says nothing about the task
         view_data_batch_size=_SUMMARY_BATCH,
     )
-    return program
 
 
-def _gepa(session: Session) -> PromptProgram:
+def _gepa(search: _Search) -> Any:
     """Instructions rewritten by reflection; those that are best on some item go on."""
-    reflection = Reflection(session.ledger, session.student, session.adapter)
+    trials, student = search.trials, search.student
+    propose = InstructionProposer(adapter=search.adapter)
+    proposals = 0
+
+    def reflect(
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        """New texts for the components of a candidate, with a note of what they were made from."""
+        nonlocal proposals
+        proposals += 1
+        telling = {
+            # wrong answers before right ones, a few of them
+            name: sorted(examples, key=lambda example: example["Feedback"] == RIGHT)[:SHOWN]
+            for name, examples in reflective_dataset.items()
+        }
+        proposed = propose(
+            candidate=candidate, reflective_dataset=telling, components_to_update=components_to_update
+        )
+        parent = student.deepcopy()
+        for name, predictor in parent.named_predictors():
+            predictor.signature = predictor.signature.with_instructions(candidate[name])
+        trials.basis = trials.candidate(parent.predict).id
+        return dict(proposed)
 
     def over(state: Any) -> bool:
         # A proposer that repeats itself makes no new candidates, so proposals are counted too.
-        return session.ledger.full or reflection.proposals >= REPEATS * session.candidates
+        return trials.full or proposals >= REPEATS * search.candidates
 
     optimizer = dspy.GEPA(
-        metric=feedback_metric(session.ledger, session.examples),
+        metric=feedback_metric(trials, search.examples),
         max_metric_calls=_UNLIMITED,
-        reflection_lm=session.proposer,
-        instruction_proposer=reflection,
-        reflection_minibatch_size=min(MINIBATCH, len(session.examples.dev)),
+        reflection_lm=search.proposer,
+        instruction_proposer=reflect,
+        reflection_minibatch_size=min(MINIBATCH, len(search.examples.dev)),
         candidate_selection_strategy="current_best",  # which item a prompt is best on is mostly luck here
         use_merge=False,  # there is one text, so nothing to merge
         num_threads=1,
         warn_on_score_mismatch=False,
-        seed=session.seed,
+        seed=search.seed,
         gepa_kwargs={"stop_callbacks": [over]},
     )
-    program: PromptProgram = optimizer.compile(
-        session.student, trainset=session.examples.dev, valset=session.examples.dev
-    )
-    return program
+    return optimizer.compile(student, trainset=search.examples.dev, valset=search.examples.dev)
 
 
-def _copro(session: Session) -> PromptProgram:
+def _copro(search: _Search) -> Any:
     """Instructions rewritten from the best ones so far and their scores, round by round."""
-    breadth, depth = copro_shape(session.candidates)
+    breadth, depth = copro_shape(search.candidates)
     optimizer = dspy.COPRO(
-        prompt_model=session.proposer,
-        metric=item_metric(session.ledger, session.examples),
+        prompt_model=search.proposer,
+        metric=search.metric,
         breadth=breadth,
         depth=depth,
         init_temperature=_TEMPERATURE,
     )
-    program: PromptProgram = optimizer.compile(
-        session.student, trainset=session.examples.dev, eval_kwargs={"num_threads": 1}
-    )
-    return program
+    return optimizer.compile(search.student, trainset=search.examples.dev, eval_kwargs={"num_threads": 1})
 
 
 def copro_shape(candidates: int) -> tuple[int, int]:
-    """Proposals a round, and rounds: 10 × 4 for 40 candidates, never fewer than two a round."""
+    """Proposals a round, and rounds: 10 × 4 for 40 candidates, never fewer than two a round.
+
+    copro_shape(40) == (10, 4) and copro_shape(4) == (2, 2)
+    """
     breadth = min(_BREADTH, max(2, math.ceil(candidates / 4)))
     return breadth, math.ceil(candidates / breadth)
 
 
-def _bootstrap(session: Session) -> PromptProgram:
+def _bootstrap(search: _Search) -> Any:
     """Sets of examples drawn at random from training items and from the model's own right answers."""
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
-        metric=item_metric(session.ledger, session.examples),
+        metric=search.metric,
         max_bootstrapped_demos=MAX_BOOTSTRAPPED,
         max_labeled_demos=MAX_EXAMPLES,
-        num_candidate_programs=session.candidates,
+        num_candidate_programs=search.candidates,
         metric_threshold=PERFECT,
         num_threads=1,
     )
-    program: PromptProgram = optimizer.compile(
-        session.student, trainset=session.bootstrap_examples(), valset=session.examples.dev
-    )
-    return program
+    return optimizer.compile(search.student, trainset=search.bootstrap_examples(), valset=search.examples.dev)
 
 
-_COMPILE: dict[str, Callable[[Session], PromptProgram]] = {
+_COMPILE: dict[str, Callable[[_Search], Any]] = {
     "mipro": _mipro,
     "gepa": _gepa,
     "copro": _copro,

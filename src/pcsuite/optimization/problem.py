@@ -1,4 +1,9 @@
-"""A problem of optimisation as a method sees it: candidates in, their objective out."""
+"""What a search of prompts works on: candidates in, their objective out.
+
+A :class:`Method` proposes :class:`Candidate` prompts and has a :class:`Problem` measure each of them
+(:class:`CandidateScore`). Methods of your own need nothing but this module; ``pcsuite.optimization.development`` has
+the problem that ``pcsuite optimize`` gives them.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +19,6 @@ from pcsuite.prompts.compiled import INPUT_SLOT, CompiledPrompt
 from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.objective import ItemParts, Objective, Parts
-
-# A candidate: a prompt under trial, with where it comes from.
-
-
-SHORT = 12
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Candidate:
     @property
     def id(self) -> str:
         """The first twelve digits of the prompt's hash."""
-        return self.prompt.hash[:SHORT]
+        return self.prompt.hash[:12]
 
     @classmethod
     def of_text(
@@ -52,6 +52,8 @@ class Candidate:
 
         The text is sent as it is, with the input put in the slot: no template language, no adapter, no stripping. Say
         in ``demos`` which training items it shows; their text must be in the template already.
+
+            Candidate.of_text("Name the topic.\\n\\n{{input}}", method="mine", origin="by hand")
         """
         return cls(CompiledPrompt(template=template, demos=tuple(demos)), method, origin, tuple(parents))
 
@@ -66,14 +68,12 @@ class Candidate:
         origin: str = "",
         parents: Sequence[str] = (),
     ) -> Candidate:
-        """A candidate from an instruction and demonstrations, laid out as the suite lays out its own prompts."""
-        return cls.of_text(
-            instruction_template(instruction, ctx, demos),
-            method=method,
-            demos=demos,
-            origin=origin,
-            parents=parents,
-        )
+        """A candidate from an instruction and demonstrations, laid out as the suite lays out its own prompts.
+
+        ``ctx`` gives the label of the input and the kind of task: ``problem.prompting.context("")``.
+        """
+        template = instruction_template(instruction, ctx, demos)
+        return cls.of_text(template, method=method, demos=demos, origin=origin, parents=parents)
 
 
 def instruction_template(instruction: str, ctx: PromptContext, demos: Sequence[Exemplar] = ()) -> str:
@@ -203,10 +203,16 @@ class Method(Protocol):
         ...
 
     def search(self, problem: Problem, *, seed: int, candidates: int) -> None:
-        """Try up to ``candidates`` candidates; all randomness comes from ``seed``."""
+        """Try up to ``candidates`` candidates (1 or more) by ``problem.evaluate``; the best of them is frozen.
+
+        All randomness comes from ``seed``, so that a search that was killed goes the same way again.
+        """
         ...
 
 
 def named_random(seed: int, *names: object) -> Random:
-    """A random stream that belongs to a seed and a name: no global state, no dependence on order."""
+    """A random stream that belongs to a seed and a name: no global state, no dependence on order.
+
+    named_random(3, "ape demonstrations", 0).sample(range(10), 2)
+    """
     return Random("|".join([str(seed), *(str(name) for name in names)]))

@@ -18,21 +18,14 @@ from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.optimization import METHODS
 from pcsuite.optimization.blocks import as_condition
-from pcsuite.optimization.development import CandidateLog, DevProblem, DevTask, candidate_paths, plan_dev_task
+from pcsuite.optimization.development import DevProblem, DevTask, plan_dev_task
+from pcsuite.optimization.journal import CandidateLog, Journal, candidate_paths
 from pcsuite.optimization.problem import CandidateScore
-from pcsuite.optimization.winner import (
-    Journal,
-    Winner,
-    freeze,
-    frozen_document,
-    judge_winner,
-    operator_ledger,
-)
+from pcsuite.optimization.winner import Winner, freeze, frozen_document, judge_winner, operator_effects
 from pcsuite.prompts.compiled import compiled_path
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.pipeline import METRIC_CACHE
 from pcsuite.runners.run_suite import LOCAL
-from pcsuite.stats.objective import Objective
 
 DEFAULT_DEV_ITEMS = {"conll03_ner_json": 500, "agnews_json": 500, "gsm8k": 300, "fever_json": 300}
 """Development items of a task where the profile names no number."""
@@ -82,16 +75,11 @@ class OptimizeOutcome:
     spent_cost_usd: float
 
 
-def dev_item_limit(suite: Suite, settings: OptimizeSettings) -> int:
-    """How many development items a search uses."""
-    if settings.items is not None:
-        return settings.items
-    own = suite.profile.optimization.dspy.dev_items
-    return own.get(settings.task_id, DEFAULT_DEV_ITEMS.get(settings.task_id, OTHER_DEV_ITEMS))
-
-
 def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
-    """Every name must be defined, and the method's dependencies installed."""
+    """Raise for a task, model, proposer, operator or method that is not defined, naming the nearest one that is.
+
+    A method whose optional dependency is missing raises :class:`~pcsuite.errors.MissingExtraError`.
+    """
     proposer = suite.profile.optimization.dspy.proposer
     for name, known, what in (
         (settings.task_id, suite.tasks, "task"),
@@ -102,17 +90,18 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
             raise ConfigError(f"unknown {what} '{name}'", hint=did_you_mean(name, known))
     for name in suite.profile.optimization.dspy.operators:
         if name not in suite.operators:
-            raise ConfigError(
-                f"optimization.dspy.operators: unknown operator '{name}'",
-                hint=did_you_mean(name, suite.operators),
-            )
+            known_names = did_you_mean(name, suite.operators)
+            raise ConfigError(f"optimization.dspy.operators: unknown operator '{name}'", hint=known_names)
     METHODS.get(settings.method).require()
 
 
 def estimate_optimization(suite: Suite, settings: OptimizeSettings) -> OptimizeEstimate:
-    """The most that a search can take: every candidate on every item, prompts and answers as long as allowed."""
+    """The most that a search can take: every candidate on every item, prompts and answers as long as allowed.
+
+    Loads the development items, asks nothing. Cost is in US dollars by the model's listed prices.
+    """
     check_settings(suite, settings)
-    dev = plan_dev_task(suite, settings.task_id, dev_item_limit(suite, settings))
+    dev = _planned(suite, settings)
     calls = (settings.candidates + 1) * len(dev.plan.items) * len(dev.seeds)
     prompt, completion = dev.plan.band[1], dev.plan.spec.max_tokens
     cost = calls * suite.models[settings.model_id].cost(prompt, completion)
@@ -126,14 +115,45 @@ def optimize(
     on_score: OnScore = lambda problem, score, seconds: None,
     policy: RetryPolicy | None = None,
 ) -> OptimizeOutcome:
-    """Search, or go on with a search, and freeze its winner."""
+    """Search, or go on with a search, and freeze its winner where condition C8 finds it.
+
+    ``on_score`` is called with the problem, each score and the seconds it took. Raises a
+    :class:`~pcsuite.errors.PcsuiteError` for unknown names, a spent budget, or a model that does not answer.
+
+        outcome = optimize(load_suite("quickstart"), OptimizeSettings("agnews_json", "smollm2-135m", "blocks"))
+    """
     check_settings(suite, settings)
-    method = METHODS.get(settings.method)
+    task_id, model_id = settings.task_id, settings.model_id
     seed = suite.profile.repro.global_seed if settings.seed is None else settings.seed
-    dev = plan_dev_task(suite, settings.task_id, dev_item_limit(suite, settings))
+    dev = _planned(suite, settings)
     with open_problem(suite, settings, dev, seed=seed, on_score=on_score, policy=policy) as problem:
-        method.search(problem, seed=seed, candidates=settings.candidates)
-        return _freeze(suite, settings, dev, problem, seed)
+        METHODS.get(settings.method).search(problem, seed=seed, candidates=settings.candidates)
+        rng: np.random.Generator = named_rng("optimize", task_id, model_id, str(seed))
+        scores = dict(problem.scores)
+        winner = judge_winner(list(scores.values()), problem.baseline, rng)
+        prompt = winner.score.candidate.prompt
+        more: dict[str, Any] = {
+            "ledger": operator_effects(list(scores.values()), rng),
+            "condition_yaml": "" if prompt.is_text else as_condition(prompt, suite.operators),
+            "length_control": suite.profile.length_control,
+            "regime": dev.regime,
+            "engine": problem.engine,
+        }
+        split, method = dev.plan.spec.split, settings.method
+        document = frozen_document(problem, winner, scores, seed=seed, split=split, method=method, more=more)
+        path = compiled_path(suite.profile.run.output_dir, task_id, model_id)
+        replaced = freeze(path, document)
+        log = candidate_paths(suite.profile.run.output_dir, task_id, model_id).log
+        budget = problem.budget
+        return OptimizeOutcome(
+            path, document, winner, replaced, scores, log, budget.spent_tokens, budget.spent_cost_usd
+        )
+
+
+def _planned(suite: Suite, settings: OptimizeSettings) -> DevTask:
+    usual = DEFAULT_DEV_ITEMS | suite.profile.optimization.dspy.dev_items
+    items = usual.get(settings.task_id, OTHER_DEV_ITEMS) if settings.items is None else settings.items
+    return plan_dev_task(suite, settings.task_id, items)
 
 
 @contextmanager
@@ -146,16 +166,13 @@ def open_problem(
     on_score: OnScore = lambda problem, score, seconds: None,
     policy: RetryPolicy | None = None,
 ) -> Iterator[DevProblem]:
-    """A problem with its model, log, journal and caches open."""
+    """A problem with its model, log, journal and caches open; everything is closed when the block ends.
+
+    The bare instruction is measured first; a model that does not answer it raises :class:`ErrorRateError`.
+    """
     run = suite.profile.run
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     paths = candidate_paths(run.output_dir, settings.task_id, settings.model_id)
-    holder: list[DevProblem] = []
-
-    def tell(score: CandidateScore, seconds: float) -> None:
-        if holder:
-            on_score(holder[0], score, seconds)
-
     try:
         with LoopThread() as thread, CandidateLog(paths) as log:
             journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
@@ -170,14 +187,13 @@ def open_problem(
                         log,
                         journal,
                         thread,
-                        objective=Objective.of(suite.profile.optimization.dspy.objective),
                         seed=seed,
                         policy=policy,
                         use_cache=settings.use_cache,
                         executor=settings.executor,
-                        on_score=tell,
                     )
-                    holder.append(problem)
+                    # The baseline, which has no problem to be told with yet, is not told.
+                    problem.on_score = lambda score, seconds: on_score(problem, score, seconds)
                     try:
                         yield problem
                     finally:
@@ -186,35 +202,3 @@ def open_problem(
                 journal.close()
     finally:
         close_shared_caches()
-
-
-def _freeze(
-    suite: Suite, settings: OptimizeSettings, dev: DevTask, problem: DevProblem, seed: int
-) -> OptimizeOutcome:
-    rng: np.random.Generator = named_rng("optimize", settings.task_id, settings.model_id, str(seed))
-    scores = dict(problem.scores)
-    winner = judge_winner(list(scores.values()), problem.baseline, rng)
-    prompt = winner.score.candidate.prompt
-    more: dict[str, Any] = {
-        "ledger": operator_ledger(list(scores.values()), rng),
-        "condition_yaml": "" if prompt.is_text else as_condition(prompt, suite.operators),
-        "length_control": suite.profile.length_control,
-        "regime": dev.regime,
-        "engine": problem.engine,
-    }
-    document = frozen_document(
-        problem,
-        winner,
-        scores,
-        seed=seed,
-        split=dev.plan.spec.split,
-        method=settings.method,
-        more=more,
-    )
-    path = compiled_path(suite.profile.run.output_dir, settings.task_id, settings.model_id)
-    replaced = freeze(path, document)
-    paths = candidate_paths(suite.profile.run.output_dir, settings.task_id, settings.model_id)
-    budget = problem.budget
-    return OptimizeOutcome(
-        path, document, winner, replaced, scores, paths.log, budget.spent_tokens, budget.spent_cost_usd
-    )

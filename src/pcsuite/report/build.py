@@ -20,7 +20,7 @@ from pcsuite.analysis.tables.information import Truths
 from pcsuite.analysis.tables.robustness import interventions_table, robustness_tables
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
-from pcsuite.integrations.helm.evidence import beside_ours, evidence_files, helm_section, read_evidence
+from pcsuite.integrations.helm.evidence import evidence_files, external_evidence
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
@@ -213,12 +213,9 @@ def build_report(
 
 def _external_evidence(analysis: Analysis, folders: Sequence[Path], written: list[Path]) -> list[Section]:
     """What other tools found on the same models, where it was imported into one of these folders."""
-    evidence = read_evidence(folders)
-    if evidence is None:
-        return []
-    beside = beside_ours(evidence, analysis.tables["summary_by_condition"])
-    written.append(beside.write_csv(folders[0] / f"{beside.name}.csv"))
-    return [helm_section(evidence, beside)]
+    tables, sections = external_evidence(folders, analysis.tables["summary_by_condition"])
+    written += [table.write_csv(folders[0] / f"{table.name}.csv") for table in tables]
+    return sections
 
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:

@@ -47,7 +47,10 @@ class ApiRetriever(Retriever):
         return {"backend": "api_retriever", "url": _checked_url(settings)}
 
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
-        """Ask the endpoint; every failure is an :class:`EngineError` that says whether to try again."""
+        """Ask the endpoint for at most ``k`` passages.
+
+        Every failure is an :class:`EngineError` whose ``retryable`` says whether another try can help.
+        """
         body = json.dumps({"query": query, "k": k}).encode()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         try:
@@ -65,14 +68,10 @@ class ApiRetriever(Retriever):
             raise EngineError(
                 f"search endpoint {self.url} cannot be reached: {error}", retryable=True
             ) from None
-        return self._passages(content)[:k]
-
-    def _passages(self, content: bytes) -> list[Passage]:
         try:
             if len(content) > _MAX_BYTES:
                 raise ValueError(f"more than {_MAX_BYTES >> 20} MB")
-            answer = json.loads(content)
-            return [_passage(entry) for entry in answer["passages"]]
+            return [_passage(entry) for entry in json.loads(content)["passages"]][:k]
         except (ValueError, TypeError, KeyError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise EngineError(

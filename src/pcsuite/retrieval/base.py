@@ -24,7 +24,7 @@ class Passage:
 
 
 class Retriever(ABC):
-    """Finds passages."""
+    """Finds passages; a plug-in's subclass is named in the entry-point group ``pcsuite.retrievers``."""
 
     blocking: ClassVar[bool] = False
     """Whether a search waits for something outside the process and belongs in a thread."""
@@ -32,12 +32,19 @@ class Retriever(ABC):
     @classmethod
     @abstractmethod
     def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Retriever:
-        """The retriever of a dataset, made ready to be searched (an index is built on first use)."""
+        """The retriever of a dataset, made ready to be searched.
+
+        ``settings`` is the profile's section; what has to be built (an index, say) is built here and kept under
+        ``cache_dir``.
+        """
 
     @classmethod
     @abstractmethod
     def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
-        """What determines the passages it would find, known without building anything; part of run ids."""
+        """What determines the passages it would find, known without building anything.
+
+        It becomes part of run ids: rows made with another version are not taken for these.
+        """
 
     @classmethod
     def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:

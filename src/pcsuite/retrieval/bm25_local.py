@@ -1,4 +1,13 @@
-"""``bm25_local``: BM25 over the dataset's pages, on this machine."""
+"""``bm25_local``: BM25 over the sentences of the dataset's pages, in an index on this machine.
+
+Scores are Lucene's BM25 (Robertson et al. 1995 as in Kamphuis et al. 2020, table 1, "Lucene (accurate)"):
+
+    score(q, d) = Σ_{t ∈ q} ln(1 + (N − n_t + ½) / (n_t + ½)) · f_td / (f_td + k1·(1 − b + b·|d| / avgdl))
+
+over the distinct words of the query, in double precision. A document is one sentence with the words of its page's
+title before it, so that a sentence that says "it" is still found by the name it is about. An index is built once,
+named by the hash of what it was built from, and mapped into memory to be read.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +30,6 @@ from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, read_jsonl
 from pcsuite.errors import DataError, require
 from pcsuite.retrieval.base import DEFAULT_K, Passage, Retriever
 
-# The pages that are searched, and the words they are found by.
-
-
 _WORD = re.compile(r"\w+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":", "_": " "}
 _ESCAPE = re.compile("|".join(re.escape(escape) for escape in _ESCAPES))
@@ -38,17 +44,18 @@ FUNCTION_WORDS = frozenset(
 
 
 def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
-    """The pages file of a dataset: exported, else the bundled sample."""
-    name = f"{dataset}_pages.jsonl"
-    for source in (
-        ItemSource("cache", datasets_dir(cache_dir) / name),
-        ItemSource("sample", samples / name),
-    ):
-        if source.path.is_file():
-            return source
+    """The pages file of a dataset: exported, else the bundled sample; :class:`DataError` where there is none.
+
+    The file has one ``{"page", "sentences": [...]}`` a line.
+    """
+    cached = datasets_dir(cache_dir) / f"{dataset}_pages.jsonl"
+    if cached.is_file():
+        return ItemSource("cache", cached)
+    bundled = samples / cached.name
+    if bundled.is_file():
+        return ItemSource("sample", bundled)
     raise DataError(
-        f"no pages to search for dataset '{dataset}': neither {datasets_dir(cache_dir) / name} nor a bundled "
-        "sample exists",
+        f"no pages to search for dataset '{dataset}': neither {cached} nor a bundled sample exists",
         hint='write one {"page", "sentences": [...]} a line there, or run: pcsuite export-datasets',
     )
 
@@ -62,21 +69,21 @@ def read_pages(path: Path) -> Iterator[tuple[str, list[str]]]:
         yield page, row.texts("sentences")
 
 
-def plain_text(text: str) -> str:
-    """Text without the corpus's escapes: ``Soul_Food_-LRB-film-RRB-`` is ``Soul Food (film)``."""
-    return _ESCAPE.sub(lambda match: _ESCAPES[match[0]], text)
-
-
 def words(text: str) -> list[str]:
-    """The words of a text: escapes undone, accents and case removed, split at everything else."""
-    decomposed = unicodedata.normalize("NFKD", plain_text(text).casefold())
+    """The words of a text: the corpus's escapes undone, accents and case removed, split at everything else.
+
+    >>> words("Soul_Food_-LRB-film-RRB-")
+    ['soul', 'food', 'film']
+    """
+    plain = _ESCAPE.sub(lambda match: _ESCAPES[match[0]], text)
+    decomposed = unicodedata.normalize("NFKD", plain.casefold())
     if not decomposed.isascii():
         decomposed = "".join(char for char in decomposed if not unicodedata.combining(char))
     return _WORD.findall(decomposed)
 
 
 def query_words(query: str) -> list[str]:
-    """The distinct words a query is searched by, in order."""
+    """The distinct words a query is searched by, in order; function words only where it has no others."""
     distinct = list(dict.fromkeys(words(query)))
     return [word for word in distinct if word not in FUNCTION_WORDS] or distinct
 
@@ -90,16 +97,6 @@ def file_sha256(path: Path) -> str:
 @lru_cache(maxsize=16)
 def _file_sha256(path: Path, size: int, modified: int) -> str:
     return sha256_file(path)
-
-
-# A BM25 index of sentences on disk: built once, named by the hash of what it was built from, mapped to read.
-#
-# Scores are Lucene's BM25 (Robertson et al. 1995 as in Kamphuis et al. 2020, table 1, "Lucene (accurate)"):
-#
-#     score(q, d) = Σ_{t ∈ q} ln(1 + (N − n_t + ½) / (n_t + ½)) · f_td / (f_td + k1·(1 − b + b·|d| / avgdl))
-#
-# over the distinct words of the query, in double precision. A document is one sentence with the words of its
-# page's title before it, so that a sentence that says "it" is still found by the name it is about.
 
 
 FORMAT = 1
@@ -144,7 +141,11 @@ def index_folder(cache_dir: Path, key: str) -> Path:
 
 
 def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = None) -> Path:
-    """The folder of the index of a pages file; built if it is not there yet."""
+    """The folder of the index of a pages file; built if it is not there yet.
+
+    It is written beside its place and moved there whole; of two processes the first one's stays. Raises
+    :class:`DataError` where the file has no sentences.
+    """
     settings = settings or Bm25Settings()
     key = index_key(file_sha256(source), settings)
     folder = index_folder(cache_dir, key)
@@ -154,7 +155,7 @@ def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = 
 
 
 def read_meta(folder: Path) -> IndexMeta:
-    """What the index in ``folder`` was built from."""
+    """What the index in ``folder`` was built from; :class:`DataError` where it is no index of this format."""
     try:
         values = json.loads((folder / META).read_text(encoding="utf-8"))
         settings = Bm25Settings(**values.pop("settings"))
@@ -172,7 +173,6 @@ def read_meta(folder: Path) -> IndexMeta:
 
 
 def _build(source: Path, folder: Path, key: str, settings: Bm25Settings) -> None:
-    """Write an index beside its place and move it there whole; whoever comes second keeps the first's."""
     bm25s = require("bm25s", "retrieval")
     with building_folder(folder, META) as building:
         vocabulary: dict[str, int] = {}
@@ -180,12 +180,15 @@ def _build(source: Path, folder: Path, key: str, settings: Bm25Settings) -> None
         pages: set[str] = set()
         with (building / PASSAGES).open("wb") as stream:
             offsets = [0]
-            for page, number, text in _sentences(source):
-                pages.add(page)
-                tokens = words(f"{page} {text}" if settings.titles else text)
-                documents.append([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])
-                stream.write(json.dumps([page, number, text], ensure_ascii=False).encode() + b"\n")
-                offsets.append(stream.tell())
+            for page, sentences in read_pages(source):
+                for number, text in enumerate(sentences):
+                    if not text.strip():  # keeps its number and is left out
+                        continue
+                    pages.add(page)
+                    tokens = words(f"{page} {text}" if settings.titles else text)
+                    documents.append([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])
+                    stream.write(json.dumps([page, number, text], ensure_ascii=False).encode() + b"\n")
+                    offsets.append(stream.tell())
         if not any(len(document) for document in documents):
             raise DataError(f"{source} has no sentences to index")
         np.save(building / OFFSETS, np.array(offsets, dtype=np.int64))
@@ -205,14 +208,6 @@ def _build(source: Path, folder: Path, key: str, settings: Bm25Settings) -> None
             f"bm25s {bm25s.__version__}",
         )
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
-
-
-def _sentences(source: Path) -> Iterator[tuple[str, int, str]]:
-    """Sentences with their place on the page; blank ones keep their number and are left out."""
-    for page, sentences in read_pages(source):
-        for number, text in enumerate(sentences):
-            if text.strip():
-                yield page, number, text
 
 
 def indexed_pages(folder: Path) -> Iterator[str]:
@@ -247,7 +242,7 @@ class Bm25Index:
         return self.meta.passages
 
     def scores(self, query: str) -> npt.NDArray[np.float64]:
-        """Score of every sentence, in file order."""
+        """BM25 score of every sentence, in file order; 0 for those that share no word with the query."""
         vocabulary = self._index.vocab_dict
         ids = [vocabulary[word] for word in query_words(query) if word in vocabulary]
         if not ids:
@@ -256,7 +251,10 @@ class Bm25Index:
         return found
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best sentences that share a word with the query; ties go by place in the corpus."""
+        """The ``k`` best sentences that share a word with the query, best first.
+
+        Ties go by order in the corpus, so a search gives the same passages everywhere.
+        """
         if k < 1:
             return []
         scores = self.scores(query)
@@ -266,12 +264,12 @@ class Bm25Index:
             best = found >= np.partition(found, -k)[-k]
             candidates, found = candidates[best], found[best]
         ranked = candidates[np.lexsort((candidates, -found))][:k]
-        return [self._passage(int(place), float(scores[place])) for place in ranked]
-
-    def _passage(self, place: int, score: float) -> Passage:
-        start, end = int(self._offsets[place]), int(self._offsets[place + 1])
-        page, number, text = json.loads(self._passages[start:end].tobytes())
-        return Passage(page, number, text, score)
+        passages = []
+        for index in ranked.tolist():
+            line = self._passages[int(self._offsets[index]) : int(self._offsets[index + 1])]
+            page, number, text = json.loads(line.tobytes())
+            passages.append(Passage(page, number, text, float(scores[index])))
+        return passages
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,7 @@ def build_plan(
     a condition whose compiled prompt is missing.
     """
     scope = scope or Scope.of_selection(suite)
+    retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
     tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
     if scope.max_items is not None:
@@ -380,7 +381,7 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
         # Without retrieval a citation can still be held against the corpus: is there such a page?
         settings = suite.profile.integrations.retrieval
         cache_dir = Path(suite.profile.run.cache_dir)
-        titles = RETRIEVERS.get(settings.backend).page_titles(settings, task.dataset, cache_dir)
+        titles = retriever_type(suite).page_titles(settings, task.dataset, cache_dir)
         if titles is not None:
             evaluator.know_pages(titles)
     return evaluator
@@ -388,16 +389,29 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
 
 def check_components(suite: Suite) -> None:
     """Check the options of everything the profile selects, without starting anything."""
+    retriever_type(suite)
     for task_id in suite.profile.selection.tasks:
         build_evaluator(suite, task_id)
     for model_id in suite.profile.selection.models:
         check_model(model_id, suite.models[model_id])
 
 
+def retriever_type(suite: Suite) -> type[Retriever]:
+    """The profile's search backend, built in or a plug-in's.
+
+    Raises :class:`ConfigError`, with the key's line in the profile, for a name that nobody registered.
+    """
+    try:
+        return RETRIEVERS.get(suite.profile.integrations.retrieval.backend)
+    except ConfigError as error:
+        key = ["integrations", "retrieval", "backend"]
+        raise ConfigError(suite.sources["profile"].problem(key, str(error))) from error
+
+
 def retrieval_version(suite: Suite, task_id: str) -> Mapping[str, str]:
     """What determines the passages a task's loop is shown; nothing is built or asked."""
     settings = suite.profile.integrations.retrieval
-    backend = RETRIEVERS.get(settings.backend)
+    backend = retriever_type(suite)
     return backend.version(settings, suite.tasks[task_id].dataset, Path(suite.profile.run.cache_dir))
 
 
@@ -433,7 +447,7 @@ class TaskRetrievers:
         async with self._lock:
             if dataset not in self._opened:
                 settings = self._suite.profile.integrations.retrieval
-                backend = RETRIEVERS.get(settings.backend)
+                backend = retriever_type(self._suite)
                 cache_dir = Path(self._suite.profile.run.cache_dir)
                 self._opened[dataset] = await asyncio.to_thread(backend.open, settings, dataset, cache_dir)
             return self._opened[dataset]

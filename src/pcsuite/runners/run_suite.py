@@ -9,15 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from pcsuite import __version__
-from pcsuite._util.files import replace_atomically
-from pcsuite.analysis.load.item_scores import closed_answers
 from pcsuite.config.load import Suite
+from pcsuite.data.items import closed_answers
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import constraint_of
+from pcsuite.errors import LogError
 from pcsuite.logging.log import RunLog, RunPaths
+from pcsuite.logging.manifest import (
+    ConditionNote,
+    ModelNote,
+    NotApplicableNote,
+    RunManifest,
+    TaskNote,
+    read_manifest,
+    write_manifest,
+)
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
@@ -25,60 +32,65 @@ from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_per
 from pcsuite.runners.plan import Cell, NotApplicable, Plan, Unit, build_plan, cell_program
 from pcsuite.runners.progress import Progress, RowSink, Tally
 
-# What a run is made of, written beside its log: sources of items, what is not applicable, definitions.
 
-
-def manifest_path(paths: RunPaths) -> Path:
-    """``<run>.manifest.json`` beside the log."""
-    return paths.log.with_suffix(".manifest.json")
-
-
-def write_manifest(plan: Plan, paths: RunPaths) -> None:
-    """Write the manifest whole or not at all."""
+def plan_manifest(plan: Plan) -> RunManifest:
+    """What a plan is made of, as the manifest beside its log says it; the block of a plan is its own affair."""
     suite = plan.suite
-    content: dict[str, Any] = {
-        "run": suite.profile.run.name,
-        "profile": suite.path.stem,
-        "config_hash": suite.config_hash,
-        "pcsuite_version": __version__,
-        "length_control": suite.profile.length_control,
-        "tasks": {
-            task.id: {
-                "title": task.spec.title,
-                "kind": task.spec.kind,
-                "primary_metric": task.spec.primary_metric,
-                "pooling": task.evaluator.pooling,
-                "items": len(task.items),
-                "source": task.source.describe(),
-                "max_tokens": task.spec.max_tokens,
-                "length_band": list(task.band),
-                "answers": closed_answers(task.items),
-            }
+    return RunManifest(
+        run=suite.profile.run.name,
+        profile=suite.path.stem,
+        config_hash=suite.config_hash,
+        pcsuite_version=__version__,
+        length_control=suite.profile.length_control,
+        tasks={
+            task.id: TaskNote(
+                title=task.spec.title,
+                kind=task.spec.kind,
+                primary_metric=task.spec.primary_metric,
+                pooling=task.evaluator.pooling,
+                items=len(task.items),
+                source=task.source.describe(),
+                max_tokens=task.spec.max_tokens,
+                length_band=list(task.band),
+                answers=closed_answers(task.items),
+            )
             for task in plan.tasks.values()
         },
-        "models": {
-            model_id: suite.models[model_id].model_dump(
-                mode="json", include={"provider", "family", "size", "params_b", "price_in", "price_out"}
+        models={
+            model_id: ModelNote(
+                **suite.models[model_id].model_dump(mode="json", include=set(ModelNote.__struct_fields__))
             )
             for model_id in plan.scope.models
         },
-        "conditions": {
-            cell.condition.id: {"title": cell.condition.title, "operators": list(cell.operators)}
+        conditions={
+            cell.condition.id: ConditionNote(cell.condition.title, list(cell.operators))
             for cell in plan.cells
         },
-        "regimes": {name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
-        "objective": suite.profile.optimization.dspy.objective.model_dump(mode="json"),
-        "compiled": _compiled(plan),
-        "planned_rows": plan.calls,
-        "not_applicable": [
-            {"task": e.task_id, "model": e.model_id, "condition": e.condition_id, "reason": e.reason}
-            for e in plan.not_applicable
+        regimes={name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
+        objective=suite.profile.optimization.dspy.objective.model_dump(mode="json"),
+        compiled=_compiled(plan),
+        planned_rows=plan.calls,
+        not_applicable=[
+            NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.not_applicable
         ],
-    }
-    path = manifest_path(paths)
+    )
+
+
+def _record_plan(plan: Plan, log: Path) -> None:
+    """Write the plan's manifest; a further block of the same log is added to the one that is there."""
+    manifest = plan_manifest(plan)
     if plan.scope.block:
-        content = _added_block(plan.scope.block, content, path)
-    replace_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        try:
+            main = read_manifest(log) or RunManifest()
+        except LogError:
+            main = RunManifest()
+        main.fill_from(manifest)
+        known = main.not_applicable
+        main.not_applicable = known + [note for note in manifest.not_applicable if note not in known]
+        earlier = main.blocks or {}
+        main.blocks = {**earlier, plan.scope.block: {"planned_rows": manifest.planned_rows}}
+        manifest = main
+    write_manifest(log, manifest)
 
 
 def _compiled(plan: Plan) -> list[dict[str, Any]]:
@@ -94,24 +106,6 @@ def _compiled(plan: Plan) -> list[dict[str, Any]]:
             kept = ("task", "model", "method", "hash", "makeup", "makeup_by", "candidates", "dev", "ledger")
             found[key] = {"condition": cell.condition.id, **{name: content.get(name) for name in kept}}
     return list(found.values())
-
-
-def _added_block(block: str, content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The manifest of the run, with what a further block of the same log brings in."""
-    try:
-        main: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError):
-        main = {**content, "planned_rows": 0, "not_applicable": []}
-    merged = {**content, **main}
-    for name in ("tasks", "models", "conditions", "regimes"):
-        merged[name] = {**content[name], **main.get(name, {})}
-    merged["compiled"] = main.get("compiled", []) + [
-        entry for entry in content["compiled"] if entry not in main.get("compiled", [])
-    ]
-    known = main.get("not_applicable", [])
-    merged["not_applicable"] = known + [e for e in content["not_applicable"] if e not in known]
-    merged["blocks"] = {**main.get("blocks", {}), block: {"planned_rows": content["planned_rows"]}}
-    return merged
 
 
 LOCAL = ExecutorChoice()
@@ -176,7 +170,7 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
     await executor.open_retrievers(dict.fromkeys(searching))
     pending = {model_id: _pending(plan, log, model_id) for model_id in plan.scope.models}
     total = sum(pending.values())
-    write_manifest(plan, log.paths)
+    _record_plan(plan, log.paths.log)
     with Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}

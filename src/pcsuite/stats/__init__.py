@@ -1,1 +1,98 @@
-"""Statistics on plain arrays: intervals, tests, effects, models, information. Nothing here knows a log."""
+"""The statistics library: pure functions on arrays, with intervals, that know no log, no configuration and no file.
+
+    from pcsuite.stats import paired_bootstrap, sign_flip_test
+
+Names are imported when first used, so that importing the package costs nothing. Results are frozen dataclasses: ``nan``
+means "these data do not define it", and ``method`` says how an interval was made. Wrong arguments raise
+:class:`~pcsuite.errors.AnalysisError`. Randomness is always passed in as ``rng``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pcsuite.stats.answer_variation import *  # noqa: F403
+    from pcsuite.stats.bootstrap import *  # noqa: F403
+    from pcsuite.stats.calibration import *  # noqa: F403
+    from pcsuite.stats.design import *  # noqa: F403
+    from pcsuite.stats.effect_sizes import *  # noqa: F403
+    from pcsuite.stats.emmeans import *  # noqa: F403
+    from pcsuite.stats.equal_tokens import *  # noqa: F403
+    from pcsuite.stats.equivalence import *  # noqa: F403
+    from pcsuite.stats.estimate import *  # noqa: F403
+    from pcsuite.stats.f1 import *  # noqa: F403
+    from pcsuite.stats.information import *  # noqa: F403
+    from pcsuite.stats.logistic_mixed import *  # noqa: F403
+    from pcsuite.stats.mixed import *  # noqa: F403
+    from pcsuite.stats.objective import *  # noqa: F403
+    from pcsuite.stats.permutation import *  # noqa: F403
+    from pcsuite.stats.power import *  # noqa: F403
+    from pcsuite.stats.proportions import *  # noqa: F403
+    from pcsuite.stats.rates import *  # noqa: F403
+    from pcsuite.stats.robustness import *  # noqa: F403
+    from pcsuite.stats.variance import *  # noqa: F403
+    from pcsuite.stats.voting import *  # noqa: F403
+
+_EXPORTS = {
+    "estimate": "Estimate TestResult",
+    "bootstrap": (
+        "bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio bootstrap_totals "
+        "bootstrap_micro_f1 bootstrap_micro_f1_difference interval_from_draws resample_totals"
+    ),
+    "permutation": "sign_flip_test micro_f1_permutation_test benjamini_hochberg holm adjust_within_families",
+    "effect_sizes": (
+        "cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_matched "
+        "absolute_risk_reduction paired_t_interval"
+    ),
+    "proportions": (
+        "wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference "
+        "adjusted_paired_interval mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se "
+        "clustered_mean"
+    ),
+    "f1": "f1_score precision_recall_f1 micro_f1",
+    "design": "fixed_design encode_cells cell_totals",
+    "mixed": "fit_mixed fit_mixed_rows Contrast",
+    "logistic_mixed": "fit_logistic_mixed predicted_rates",
+    "emmeans": "marginal_means contrasts_with_reference interaction_contrasts",
+    "equivalence": "tost tost_paired tost_contrast all_equivalent",
+    "answer_variation": (
+        "answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy "
+        "mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters "
+        "semantic_entropy"
+    ),
+    "information": (
+        "mutual_information infonce online_code v_information prompt_information hashed_features fit_probe"
+    ),
+    "calibration": (
+        "ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage "
+        "risk_coverage_interval cohens_kappa"
+    ),
+    "power": (
+        "PairedVariances pilot_variances binary_variances minimal_detectable_effect required_items "
+        "required_replicates achieved_power"
+    ),
+    "variance": "decompose_variance decompose_variance_unbalanced",
+    "robustness": "worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread",
+    "voting": "self_consistency",
+    "rates": "abstention_matrix cost_per_correct unsupported_per_100_tokens pareto_front front_probability",
+    "equal_tokens": "Arm compare_at_equal_tokens replicate_disagreement affordable_share",
+    "objective": "Objective Replicate item_parts",
+}
+"""The public names by the module that defines them."""
+
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+__all__ = list(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,136 +1,129 @@
-"""Calibration of stated confidences, and agreement of raters beyond chance."""
+"""Calibration of stated confidences, selective answering, and agreement of raters beyond chance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, resample_counts, resample_totals
-from pcsuite.stats.estimate import Estimate, FloatArray, as_vector, check_level, check_same_length, undefined
+from pcsuite.stats.estimate import (
+    Estimate,
+    FloatArray,
+    IntArray,
+    Rng,
+    as_vector,
+    check_same_length,
+    normal_quantile,
+    recentred_limits,
+    undefined,
+)
 
 
-def ece(confidence: Sequence[float], correct: Sequence[float], bins: int = 10) -> float:
-    """Expected calibration error with equal-width bins (Naeini et al. 2015; Guo et al. 2017, eq. 3).
+def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
+    """Expected calibration error with equal-width bins (Naeini et al. 2015; Guo et al. 2017, eq. 3), 0..1.
 
-    Bins are closed on the right, the first also on the left. ``nan`` where there are no rows.
+    ``confidence`` and ``correct`` lie in 0..1, one pair a row; bins are closed on the left, the last on both sides.
+    ``nan`` without rows; ``AnalysisError`` where the two do not pair.
+
+    >>> round(ece([0.9, 0.9, 0.3], [1, 1, 0]), 3)
+    0.167
     """
-    stated, right = _pair(confidence, correct)
+    stated, outcome = _checked(confidence, correct)
     if not stated.size:
         return float("nan")
-    index = np.clip(np.ceil(stated * bins).astype(np.int64) - 1, 0, bins - 1)
-    counts = np.bincount(index, minlength=bins)
-    gaps = np.bincount(index, weights=stated, minlength=bins) - np.bincount(
-        index, weights=right, minlength=bins
-    )
-    return float(np.abs(gaps)[counts > 0].sum() / stated.size)
+    gaps = np.bincount(_bin_of(stated, bins), weights=stated - outcome, minlength=bins)
+    return float(np.abs(gaps).sum() / stated.size)
 
 
-def brier(confidence: Sequence[float], correct: Sequence[float]) -> float:
-    """Mean squared difference of confidence and correctness (Brier 1950); ``nan`` without rows."""
-    stated, right = _pair(confidence, correct)
-    return float(np.mean((stated - right) ** 2)) if stated.size else float("nan")
+def brier(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """Mean squared difference of confidence and correctness (Brier 1950), 0..1; ``nan`` without rows.
+
+    >>> round(brier([0.9, 0.5], [1, 0]), 3)
+    0.13
+    """
+    stated, outcome = _checked(confidence, correct)
+    return float(np.mean((stated - outcome) ** 2)) if stated.size else float("nan")
 
 
-def risk_coverage(confidence: Sequence[float], correct: Sequence[float]) -> list[tuple[float, float]]:
+def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> list[tuple[float, float]]:
     """Points ``(coverage, risk)`` from answering only the most confident rows (El-Yaniv & Wiener 2010).
 
-    Rows of equal confidence are accepted together, so the curve does not depend on their order.
+    Rows of equal confidence are accepted together, so the curve does not depend on their order. Empty without rows.
+
+    >>> risk_coverage([0.9, 0.8, 0.8, 0.3], [1, 1, 0, 0])[0]
+    (0.25, 0.0)
     """
-    stated, right = _pair(confidence, correct)
+    stated, outcome = _checked(confidence, correct)
     if not stated.size:
         return []
-    order = np.argsort(-stated, kind="stable")
-    stated, wrong = stated[order], 1.0 - right[order]
-    ends = np.append(np.nonzero(np.diff(stated))[0], stated.size - 1)
-    errors = np.cumsum(wrong)[ends]
-    accepted = ends + 1
-    return [(float(n / stated.size), float(e / n)) for n, e in zip(accepted, errors, strict=True)]
+    errors, last = _by_confidence(stated, outcome)
+    accepted = last + 1
+    wrong = np.cumsum(errors)[last]
+    return [(float(n / stated.size), float(e / n)) for n, e in zip(accepted, wrong, strict=True)]
 
 
-def area_under_risk_coverage(confidence: Sequence[float], correct: Sequence[float]) -> float:
-    """Mean risk over all coverages, rows of equal confidence sharing their group's risk; lower is better."""
-    points = risk_coverage(confidence, correct)
-    if not points:
+def area_under_risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """Mean risk over all coverages, rows of equal confidence sharing their group's risk; lower is better.
+
+    >>> area_under_risk_coverage([0.9, 0.1], [1, 0])
+    0.25
+    """
+    stated, outcome = _checked(confidence, correct)
+    if not stated.size:
         return float("nan")
-    area, covered = 0.0, 0.0
-    for coverage, risk in points:
-        area += (coverage - covered) * risk
-        covered = coverage
-    return area
-
-
-def _pair(
-    confidence: Sequence[float], correct: Sequence[float]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    stated = np.asarray(confidence, dtype=np.float64)
-    right = np.asarray(correct, dtype=np.float64)
-    if stated.shape != right.shape or stated.ndim != 1:
-        raise ValueError("confidence and correct must be sequences of equal length")
-    if stated.size and not bool(np.all((stated >= 0) & (stated <= 1))):
-        raise ValueError("confidences must lie between 0 and 1")
-    return stated, right
+    return float(_curve_area(np.ones((1, stated.size)), *_by_confidence(stated, outcome))[0])
 
 
 def brier_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    confidence: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """Brier score, the mean of (confidence - correct)², with its interval."""
-    stated, outcome = _checked(confidence, correct)
+    """:func:`brier` with its bootstrap interval over rows; at least 2 are needed.
+
+    >>> brier_interval([0.9, 0.5, 0.2], [1, 0, 0], rng=np.random.default_rng(0), resamples=100).n
+    3
+    """
+    stated, outcome = _checked(confidence, correct, minimum=2)
     return bootstrap_mean((stated - outcome) ** 2, rng=rng, resamples=resamples, level=level)
 
 
 def ece_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
+    confidence: ArrayLike,
+    correct: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     bins: int = 10,
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """Expected calibration error over equal-width bins, with its interval.
+    """:func:`ece` with its interval; at least 2 rows are needed.
 
     ECE = Σ_b |Σ_{i in b} (confidence - correct)| / n. It cannot be negative, so noise inflates it, in the
     sample and once more in every resample; the interval recentres the draws on the sample's value to remove
     the second part.
+
+    >>> round(ece_interval([0.9, 0.9, 0.3], [1, 1, 0], rng=np.random.default_rng(0), resamples=100).value, 3)
+    0.167
     """
-    check_level(level)
-    stated, outcome = _checked(confidence, correct)
+    stated, outcome = _checked(confidence, correct, minimum=2)
     n = len(stated)
-    position = np.minimum((stated * bins).astype(np.int64), bins - 1)
     gaps = np.zeros((n, bins))
-    gaps[np.arange(n), position] = stated - outcome
+    gaps[np.arange(n), _bin_of(stated, bins)] = stated - outcome
     value = float(np.abs(gaps.sum(axis=0)).sum() / n)
-    draws = np.abs(resample_totals(gaps, rng, resamples)).sum(axis=1) / n
-    return _recentred(value, draws, n, level)
+    return _recentred(value, np.abs(resample_totals(gaps, rng, resamples)).sum(axis=1) / n, n, level)
 
 
 def risk_coverage_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = 2_000,
-    level: float = 0.95,
+    confidence: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = 2_000, level: float = 0.95
 ) -> Estimate:
-    """Area under the risk–coverage curve.
+    """:func:`area_under_risk_coverage` with its interval; at least 2 rows are needed.
 
-    Mean error rate over all coverages, most confident answers first.
+    >>> risk_coverage_interval([0.9, 0.1], [1, 0], rng=np.random.default_rng(0), resamples=100).value
+    0.25
     """
-    check_level(level)
-    stated, outcome = _checked(confidence, correct)
-    order = np.argsort(-stated, kind="stable")
-    stated, errors = stated[order], 1.0 - outcome[order]
-    # Items tied in confidence enter together: the curve is read at the end of each run of ties.
-    last = np.append(np.flatnonzero(np.diff(stated)), len(stated) - 1)
+    stated, outcome = _checked(confidence, correct, minimum=2)
+    errors, last = _by_confidence(stated, outcome)
     blocks = [
         _curve_area(counts.astype(np.float64), errors, last)
         for counts in resample_counts(len(errors), rng, resamples)
@@ -139,40 +132,20 @@ def risk_coverage_interval(
     return _recentred(value, np.concatenate(blocks), len(errors), level)
 
 
-def _curve_area(counts: FloatArray, errors: FloatArray, last: npt.NDArray[np.intp]) -> FloatArray:
-    covered = np.cumsum(counts, axis=1)[:, last]
-    wrong = np.cumsum(counts * errors, axis=1)[:, last]
-    risk = np.where(covered > 0, wrong / np.where(covered > 0, covered, 1.0), 0.0)
-    step = np.diff(covered, axis=1, prepend=0.0) / covered[:, -1:]
-    return np.asarray((risk * step).sum(axis=1), dtype=np.float64)
+def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Cohen's 1960 kappa of two label vectors, with the standard error of Fleiss, Cohen & Everitt 1969.
 
+    1 is full agreement, 0 what chance gives. Not defined where both raters use one label throughout; raises
+    ``AnalysisError`` where the vectors do not pair.
 
-def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:
-    centred = draws - draws.mean() + value
-    low, high = np.quantile(centred, [(1 - level) / 2, (1 + level) / 2])
-    low, high = max(0.0, float(low)), min(1.0, float(high))
-    return Estimate(value, low, high, level, n, "recentred bootstrap", float(draws.std(ddof=1)))
-
-
-def _checked(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    stated, outcome = as_vector(confidence, "confidence", minimum=2), as_vector(correct, "correct", minimum=2)
-    check_same_length(stated, outcome, "confidence and correct")
-    if min(stated.min(), outcome.min()) < 0 or max(stated.max(), outcome.max()) > 1:
-        raise AnalysisError("confidence and correct must lie in 0..1")
-    return stated, outcome
-
-
-# Agreement of two raters beyond chance: Cohen's kappa.
-
-
-def cohens_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Cohen's 1960 kappa of two label vectors, with the standard error of Fleiss, Cohen & Everitt 1969."""
+    >>> cohens_kappa(["yes", "no", "yes", "no"], ["yes", "no", "no", "no"]).value
+    0.5
+    """
     left, right = np.asarray(first), np.asarray(second)
     if left.shape != right.shape or left.ndim != 1 or left.size == 0:
         raise AnalysisError(
             f"kappa needs two label vectors of one length, not {left.shape} and {right.shape}"
         )
-    check_level(level)
     labels, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
     k, n = len(labels), len(left)
     joint = np.bincount(codes[:n] * k + codes[n:], minlength=k * k).reshape(k, k) / n
@@ -189,6 +162,39 @@ def cohens_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 
         - (kappa - expected * (1 - kappa)) ** 2
     )
     se = float(np.sqrt(max(spread, 0.0) / n) / (1 - expected))
-    special = require("scipy.special", "stats")
-    half = float(special.ndtri((1 + level) / 2)) * se
+    half = normal_quantile(level) * se
     return Estimate(float(kappa), float(kappa - half), float(min(1.0, kappa + half)), level, n, "kappa", se)
+
+
+def _checked(confidence: ArrayLike, correct: ArrayLike, minimum: int = 0) -> tuple[FloatArray, FloatArray]:
+    stated = as_vector(confidence, "confidence", minimum=minimum)
+    outcome = as_vector(correct, "correct", minimum=minimum)
+    check_same_length(stated, outcome, "confidence and correct")
+    if any(((values < 0) | (values > 1)).any() for values in (stated, outcome)):
+        raise AnalysisError("confidence and correct must lie in 0..1")
+    return stated, outcome
+
+
+def _bin_of(stated: FloatArray, bins: int) -> IntArray:
+    return np.minimum((stated * bins).astype(np.int64), bins - 1)
+
+
+def _by_confidence(stated: FloatArray, outcome: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Errors, the most confident first, and where each run of ties ends: the curve is read there."""
+    order = np.argsort(-stated, kind="stable")
+    return 1.0 - outcome[order], np.append(np.flatnonzero(np.diff(stated[order])), len(stated) - 1)
+
+
+def _curve_area(counts: FloatArray, errors: FloatArray, last: npt.NDArray[np.intp]) -> FloatArray:
+    """Area under the risk–coverage curve for each row of resampling counts."""
+    covered = np.cumsum(counts, axis=1)[:, last]
+    wrong = np.cumsum(counts * errors, axis=1)[:, last]
+    risk = np.where(covered > 0, wrong / np.where(covered > 0, covered, 1.0), 0.0)
+    step = np.diff(covered, axis=1, prepend=0.0) / covered[:, -1:]
+    return np.asarray((risk * step).sum(axis=1), dtype=np.float64)
+
+
+def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:
+    low, high = recentred_limits(value, draws, level)
+    se = float(draws.std(ddof=1))
+    return Estimate(value, max(0.0, low), min(1.0, high), level, n, "recentred bootstrap", se)

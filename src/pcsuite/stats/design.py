@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.stats.estimate import FloatArray, IntArray, as_vector
@@ -17,8 +18,7 @@ INTERCEPT = "(Intercept)"
 
 @dataclass(frozen=True, slots=True)
 class FixedDesign:
-    """The fixed part of a model: one row per cell (a combination of factor levels), one column per
-    coefficient.
+    """The fixed part of a model: one row per cell (a combination of factor levels), one column per coefficient.
 
     Factors are treatment coded; the first level of each is its reference. Columns that the observed cells
     cannot tell apart from earlier ones are in ``dropped``, as R does.
@@ -46,7 +46,12 @@ class FixedDesign:
         return tuple(name for i, name in enumerate(self.full_names) if i not in self.kept)
 
     def rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Design rows (kept columns) of any cells, observed or not."""
+        """Design rows (kept columns) of any cells, observed or not.
+
+        >>> design = fixed_design([{"condition": "C0"}, {"condition": "C1"}], ["condition"])
+        >>> design.rows([{"condition": "C1"}]).tolist()
+        [[1.0, 1.0]]
+        """
         return self.full_rows(cells)[:, list(self.kept)]
 
     def full_rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
@@ -54,7 +59,10 @@ class FixedDesign:
         return _coded_rows(cells, self.factors, self.terms)
 
     def estimable(self, combinations: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which linear combinations of the *full* coefficients the observed cells determine."""
+        """Which linear combinations of the *full* coefficients the observed cells determine.
+
+        ``combinations`` has one row of weights per combination; a dropped coefficient makes some not estimable.
+        """
         _, singular, right = np.linalg.svd(self.full, full_matrices=False)
         basis = right[singular > singular.max() * 1e-10]
         rest = combinations - combinations @ basis.T @ basis
@@ -62,15 +70,16 @@ class FixedDesign:
 
 
 def fixed_design(
-    cells: Sequence[Mapping[str, str]],
-    terms: Sequence[str],
-    *,
-    references: Mapping[str, str] | None = None,
+    cells: Sequence[Mapping[str, str]], terms: Sequence[str], *, references: Mapping[str, str] | None = None
 ) -> FixedDesign:
     """Build the design of ``1 + terms`` for cells given by their factor levels.
 
     ``terms`` are factor names or interactions, ``"condition:size"``. Levels are sorted; ``references``
-    names the level a factor is compared with (default: the first).
+    names the level a factor is compared with (default: the first). Raises ``AnalysisError`` for an unknown factor or
+    reference.
+
+    >>> fixed_design([{"condition": "C0"}, {"condition": "C1"}], ["condition"]).names
+    ('(Intercept)', 'condition[C1]')
     """
     if not cells:
         raise AnalysisError("there are no cells to build a design from")
@@ -80,34 +89,24 @@ def fixed_design(
     for name in dict.fromkeys(itertools.chain.from_iterable(split)):
         if name not in known:
             raise AnalysisError(f"unknown factor '{name}' in the model", hint=did_you_mean(name, known))
-        factors[name] = _ordered_levels(name, [cell[name] for cell in cells], references or {})
+        levels = sorted({cell[name] for cell in cells})
+        reference = (references or {}).get(name, levels[0])
+        if reference not in levels:
+            raise AnalysisError(
+                f"reference '{reference}' of {name} does not occur", hint=did_you_mean(reference, levels)
+            )
+        factors[name] = (reference, *(level for level in levels if level != reference))
+    names = [
+        ":".join(f"{name}[{level}]" for name, level in zip(term, levels, strict=True))
+        for term in split
+        for levels in itertools.product(*(factors[name][1:] for name in term))
+    ]
     full = _coded_rows(cells, factors, split)
-    return FixedDesign(factors, split, full, _column_names(factors, split), _independent_columns(full))
-
-
-def _ordered_levels(name: str, seen: Sequence[str], references: Mapping[str, str]) -> tuple[str, ...]:
-    levels = sorted(set(seen))
-    reference = references.get(name, levels[0])
-    if reference not in levels:
-        raise AnalysisError(
-            f"reference '{reference}' of {name} does not occur", hint=did_you_mean(reference, levels)
-        )
-    levels.remove(reference)
-    return (reference, *levels)
-
-
-def _column_names(factors: Mapping[str, tuple[str, ...]], terms: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    names = [INTERCEPT]
-    for term in terms:
-        for levels in itertools.product(*(factors[name][1:] for name in term)):
-            names.append(":".join(f"{name}[{level}]" for name, level in zip(term, levels, strict=True)))
-    return tuple(names)
+    return FixedDesign(factors, split, full, (INTERCEPT, *names), _independent_columns(full))
 
 
 def _coded_rows(
-    cells: Sequence[Mapping[str, str]],
-    factors: Mapping[str, tuple[str, ...]],
-    terms: Sequence[Sequence[str]],
+    cells: Sequence[Mapping[str, str]], factors: Mapping[str, tuple[str, ...]], terms: Sequence[Sequence[str]]
 ) -> FloatArray:
     dummies = {
         name: np.array([[float(cell[name] == level) for level in levels[1:]] for cell in cells]).reshape(
@@ -158,8 +157,14 @@ class CellTotals:
         return int(self.count.sum())
 
 
-def cell_totals(items: npt.ArrayLike, cells: npt.ArrayLike, scores: npt.ArrayLike) -> CellTotals:
-    """Group rows by item and cell; ``cells`` are codes of cells, ``items`` any labels."""
+def cell_totals(items: ArrayLike, cells: ArrayLike, scores: ArrayLike) -> CellTotals:
+    """Group rows by item and cell; ``cells`` are codes of cells from 0, ``items`` any labels.
+
+    Raises ``AnalysisError`` where the three do not pair row by row.
+
+    >>> cell_totals(["q1", "q1", "q2"], [0, 0, 1], [1.0, 0.0, 1.0]).count.tolist()
+    [2.0, 1.0]
+    """
     values = as_vector(scores, "scores")
     _, item_codes = np.unique(np.asarray(items), return_inverse=True)
     cell_codes = np.asarray(cells, dtype=np.int64)
@@ -179,15 +184,26 @@ def cell_totals(items: npt.ArrayLike, cells: npt.ArrayLike, scores: npt.ArrayLik
 
 
 def encode_cells(factors: Mapping[str, Sequence[str]]) -> tuple[list[dict[str, str]], IntArray]:
-    """The distinct combinations of factor levels over rows, and the code of each row."""
+    """The distinct combinations of factor levels over rows, and the code of each row.
+
+    >>> encode_cells({"condition": ["C0", "C1", "C0"]})[0]
+    [{'condition': 'C0'}, {'condition': 'C1'}]
+    """
     if not factors:
         raise AnalysisError("a model needs at least one factor")
-    names = list(factors)
-    coded = []
-    for name in names:
-        levels, codes = np.unique(np.asarray(factors[name], dtype=str), return_inverse=True)
-        coded.append((levels, codes))
-    table = np.column_stack([codes for _, codes in coded])
+    coded = {
+        name: np.unique(np.asarray(levels, dtype=str), return_inverse=True)
+        for name, levels in factors.items()
+    }
+    table = np.column_stack([codes for _, codes in coded.values()])
     distinct, inverse = np.unique(table, axis=0, return_inverse=True)
-    cells = [{name: str(coded[j][0][row[j]]) for j, name in enumerate(names)} for row in distinct]
+    cells = [
+        {name: str(levels[code]) for (name, (levels, _)), code in zip(coded.items(), row, strict=True)}
+        for row in distinct
+    ]
     return cells, np.asarray(inverse, dtype=np.int64).reshape(-1)
+
+
+def indicator(codes: IntArray) -> FloatArray:
+    """One column per code, 1 where a row has it."""
+    return np.asarray(codes[:, None] == np.arange(int(codes.max()) + 1), dtype=np.float64)

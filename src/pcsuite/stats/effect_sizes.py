@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
+    as_differences,
     as_vector,
     check_level,
     check_same_length,
+    normal_quantile,
     undefined,
 )
 from pcsuite.stats.proportions import FEW, adjusted_paired_interval, clopper_pearson
@@ -36,13 +38,16 @@ class RiskReduction:
         return 1.0 / self.reduction.value if self.reduction.value else float("inf")
 
 
-def cohens_d_z(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def cohens_d_z(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Paired Cohen's d_z: mean difference over the standard deviation of the differences.
 
     The interval inverts the noncentral t distribution of the paired t statistic (exact for normal
-    differences).
+    differences). Not defined where all differences are the same.
+
+    >>> round(cohens_d_z([0.9, 0.8, 0.7], [0.5, 0.6, 0.6]).value, 3)
+    1.528
     """
-    deltas = _paired_deltas(treated, control)
+    deltas = as_differences(treated, control, minimum=2)
     n = len(deltas)
     spread = float(deltas.std(ddof=1))
     if spread == 0:
@@ -52,16 +57,19 @@ def cohens_d_z(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float =
     return Estimate(value, low, high, level, n, "d_z noncentral t", _d_se(value, n))
 
 
-def cohens_d_av(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def cohens_d_av(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Cohen's d_av: mean difference over the root mean variance of the two conditions.
 
     Comparable across designs (the pairing does not enter the scale). Its interval is that of d_z, rescaled
     (Algina & Keselman 2003).
+
+    >>> round(cohens_d_av([0.9, 0.8, 0.7], [0.5, 0.6, 0.6]).value, 3)
+    2.858
     """
-    first = as_vector(treated, "treated", minimum=2)
-    deltas = _paired_deltas(treated, control)
+    deltas = as_differences(treated, control, minimum=2)
     n = len(deltas)
-    scale = float(np.sqrt((first.var(ddof=1) + np.asarray(control, dtype=np.float64).var(ddof=1)) / 2))
+    variances = [as_vector(scores, "scores").var(ddof=1) for scores in (treated, control)]
+    scale = float(np.sqrt(sum(variances) / 2))
     spread = float(deltas.std(ddof=1))
     if scale == 0 or spread == 0:
         return undefined("d_av: no spread", n, level)
@@ -73,10 +81,13 @@ def cohens_d_av(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float 
     )
 
 
-def odds_ratio(table: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def odds_ratio(table: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Odds ratio of two *independent* groups from ``[[a, b], [c, d]]``, with Woolf's 1955 logit interval.
 
     Rows are groups, columns success and failure. With an empty cell ½ is added to each (Haldane 1956).
+
+    >>> round(odds_ratio([[30, 10], [20, 20]]).value, 6)
+    3.0
     """
     counts = np.asarray(table, dtype=np.float64)
     if counts.shape != (2, 2) or (counts < 0).any():
@@ -88,12 +99,15 @@ def odds_ratio(table: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
     return _exp_interval(log_ratio, se, level, int(counts.sum()), name)
 
 
-def odds_ratio_paired(treated: npt.ArrayLike, control: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def odds_ratio_paired(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
     """*Marginal* odds ratio of success, treated against control, on the same items.
 
     Scores in 0..1, replicates averaged. The logit difference has the delta-method variance of the per-item
     influence values (a/(p_a q_a) - b/(p_b q_b)), so the pairing is in the interval. Where a side is all
     right or all wrong, half a success and half a failure are added to both sides (Haldane 1956).
+
+    >>> round(odds_ratio_paired([1, 1, 1, 0], [1, 0, 1, 0]).value, 6)
+    3.0
     """
     first = as_vector(treated, "treated", minimum=2)
     second = as_vector(control, "control", minimum=2)
@@ -120,6 +134,9 @@ def odds_ratio_matched(only_treated: int, only_control: int, *, level: float = 0
 
     The ratio is ``only_treated / only_control`` (½ added to both where one is 0); its limits are those of the
     Clopper–Pearson interval for the share, turned into odds.
+
+    >>> odds_ratio_matched(6, 2).value
+    3.0
     """
     total = only_treated + only_control
     if total == 0:
@@ -134,12 +151,16 @@ def odds_ratio_matched(only_treated: int, only_control: int, *, level: float = 0
 
 
 def absolute_risk_reduction(
-    treated_failure: npt.ArrayLike, control_failure: npt.ArrayLike, *, level: float = 0.95
+    treated_failure: ArrayLike, control_failure: ArrayLike, *, level: float = 0.95
 ) -> RiskReduction:
     """How much the failure rate falls, control minus treated, on the same items.
 
     0/1 failures use the interval of Bonett & Price 2012; averaged replicates the paired t interval (its
     small-sample form where fewer than 8 items differ).
+
+    >>> risk = absolute_risk_reduction([0, 0, 0, 1], [1, 0, 0, 1])
+    >>> risk.reduction.value, risk.number_needed_to_treat
+    (0.25, 4.0)
     """
     first = as_vector(treated_failure, "treated_failure", minimum=2)
     second = as_vector(control_failure, "control_failure", minimum=2)
@@ -153,8 +174,12 @@ def absolute_risk_reduction(
     return RiskReduction(estimate, float(second.mean()), float(first.mean()))
 
 
-def paired_t_interval(deltas: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Student's interval of a mean paired difference."""
+def paired_t_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Student's interval of a mean paired difference.
+
+    >>> round(paired_t_interval([0.1, 0.2, 0.3]).low, 3)
+    -0.048
+    """
     values = as_vector(deltas, "deltas", minimum=2)
     check_level(level)
     special = require("scipy.special", "stats")
@@ -163,13 +188,6 @@ def paired_t_interval(deltas: npt.ArrayLike, *, level: float = 0.95) -> Estimate
     half = float(special.stdtrit(n - 1, (1 + level) / 2)) * se
     mean = float(values.mean())
     return Estimate(mean, mean - half, mean + half, level, n, "paired t", se)
-
-
-def _paired_deltas(treated: npt.ArrayLike, control: npt.ArrayLike) -> FloatArray:
-    first = as_vector(treated, "treated", minimum=2)
-    second = as_vector(control, "control", minimum=2)
-    check_same_length(first, second, "treated and control")
-    return first - second
 
 
 def _d_se(d: float, n: int) -> float:
@@ -189,36 +207,22 @@ def _noncentral_t_limits(d: float, n: int, level: float) -> tuple[float, float]:
         return d - half, d + half
     optimize = require("scipy.optimize", "stats")
 
-    def cumulative(shift: float) -> float:
-        share = float(special.nctdtr(n - 1, shift, statistic))
-        # Far out in either tail the series can fail; there the share is 0 or 1 to all digits.
-        return share if np.isfinite(share) else float(shift < statistic)
-
     def limit(probability: float) -> float:
+        def excess(shift: float) -> float:
+            share = float(special.nctdtr(n - 1, shift, statistic))
+            # Far out in either tail the series can fail; there the share is 0 or 1 to all digits.
+            return (share if np.isfinite(share) else float(shift < statistic)) - probability
+
         reach = 10 + abs(statistic)
-        root = optimize.brentq(
-            lambda shift: cumulative(shift) - probability,
-            statistic - reach,
-            statistic + reach,
-        )
-        return float(root / np.sqrt(n))
+        return float(optimize.brentq(excess, statistic - reach, statistic + reach) / np.sqrt(n))
 
     return limit(1 - tail), limit(tail)
 
 
 def _exp_interval(log_value: float, se: float, level: float, n: int, method: str) -> Estimate:
-    check_level(level)
-    special = require("scipy.special", "stats")
-    half = float(special.ndtri((1 + level) / 2)) * se
-    return Estimate(
-        float(np.exp(log_value)),
-        float(np.exp(log_value - half)),
-        float(np.exp(log_value + half)),
-        level,
-        n,
-        method,
-        se,
-    )
+    half = normal_quantile(level) * se
+    value, low, high = (float(np.exp(log_value + shift)) for shift in (0.0, -half, half))
+    return Estimate(value, low, high, level, n, method, se)
 
 
 def _check_unit_scores(first: FloatArray, second: FloatArray) -> None:

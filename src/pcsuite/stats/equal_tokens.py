@@ -20,11 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng
 from pcsuite.stats.proportions import FEW
 
 NO_ROW = -1
@@ -66,6 +66,9 @@ def replicate_disagreement(first: IntArray, second: IntArray | None = None) -> F
 
     Pairs of the same seed are left out: there the arms share their first attempt. Unbiased; ``nan`` where an item
     has no pair.
+
+    >>> replicate_disagreement(np.array([[1, 1, 2], [3, 3, NO_ROW]])).round(3).tolist()
+    [0.667, 0.0]
     """
     left, right = _as_answers(first), _as_answers(first if second is None else second)
     if left.shape != right.shape:
@@ -81,25 +84,29 @@ def replicate_disagreement(first: IntArray, second: IntArray | None = None) -> F
 
 
 def affordable_share(free: FloatArray, retry: FloatArray, constrained: FloatArray) -> FloatArray:
-    """q from mean (or total) tokens of the three arms."""
+    """q, the share of retries that the retry arm can pay for, from mean (or total) tokens of the three arms.
+
+    >>> affordable_share(np.array([100.0]), np.array([200.0]), np.array([125.0])).tolist()
+    [0.25]
+    """
     dearer = retry > free
     gap = np.where(dearer, retry - free, 1.0)
     return np.asarray(np.where(dearer, np.clip((constrained - free) / gap, 0.0, 1.0), 1.0))
 
 
 def compare_at_equal_tokens(
-    free: Arm,
-    retry: Arm,
-    constrained: Arm,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    free: Arm, retry: Arm, constrained: Arm, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> EqualTokens:
     """Differences ``constrained - retry`` at equal tokens, with intervals from resampled items.
 
     Row i of every arm is the same item; items without two replicates in each arm are left out. q is computed anew
-    in every resample, so its uncertainty is in the intervals.
+    in every resample, so its uncertainty is in the intervals. Raises ``AnalysisError`` for fewer than two items.
+
+    >>> ones = np.ones(3)
+    >>> free, retry = (Arm(np.array([[1, 2]] * 3), tokens * ones, ones, ones) for tokens in (100, 200))
+    >>> fixed = Arm(np.array([[1, 1]] * 3), 100 * ones, ones, ones)
+    >>> compare_at_equal_tokens(free, retry, fixed, rng=np.random.default_rng(0)).disagreement.value
+    -1.0
     """
     columns = np.column_stack(
         [
@@ -116,19 +123,26 @@ def compare_at_equal_tokens(
 
     means = columns.mean(axis=0)[None, :]
 
+    def share(rows: FloatArray) -> FloatArray:
+        return affordable_share(rows[:, 0], rows[:, 1], rows[:, 2])
+
+    def disagreement(rows: FloatArray, q: FloatArray) -> FloatArray:
+        mixed = (1 - q) ** 2 * rows[:, 3] + 2 * q * (1 - q) * rows[:, 4] + q**2 * rows[:, 5]
+        return np.asarray(rows[:, 6] - mixed)
+
     def interval(difference: Callable[[FloatArray, FloatArray], FloatArray]) -> Estimate:
-        deltas = difference(columns, _share_of(means))
+        deltas = difference(columns, share(means))
         if np.count_nonzero(np.abs(deltas) > 1e-12) < FEW:
             return paired_bootstrap(deltas, rng=rng, resamples=resamples, level=level)
-        return from_means(lambda rows: difference(rows, _share_of(rows)))
+        return from_means(lambda rows: difference(rows, share(rows)))
 
     def from_means(statistic: Callable[[FloatArray], FloatArray]) -> Estimate:
         # Totals of columns that are divided by n are means.
         return bootstrap_totals(columns / len(columns), statistic, rng=rng, resamples=resamples, level=level)
 
     return EqualTokens(
-        from_means(_share_of),
-        interval(_disagreement),
+        from_means(share),
+        interval(disagreement),
         interval(lambda rows, q: _linear(rows[:, 7:10], q)),
         interval(lambda rows, q: _linear(rows[:, 10:13], q)),
         paired_bootstrap(columns[:, 6], columns[:, 5], rng=rng, resamples=resamples, level=level),
@@ -136,21 +150,12 @@ def compare_at_equal_tokens(
     )
 
 
-def _share_of(rows: FloatArray) -> FloatArray:
-    return affordable_share(rows[:, 0], rows[:, 1], rows[:, 2])
-
-
-def _disagreement(rows: FloatArray, q: FloatArray) -> FloatArray:
-    mixed = (1 - q) ** 2 * rows[:, 3] + 2 * q * (1 - q) * rows[:, 4] + q**2 * rows[:, 5]
-    return np.asarray(rows[:, 6] - mixed)
-
-
 def _linear(arms: FloatArray, q: FloatArray) -> FloatArray:
     """Constrained less the mixture of free and retry, for something that is a mean over rows."""
     return np.asarray(arms[:, 2] - (1 - q) * arms[:, 0] - q * arms[:, 1])
 
 
-def _as_answers(answers: npt.ArrayLike) -> IntArray:
+def _as_answers(answers: ArrayLike) -> IntArray:
     table = np.asarray(answers)
     if table.ndim != 2 or table.dtype.kind not in "iu":
         raise AnalysisError("answers must be a table of whole numbers, items by seeds")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.estimate import as_vector, check_same_length
+from pcsuite.stats.estimate import as_differences
 from pcsuite.stats.mixed import Contrast
 
 Verdict = Literal["equivalent", "different", "both", "inconclusive"]
@@ -40,39 +40,36 @@ class Equivalence:
 
 
 def tost_paired(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike | None = None,
-    *,
-    bound: float,
-    alpha: float = 0.05,
-    name: str = "",
+    treated: ArrayLike, control: ArrayLike | None = None, *, bound: float, alpha: float = 0.05, name: str = ""
 ) -> Equivalence:
-    """Are two conditions equivalent on the same items, to within ``±bound`` of the mean score?"""
-    deltas = as_vector(treated, "treated", minimum=2)
-    if control is not None:
-        baseline = as_vector(control, "control", minimum=2)
-        check_same_length(deltas, baseline, "treated and control")
-        deltas = deltas - baseline
+    """Are two conditions equivalent on the same items, to within ``±bound`` of the mean score?
+
+    ``treated`` may hold ready differences. ``bound`` is in the unit of the scores and must be chosen beforehand.
+
+    >>> tost_paired([0.50, 0.52, 0.51, 0.49], [0.51, 0.51, 0.50, 0.50], bound=0.05).verdict
+    'equivalent'
+    """
+    deltas = as_differences(treated, control, minimum=2)
     n = len(deltas)
-    return tost(
-        float(deltas.mean()),
-        float(deltas.std(ddof=1) / np.sqrt(n)),
-        n - 1,
-        bound=bound,
-        alpha=alpha,
-        name=name,
-    )
+    se = float(deltas.std(ddof=1) / np.sqrt(n))
+    return tost(float(deltas.mean()), se, n - 1, bound=bound, alpha=alpha, name=name)
 
 
 def tost_contrast(contrast: Contrast, *, bound: float, alpha: float = 0.05) -> Equivalence:
-    """Is a contrast of a mixed model (an interaction, say) within ``±bound``?"""
+    """Is a contrast of a mixed model (an interaction, say) within ``±bound``?
+
+    >>> tost_contrast(Contrast("C1 - C0", 0.001, 0.004, 90, 0.25, 0.8, -0.007, 0.009), bound=0.02).verdict
+    'equivalent'
+    """
     return tost(contrast.estimate, contrast.se, contrast.df, bound=bound, alpha=alpha, name=contrast.name)
 
 
 def all_equivalent(results: Sequence[Equivalence]) -> Equivalence:
-    """The joint claim "every one of these is within its bound".
+    """The joint claim "every one of these is within its bound"; its p-value is the largest (intersection–union).
 
-    Its p-value is the largest (intersection–union).
+    >>> results = [tost(shift, 0.004, 90, bound=0.02) for shift in (0.001, 0.015)]
+    >>> all_equivalent(results).estimate
+    0.015
     """
     if not results:
         raise AnalysisError("there is nothing to be equivalent")
@@ -82,7 +79,13 @@ def all_equivalent(results: Sequence[Equivalence]) -> Equivalence:
 def tost(
     estimate: float, se: float, df: float, *, bound: float, alpha: float = 0.05, name: str = ""
 ) -> Equivalence:
-    """Two one-sided t tests of an estimate with its standard error."""
+    """Two one-sided t tests of an estimate with its standard error and degrees of freedom.
+
+    Raises ``AnalysisError`` where ``bound`` is not positive; an estimate that is ``nan`` is inconclusive.
+
+    >>> tost(0.001, 0.004, 90, bound=0.02).verdict, tost(0.03, 0.004, 90, bound=0.02).verdict
+    ('equivalent', 'different')
+    """
     if not bound > 0:
         raise AnalysisError(
             f"the equivalence bound is {bound}, it must be positive", hint="0.02 is two points"
@@ -99,13 +102,10 @@ def tost(
         p_value = max(below, above)
         difference_p = 2 * float(special.stdtr(df, -abs(estimate) / se))
     half = float(special.stdtrit(df, 1 - alpha)) * se
-    return Equivalence(
-        name, estimate, bound, p_value, difference_p, estimate - half, estimate + half, alpha,
-        _verdict(p_value <= alpha, difference_p <= alpha),
-    )  # fmt: skip
-
-
-def _verdict(within: bool, differs: bool) -> Verdict:
-    if within:
-        return "both" if differs else "equivalent"
-    return "different" if differs else "inconclusive"
+    differs = difference_p <= alpha
+    if p_value <= alpha:
+        verdict: Verdict = "both" if differs else "equivalent"
+    else:
+        verdict = "different" if differs else "inconclusive"
+    low, high = estimate - half, estimate + half
+    return Equivalence(name, estimate, bound, p_value, difference_p, low, high, alpha, verdict)

@@ -1,4 +1,4 @@
-"""What a computation hands back: a value, its interval, and what they rest on."""
+"""What a computation returns (a value, its interval, what they rest on), and the checks of what it is given."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError
+from pcsuite.errors import AnalysisError, require
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Rng = np.random.Generator
 Alternative = Literal["two-sided", "greater", "less"]
 
 
@@ -21,6 +23,9 @@ class Estimate:
 
     ``n`` is the number of independent units (items) it rests on, ``se`` its standard error where the method
     has one, ``method`` the name of the interval. ``nan`` means "not defined on these data".
+
+    >>> Estimate(0.12, 0.03, 0.21).excludes(0.0)
+    True
     """
 
     value: float
@@ -43,7 +48,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """A p-value with the statistic it belongs to and how it was found."""
+    """A p-value with the statistic it belongs to, how it was found, and the number of items.
+
+    >>> TestResult(0.1, 0.03, "sign-flip exact", n=20).p_value
+    0.03
+    """
 
     __test__ = False  # not a test class, whatever a collector thinks of the name
 
@@ -55,17 +64,26 @@ class TestResult:
 
 
 def undefined(method: str, n: int = 0, level: float = 0.95) -> Estimate:
-    """The estimate of a quantity that these data do not define."""
+    """The estimate of a quantity that these data do not define; ``method`` says why."""
     return Estimate(float("nan"), float("nan"), float("nan"), level, n, method)
 
 
-def without_interval(value: float, method: str, n: int, level: float) -> Estimate:
-    """A value from too few items to say how sure it is."""
-    return Estimate(value, float("nan"), float("nan"), level, n, method)
+def recentred_limits(value: float, draws: FloatArray, level: float) -> tuple[float, float]:
+    """Percentile limits of bootstrap draws moved so that their mean is the sample's ``value``.
+
+    For statistics that noise inflates (a range, an absolute gap, mutual information): every resample adds the bias
+    once more, and recentring removes that second part.
+    """
+    check_level(level)
+    low, high = np.quantile(draws - draws.mean() + value, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
-def as_vector(values: npt.ArrayLike, name: str, *, minimum: int = 1) -> FloatArray:
-    """A finite float vector, or an error that names the argument and the first bad position."""
+def as_vector(values: ArrayLike, name: str, *, minimum: int = 1) -> FloatArray:
+    """A finite float vector of at least ``minimum`` values.
+
+    Raises :class:`~pcsuite.errors.AnalysisError`, which names the argument and the first bad position.
+    """
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
         raise AnalysisError(f"{name} has {vector.ndim} dimensions, one value per item is needed")
@@ -75,8 +93,11 @@ def as_vector(values: npt.ArrayLike, name: str, *, minimum: int = 1) -> FloatArr
     return vector
 
 
-def as_matrix(values: npt.ArrayLike, name: str, *, columns: int | None = None) -> FloatArray:
-    """A finite float matrix (items by columns), or an error that names the argument."""
+def as_matrix(values: ArrayLike, name: str, *, columns: int | None = None) -> FloatArray:
+    """A finite float matrix, items by ``columns`` (any number where not given).
+
+    Raises :class:`~pcsuite.errors.AnalysisError`, which names the argument and the first bad row.
+    """
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:
         raise AnalysisError(f"{name} has shape {matrix.shape}, a filled table of items by columns is needed")
@@ -84,6 +105,19 @@ def as_matrix(values: npt.ArrayLike, name: str, *, columns: int | None = None) -
         raise AnalysisError(f"{name} has {matrix.shape[1]} columns, {columns} are needed")
     _refuse_non_finite(matrix, name)
     return matrix
+
+
+def as_differences(treated: ArrayLike, control: ArrayLike | None, *, minimum: int = 1) -> FloatArray:
+    """Per-item differences ``treated - control``; ``treated`` itself where there is no ``control``.
+
+    Raises :class:`~pcsuite.errors.AnalysisError` where the two do not pair or hold fewer than ``minimum`` items.
+    """
+    first = as_vector(treated, "treated", minimum=minimum)
+    if control is None:
+        return first
+    second = as_vector(control, "control", minimum=minimum)
+    check_same_length(first, second, "treated and control")
+    return first - second
 
 
 def check_same_length(first: FloatArray, second: FloatArray, names: str) -> None:
@@ -99,6 +133,12 @@ def check_level(level: float) -> None:
     """Refuse a confidence level outside (0, 1)."""
     if not 0.0 < level < 1.0:
         raise AnalysisError(f"level is {level}, it must lie between 0 and 1", hint="0.95 for a 95 % interval")
+
+
+def normal_quantile(level: float) -> float:
+    """How many standard errors a normal interval of this level reaches to either side (1.96 for 0.95)."""
+    check_level(level)
+    return float(require("scipy.special", "stats").ndtri((1 + level) / 2))
 
 
 def _refuse_non_finite(values: FloatArray, name: str) -> None:

@@ -1,4 +1,9 @@
-"""Information between outputs and truth: mutual information, the InfoNCE bound, and what a fixed probe can read."""
+"""Information between outputs and truth: mutual information, the InfoNCE bound, and what a fixed probe can read.
+
+The probe is multinomial logistic regression on hashed words and word pairs. It is fixed on purpose: description
+lengths are comparable between conditions only when the probe, its features and the label set are the same. What it
+measures is how *easily* the truth can be read off the output by this probe, not how much is in it.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,19 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, resample_totals
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, as_matrix, check_same_length
-
-# A small fixed probe from text to label, and what it tells: online code length and usable information.
-#
-# The probe is multinomial logistic regression on hashed words and word pairs. It is fixed on purpose:
-# description lengths are comparable between conditions only when the probe, its features and the label set
-# are the same. What it measures is how *easily* the truth can be read off the output by this probe, not how
-# much is in it.
-
+from pcsuite.stats.estimate import (
+    Estimate,
+    FloatArray,
+    IntArray,
+    Rng,
+    as_matrix,
+    check_same_length,
+    recentred_limits,
+)
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks of the online code, as in Voita & Titov 2020."""
@@ -57,7 +62,11 @@ class OnlineCode:
 
 
 def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
-    """Signed counts of words and word pairs in ``2**bits`` hashed columns, each row of unit length."""
+    """Signed counts of words and word pairs in ``2**bits`` hashed columns (``bits`` 4..16), each row of unit length.
+
+    >>> hashed_features(["a cat", "a dog"], bits=6).shape
+    (2, 64)
+    """
     if not 4 <= bits <= 16:
         raise AnalysisError(f"bits is {bits}, it must lie in 4..16")
     width = 1 << bits
@@ -72,10 +81,10 @@ def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
 
 
 def online_code(
-    features: npt.ArrayLike,
+    features: ArrayLike,
     labels: Sequence[Hashable],
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     controls: int = 3,
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -84,7 +93,12 @@ def online_code(
 
     L = t1·log2 K + Σ -log2 p_i(block i+1), the probe p_i trained on all blocks up to i. Items are shuffled
     first. The interval resamples items with their code lengths held; it leaves out the spread from
-    retraining.
+    retraining. Raises ``AnalysisError`` for fewer than 16 items or a single label.
+
+    >>> labels = ["yes", "no"] * 20
+    >>> code = online_code(hashed_features(labels), labels, rng=np.random.default_rng(0), resamples=100)
+    >>> code.compression > 1.5
+    True
     """
     table, codes, classes = _probe_data(features, labels)
     order = rng.permutation(len(codes))
@@ -104,10 +118,10 @@ def online_code(
 
 
 def v_information(
-    features: npt.ArrayLike,
+    features: ArrayLike,
     labels: Sequence[Hashable],
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     folds: int = 5,
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -115,6 +129,10 @@ def v_information(
     """V-usable information in bits (Ethayarajh et al. 2022): mean over items of -log2 g0(y) + log2 g[x](y).
 
     Both models are fitted on the other folds, so memorising does not count; the value can be negative.
+
+    >>> labels = ["yes", "no"] * 20
+    >>> v_information(hashed_features(labels), labels, rng=np.random.default_rng(0), resamples=100).value > 0.5
+    True
     """
     table, codes, classes = _probe_data(features, labels)
     n = len(codes)
@@ -131,9 +149,12 @@ def v_information(
 
 
 def fit_probe(features: FloatArray, codes: IntArray, classes: int, *, ridge: float = RIDGE) -> FloatArray:
-    """Weights (features + 1, classes) of ridge-penalised multinomial logistic regression.
+    """Weights (features + 1, classes) of ridge-penalised multinomial logistic regression; the last row is the bias.
 
-    The last row is the bias.
+    ``codes`` are the classes of the rows, 0 to ``classes - 1``.
+
+    >>> fit_probe(np.eye(2), np.array([0, 1]), 2).shape
+    (3, 2)
     """
     optimize = require("scipy.optimize", "stats")
     inputs = np.hstack([features, np.ones((len(features), 1))])
@@ -153,19 +174,19 @@ def fit_probe(features: FloatArray, codes: IntArray, classes: int, *, ridge: flo
     return np.asarray(found.x, dtype=np.float64).reshape(shape)
 
 
-def _probe_data(features: npt.ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatArray, IntArray, int]:
+def _probe_data(features: ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatArray, IntArray, int]:
     table = as_matrix(features, "features")
     if len(labels) != len(table):
         raise AnalysisError(f"{len(table)} rows of features but {len(labels)} labels")
-    seen: dict[Hashable, int] = {}
-    codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
-    if len(seen) < 2:
+    codes = _codes(labels)
+    classes = int(codes.max()) + 1
+    if classes < 2:
         raise AnalysisError("the truth has one label only, there is nothing to code")
     if len(table) < 2 * SMALLEST_BLOCK:
         raise AnalysisError(
             f"{len(table)} items are too few for a probe", hint=f"at least {2 * SMALLEST_BLOCK}"
         )
-    return table, codes, len(seen)
+    return table, codes, classes
 
 
 def _code_lengths(features: FloatArray, codes: IntArray, classes: int) -> FloatArray:
@@ -234,7 +255,7 @@ def mutual_information(
     truths: Sequence[Hashable],
     items: Sequence[Hashable] | None = None,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = 2_000,
     permutations: int = 500,
     level: float = 0.95,
@@ -245,34 +266,43 @@ def mutual_information(
     1)/2n. With replicates (``items`` repeat) rows are not independent, and the mean under shuffled truths
     is removed. The interval recentres the bootstrap draws on the corrected value, because resampling adds
     the bias once more.
+
+    >>> told = mutual_information("abab" * 10, "abab" * 10, rng=np.random.default_rng(0), permutations=99)
+    >>> round(told.plug_in, 3), told.p_value
+    (0.693, 0.01)
     """
     joint, shape = _joint_by_item(predictions, truths, items)
     n = len(joint)
-    observed = _plug_in_information(joint.sum(axis=0)[None, :] / n, shape)[0]
-    null = _shuffled_information(joint, shape, rng, permutations)
-    replicated = len(predictions) > n
-    bias = float(null.mean()) if replicated else _miller_madow_bias(joint.sum(axis=0), shape, n)
+    total = joint.sum(axis=0)
+    observed = _plug_in_information(total[None, :] / n, shape)[0]
+    # Truths are shuffled over items, the predictions of an item kept together.
+    by_item = joint.reshape(n, *shape)
+    predicted, true = by_item.sum(axis=2), by_item.sum(axis=1)
+    shuffled = np.stack([(predicted.T @ true[rng.permutation(n)]).ravel() for _ in range(permutations)])
+    null = _plug_in_information(shuffled / n, shape)
+    table = total.reshape(shape)
+    if len(predictions) > n:
+        method, bias = "null-corrected", float(null.mean())
+    else:
+        occupied = [int((sums > 0).sum()) for sums in (table, table.sum(axis=1), table.sum(axis=0))]
+        method, bias = "miller-madow", (occupied[0] - occupied[1] - occupied[2] + 1) / (2 * n)
     draws = _plug_in_information(resample_totals(joint, rng, resamples) / n, shape)
     value = float(observed) - bias
-    low, high = np.quantile(draws - draws.mean() + value, [(1 - level) / 2, (1 + level) / 2])
-    truth_share = joint.sum(axis=0).reshape(shape).sum(axis=0) / n
-    method = "null-corrected" if replicated else "miller-madow"
+    low, high = recentred_limits(value, draws, level)
     return MutualInformation(
-        Estimate(
-            value, float(low), float(high), level, n, f"{method}, recentred bootstrap", float(draws.std())
-        ),
+        Estimate(value, low, high, level, n, f"{method}, recentred bootstrap", float(draws.std())),
         float(observed),
-        float(-_xlogx(truth_share).sum()),
+        float(-xlogx(table.sum(axis=0) / n).sum()),
         float(null.mean()),
         float((1 + (null >= observed - 1e-12).sum()) / (1 + permutations)),
     )
 
 
 def infonce(
-    outputs: npt.ArrayLike,
-    references: npt.ArrayLike,
+    outputs: ArrayLike,
+    references: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     batch: int = 128,
     temperature: float | Sequence[float] = 0.1,
     rounds: int = 20,
@@ -286,6 +316,10 @@ def infonce(
     Values are averaged over ``rounds`` random batchings, so that N is the same for every item. Any critic
     gives a lower bound, but only if it was not chosen on the same items: of several temperatures each half of the
     items uses the one that is best on the other half. Not learned, so a weak bound.
+
+    >>> found = infonce(np.eye(4), np.eye(4), rng=np.random.default_rng(0), resamples=100)
+    >>> round(found.bound.value, 2), round(found.cap, 2), found.saturated
+    (1.39, 1.39, True)
     """
     first, second = as_matrix(outputs, "outputs"), as_matrix(references, "references")
     check_same_length(first, second, "outputs and references")
@@ -296,7 +330,7 @@ def infonce(
         raise AnalysisError(
             "InfoNCE needs at least 2 items (4 to choose a temperature) and a positive temperature"
         )
-    left, right = _unit(first, "outputs"), _unit(second, "references")
+    left, right = unit_rows(first, "output"), unit_rows(second, "reference")
     terms = _infonce_terms(left, right, scales, size, rounds, rng)
     bound = bootstrap_means(terms[:, None], rng=rng, resamples=resamples, level=level)[0]
     shuffled = [
@@ -307,7 +341,7 @@ def infonce(
 
 
 def _infonce_terms(
-    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: Rng
 ) -> FloatArray:
     """Each item's term of the bound; items that no round placed in a whole batch are left out."""
     if scales.size == 1:
@@ -322,7 +356,7 @@ def _infonce_terms(
 
 
 def _batched_terms(
-    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: np.random.Generator
+    left: FloatArray, right: FloatArray, scales: FloatArray, size: int, rounds: int, rng: Rng
 ) -> FloatArray:
     """log(e^s_ii / mean_j e^s_ij) by temperature and item, averaged over random batchings."""
     n = len(left)
@@ -344,15 +378,18 @@ def _known_columns(terms: FloatArray) -> FloatArray:
     return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
 
 
-def prompt_information(probabilities: npt.ArrayLike) -> float:
+def prompt_information(probabilities: ArrayLike) -> float:
     """Information between input and predicted label, H(mean p) - mean H(p), from label probabilities by item.
 
-    Needs no truth (Sorensen et al. 2022 choose prompts by it). In nats.
+    Needs no truth (Sorensen et al. 2022 choose prompts by it). In nats. Raises where a row does not sum to 1.
+
+    >>> round(prompt_information([[1.0, 0.0], [0.0, 1.0]]), 3)
+    0.693
     """
     table = as_matrix(probabilities, "probabilities")
     if (table < 0).any() or np.abs(table.sum(axis=1) - 1).max() > 1e-6:
         raise AnalysisError("each row of probabilities must sum to 1")
-    return float(-_xlogx(table.mean(axis=0)).sum() + _xlogx(table).sum(axis=1).mean())
+    return float(-xlogx(table.mean(axis=0)).sum() + xlogx(table).sum(axis=1).mean())
 
 
 def _joint_by_item(
@@ -376,34 +413,16 @@ def _joint_by_item(
     return table / table.sum(axis=1, keepdims=True), shape
 
 
-def _shuffled_information(
-    joint: FloatArray, shape: tuple[int, int], rng: np.random.Generator, permutations: int
-) -> FloatArray:
-    """Plug-in information with truths shuffled over items, the predictions of an item kept together."""
-    by_item = joint.reshape(len(joint), *shape)
-    predicted, true = by_item.sum(axis=2), by_item.sum(axis=1)
-    shuffled = np.stack(
-        [(predicted.T @ true[rng.permutation(len(true))]).ravel() for _ in range(permutations)]
-    )
-    return _plug_in_information(shuffled / len(joint), shape)
-
-
 def _plug_in_information(joint: FloatArray, shape: tuple[int, int]) -> FloatArray:
     table = joint.reshape(-1, *shape)
-    h_joint = -_xlogx(table).sum(axis=(1, 2))
-    h_rows = -_xlogx(table.sum(axis=2)).sum(axis=1)
-    h_columns = -_xlogx(table.sum(axis=1)).sum(axis=1)
+    h_joint = -xlogx(table).sum(axis=(1, 2))
+    h_rows = -xlogx(table.sum(axis=2)).sum(axis=1)
+    h_columns = -xlogx(table.sum(axis=1)).sum(axis=1)
     return np.asarray(h_rows + h_columns - h_joint, dtype=np.float64)
 
 
-def _miller_madow_bias(total: FloatArray, shape: tuple[int, int], n: int) -> float:
-    table = total.reshape(shape)
-    occupied = int((table > 0).sum())
-    rows, columns = int((table.sum(axis=1) > 0).sum()), int((table.sum(axis=0) > 0).sum())
-    return (occupied - rows - columns + 1) / (2 * n)
-
-
-def _xlogx(share: FloatArray) -> FloatArray:
+def xlogx(share: FloatArray) -> FloatArray:
+    """``share · log(share)`` in nats, 0 where the share is 0."""
     return np.asarray(np.where(share > 0, share * np.log(np.where(share > 0, share, 1.0)), 0.0))
 
 
@@ -412,8 +431,9 @@ def _codes(labels: Sequence[Hashable]) -> IntArray:
     return np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
 
 
-def _unit(vectors: FloatArray, name: str) -> FloatArray:
+def unit_rows(vectors: FloatArray, name: str) -> FloatArray:
+    """Each row over its length; ``AnalysisError`` names the first zero vector, as "``name`` 3"."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     if (length == 0).any():
-        raise AnalysisError(f"{name} has a zero vector in row {int(np.argmin(length))}")
+        raise AnalysisError(f"{name} {int(np.argmin(length))} is the zero vector", hint="was the text empty?")
     return np.asarray(vectors / length, dtype=np.float64)

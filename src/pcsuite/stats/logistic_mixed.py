@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.design import CellTotals, FixedDesign
-from pcsuite.stats.estimate import FloatArray, IntArray
+from pcsuite.stats.design import CellTotals, FixedDesign, indicator
+from pcsuite.stats.estimate import FloatArray, IntArray, normal_quantile
 
 _FLAT_PRIOR = 1e3
 _MODE_STEPS = 60
@@ -63,7 +63,19 @@ def fit_logistic_mixed(
     replicate_effect: bool = False,
     level: float = 0.95,
 ) -> LogisticFit:
-    """Fit successes by item and cell; the scores behind the totals must be 0 or 1."""
+    """Fit successes by item and cell; the scores behind the totals must be 0 or 1, else ``AnalysisError`` is raised.
+
+    Coefficients are log odds *for a given item*. ``small_factors`` and ``replicate_effect`` are as for
+    :func:`~pcsuite.stats.mixed.fit_mixed`. A cell that is all right or all wrong has no finite estimate: then
+    ``converged`` is false and ``message`` says so.
+
+    >>> from pcsuite.stats import cell_totals, fixed_design
+    >>> right = np.random.default_rng(0).random(100) < np.tile([0.3, 0.7], 50)
+    >>> totals = cell_totals(np.repeat(np.arange(50), 2), np.tile([0, 1], 50), right)
+    >>> fit = fit_logistic_mixed(totals, fixed_design([{"condition": "C0"}, {"condition": "C1"}], ["condition"]))
+    >>> fit.converged, fit.coefficients[1].name, fit.coefficients[1].estimate > 0.5
+    (True, 'condition[C1]', True)
+    """
     # Only zeros and ones have a sum equal to their sum of squares.
     if np.abs(totals.total - totals.squares).max() > 1e-9:
         raise AnalysisError(
@@ -76,7 +88,48 @@ def fit_logistic_mixed(
     point, message = _maximise(problem, start)
     if np.abs(point[len(problem.names) :]).max() > _SEPARATED:
         message = "a cell is all right or all wrong, so a coefficient has no finite estimate"
-    return _assemble(problem, design, point, message, level)
+    special = require("scipy.special", "stats")
+    scale = _scales(problem, point)
+    _, hessian = _curvature(problem, point, scale)
+    k = len(problem.names)
+    full = 2 * np.linalg.pinv(hessian) * np.outer(scale, scale)
+    covariance = np.asarray(full[k:, k:], dtype=np.float64)
+    beta = point[k:]
+    reach = normal_quantile(level)
+    coefficients = []
+    for index, name in enumerate(design.names):
+        se = float(np.sqrt(max(covariance[index, index], 0.0)))
+        estimate = float(beta[index])
+        z = estimate / se if se > 0 else float("nan")
+        p_value = 2 * float(special.ndtr(-abs(z)))
+        low, high = estimate - reach * se, estimate + reach * se
+        coefficients.append(LogitCoefficient(name, estimate, se, z, p_value, low, high))
+    return LogisticFit(
+        design=design,
+        beta=beta,
+        covariance=covariance,
+        coefficients=tuple(coefficients),
+        components={name: float(point[i]) ** 2 for i, name in enumerate(problem.names)},
+        log_likelihood=-problem.deviance(point) / 2,
+        rows=problem.rows,
+        items=len(problem.starts),
+        converged=not message,
+        message=message,
+    )
+
+
+def predicted_rates(fit: LogisticFit, rows: ArrayLike) -> FloatArray:
+    """Success rates (0..1) of a typical item, random effects 0, for design rows over the kept coefficients.
+
+    ``fit.design.rows(cells)`` gives the rows of any cells.
+
+    >>> from pcsuite.stats import cell_totals, fixed_design
+    >>> totals = cell_totals(np.repeat(np.arange(40), 2), np.zeros(80), np.tile([0, 1], 40))
+    >>> predicted_rates(fit_logistic_mixed(totals, fixed_design([{}], [])), [[1.0]]).round(3).tolist()
+    [0.5]
+    """
+    eta = np.asarray(rows, dtype=np.float64) @ fit.beta
+    return np.asarray(1 / (1 + np.exp(-eta)), dtype=np.float64)
 
 
 class _LaplaceProblem:
@@ -92,10 +145,7 @@ class _LaplaceProblem:
         self.starts = np.flatnonzero(np.diff(totals.item[order], prepend=-1))
         self.item_of = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(cell)))
         self.x = design[cell]
-        blocks = [
-            np.asarray(codes[:, None] == np.arange(codes.max() + 1), dtype=float)
-            for codes in factors.values()
-        ]
+        blocks = [indicator(codes) for codes in factors.values()]
         self.z = np.hstack([np.zeros((len(cell), 0)), *(block[cell] for block in blocks)])
         self.factor_of = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks]).astype(
             np.int64
@@ -246,42 +296,3 @@ def _curvature(
                 2 * h**2
             )
     return gradient, hessian
-
-
-def _assemble(
-    problem: _LaplaceProblem, design: FixedDesign, point: FloatArray, message: str, level: float
-) -> LogisticFit:
-    special = require("scipy.special", "stats")
-    scale = _scales(problem, point)
-    _, hessian = _curvature(problem, point, scale)
-    k = len(problem.names)
-    full = 2 * np.linalg.pinv(hessian) * np.outer(scale, scale)
-    covariance = np.asarray(full[k:, k:], dtype=np.float64)
-    beta = point[k:]
-    reach = float(special.ndtri((1 + level) / 2))
-    coefficients = []
-    for index, name in enumerate(design.names):
-        se = float(np.sqrt(max(covariance[index, index], 0.0)))
-        estimate = float(beta[index])
-        z = estimate / se if se > 0 else float("nan")
-        p_value = 2 * float(special.ndtr(-abs(z)))
-        low, high = estimate - reach * se, estimate + reach * se
-        coefficients.append(LogitCoefficient(name, estimate, se, z, p_value, low, high))
-    return LogisticFit(
-        design,
-        beta,
-        covariance,
-        tuple(coefficients),
-        {name: float(point[i]) ** 2 for i, name in enumerate(problem.names)},
-        -problem.deviance(point) / 2,
-        problem.rows,
-        len(problem.starts),
-        not message,
-        message,
-    )
-
-
-def predicted_rates(fit: LogisticFit, rows: npt.ArrayLike) -> FloatArray:
-    """Success rates of a typical item (random effects 0) for design rows over the kept coefficients."""
-    eta = np.asarray(rows, dtype=np.float64) @ fit.beta
-    return np.asarray(1 / (1 + np.exp(-eta)), dtype=np.float64)

@@ -3,6 +3,11 @@
 The same model as lme4's ``score ~ condition * size + … + (1|item) + (1|item:cell) + (1|dataset)``, on rows
 grouped by item and cell, so that a million rows fit in about a second. Seeds are replicates within a cell:
 with replicates, ``(1|item:cell)`` is in the model by default, without it standard errors are too small.
+
+y = Xβ + item + item:cell + Σ small factors + ε. Relative standard deviations θ (random effect over residual) are the
+only free parameters; β and σ² are profiled out (Bates et al. 2015). The item effect, which may have a hundred
+thousand levels, is eliminated analytically: its block of the precision is diagonal. The small factors (dataset, model)
+stay dense. Only per-item sums of the columns are touched in an evaluation.
 """
 
 from __future__ import annotations
@@ -12,25 +17,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
-from pcsuite.stats.design import CellTotals, FixedDesign, cell_totals, encode_cells, fixed_design
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray
-
-# The profiled REML criterion of a linear model with crossed random intercepts.
-#
-# y = Xβ + item + item:cell + Σ small factors + ε. Relative standard deviations θ (random effect over
-# residual) are the only free parameters; β and σ² are profiled out (Bates et al. 2015). The item
-# effect, which may have a hundred thousand levels, is eliminated analytically: its block of the precision is
-# diagonal. The small factors (dataset, model) stay dense. Only per-item sums of the columns are touched in an
-# evaluation.
-
+from pcsuite.stats.design import CellTotals, FixedDesign, cell_totals, encode_cells, fixed_design, indicator
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, normal_quantile
 
 _TINY = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class _Profile:
     """What one evaluation of the criterion yields at given θ."""
 
     log_determinants: float
@@ -39,8 +36,8 @@ class Profile:
     unscaled_covariance: FloatArray
 
 
-class RemlProblem:
-    """Data of one fit, reduced to what every evaluation needs."""
+class _RemlProblem:
+    """The profiled REML criterion of one fit, its data reduced to what every evaluation needs."""
 
     def __init__(
         self,
@@ -52,32 +49,19 @@ class RemlProblem:
     ) -> None:
         self.fixed = int(design.shape[1])
         self.rows = totals.rows
+        self.residual_df = self.rows - self.fixed
         self.replicate_effect = replicate_effect
-        self.factor_names = tuple(small_factors)
-        indicator = [_indicator(codes) for codes in small_factors.values()]
-        self.factor_of_column = np.repeat(np.arange(len(indicator)), [block.shape[1] for block in indicator])
-        by_cell = np.hstack([design, *indicator])
+        self.parameter_names = ("item", *(("item:cell",) if replicate_effect else ()), *small_factors)
+        blocks = [indicator(codes) for codes in small_factors.values()]
+        self.factor_of_column = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
+        by_cell = np.hstack([design, *blocks])
         columns = np.column_stack([by_cell[totals.cell], totals.total / totals.count])
         self.within = float(np.maximum(totals.squares - totals.total**2 / totals.count, 0.0).sum())
         last = by_cell.shape[1]
         self.outer = np.r_[0 : self.fixed, last]
         self.outer_block = np.ix_(self.outer, self.outer)
         self.identity = np.eye(self.fixed)
-        self._collapse(totals, columns)
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Names of the variance parameters, in the order of θ."""
-        replicate = ("item:cell",) if self.replicate_effect else ()
-        return ("item", *replicate, *self.factor_names)
-
-    @property
-    def residual_df(self) -> int:
-        """Rows minus fixed coefficients."""
-        return self.rows - self.fixed
-
-    def _collapse(self, totals: CellTotals, columns: FloatArray) -> None:
-        """Sum the columns over the cells of an item that have the same number of replicates."""
+        # The columns are summed over the cells of an item that have the same number of replicates.
         sizes, size_code = np.unique(totals.count, return_inverse=True)
         self.sizes = sizes
         self.cells_of_size = np.bincount(size_code).astype(np.float64)
@@ -94,7 +78,7 @@ class RemlProblem:
         self.item_starts = np.flatnonzero(np.diff(items, prepend=-1))
         self.in_pairs = bool((np.diff(self.item_starts, append=len(items)) == 2).all())
 
-    def profile(self, theta: FloatArray) -> Profile:
+    def profile(self, theta: FloatArray) -> _Profile:
         """Evaluate the pieces of the criterion at relative standard deviations ``theta``."""
         squared = theta**2
         item, rest = squared[0], squared[1:]
@@ -113,13 +97,10 @@ class RemlProblem:
         shrink = item / (1 + item * mass)
         cross = (weight[:, None, None] * self.products).sum(axis=0) - (sums * shrink[:, None]).T @ sums
         logs = float(self.cells_of_size @ np.log1p(self.sizes * replicate) + np.log1p(item * mass).sum())
-        return self._eliminate_small(cross, np.sqrt(small), logs)
-
-    def _eliminate_small(self, cross: FloatArray, scale: FloatArray, logs: float) -> Profile:
         p, q = self.fixed, len(self.factor_of_column)
         reduced = cross[self.outer_block]
-        if q:
-            d = scale[self.factor_of_column]
+        if q:  # the small factors are eliminated next, then the coefficients
+            d = np.sqrt(small)[self.factor_of_column]
             inner = np.eye(q) + d[:, None] * cross[p : p + q, p : p + q] * d
             lower = np.linalg.cholesky(inner)
             half = np.linalg.solve(lower, d[:, None] * cross[p : p + q][:, self.outer])
@@ -130,7 +111,7 @@ class RemlProblem:
         rotated = inverse @ reduced[:p, p]
         rss = float(reduced[p, p] - rotated @ rotated) + self.within
         logs += 2 * float(np.log(np.diag(lower_x)).sum())
-        return Profile(logs, max(rss, _TINY), inverse.T @ rotated, inverse.T @ inverse)
+        return _Profile(logs, max(rss, _TINY), inverse.T @ rotated, inverse.T @ inverse)
 
     def deviance(self, theta: FloatArray) -> float:
         """The REML criterion (-2 log restricted likelihood), β and σ² profiled out."""
@@ -144,10 +125,6 @@ class RemlProblem:
         variance = float(parameters[-1]) ** 2
         scale = self.residual_df * float(np.log(2 * np.pi * variance))
         return at.log_determinants + scale + at.rss / variance
-
-
-def _indicator(codes: IntArray) -> FloatArray:
-    return np.asarray(codes[:, None] == np.arange(int(codes.max()) + 1), dtype=np.float64)
 
 
 SINGULAR_BELOW = 1e-4
@@ -188,8 +165,12 @@ class MixedFit:
     """Derivatives of ``covariance`` by the variance parameters, for Satterthwaite's degrees of freedom."""
     parameter_covariance: FloatArray
 
-    def contrast(self, weights: npt.ArrayLike, name: str = "", *, level: float = 0.95) -> Contrast:
-        """Test ``weights @ beta`` (weights over the kept coefficients)."""
+    def contrast(self, weights: ArrayLike, name: str = "", *, level: float = 0.95) -> Contrast:
+        """Test ``weights @ beta``: a t test with Satterthwaite's degrees of freedom.
+
+        ``weights`` are over the kept coefficients, in the order of ``design.names``; ``AnalysisError`` where their
+        number is another.
+        """
         combination = np.asarray(weights, dtype=np.float64)
         if combination.shape != self.beta.shape:
             raise AnalysisError(f"a contrast needs {len(self.beta)} weights, not {combination.shape}")
@@ -204,10 +185,16 @@ def fit_mixed(
     replicate_effect: bool | None = None,
     level: float = 0.95,
 ) -> MixedFit:
-    """Fit the model to grouped rows.
+    """Fit the model to grouped rows (see :func:`fit_mixed_rows` for a fit from single rows).
 
     ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
     a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
+    Raises ``AnalysisError`` where there are too few rows or the scores do not vary.
+
+    >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
+    >>> totals = cell_totals(np.repeat(range(4), 2), codes, [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9])
+    >>> round(fit_mixed(totals, fixed_design(cells, ["condition"])).coefficients[1].estimate, 3)
+    0.25
     """
     totals = _without_identical_replicates(totals)
     replicated = bool((totals.count > 1).any())
@@ -221,7 +208,7 @@ def fit_mixed(
         if len(np.unique(codes)) < 2:
             raise AnalysisError(f"random factor '{name}' has one level", hint="leave it out of the model")
     with_replicates = replicated if replicate_effect is None else replicate_effect
-    problem = RemlProblem(totals, design.matrix, factors, replicate_effect=with_replicates)
+    problem = _RemlProblem(totals, design.matrix, factors, replicate_effect=with_replicates)
     items = len(np.unique(totals.item))
     if problem.residual_df < 1 or items < 2:
         raise AnalysisError(
@@ -230,13 +217,17 @@ def fit_mixed(
     rss = problem.profile(np.ones(len(problem.parameter_names))).rss
     if rss <= 1e-12 * float(totals.squares.sum()):
         raise AnalysisError("the scores do not vary around the fixed effects, there is nothing to fit")
-    theta, message = _minimise(problem)
+    theta, message = _descend(problem, 1.0)
+    if message:  # a second start where the first did not settle
+        other, other_message = _descend(problem, 0.2)
+        if problem.deviance(other) < problem.deviance(theta) or not other_message:
+            theta, message = other, other_message
     return _assemble(problem, design, theta, message, items, level)
 
 
 def fit_mixed_rows(
-    scores: npt.ArrayLike,
-    items: npt.ArrayLike,
+    scores: ArrayLike,
+    items: ArrayLike,
     factors: Mapping[str, Sequence[str]],
     terms: Sequence[str],
     *,
@@ -247,7 +238,13 @@ def fit_mixed_rows(
 ) -> MixedFit:
     """Fit from one score per row: ``factors`` gives levels by row, ``terms`` are the fixed effects.
 
-    >>> fit = fit_mixed_rows(y, item, {"condition": c, "size": s}, ["condition", "size", "condition:size"])
+    ``random_factors`` names the factors with a random intercept beside the item's, ``references`` the level each
+    factor is compared with.
+
+    >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], np.repeat(range(4), 2)
+    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
+    >>> [round(effect.estimate, 3) for effect in fit.coefficients]
+    [0.4, 0.25]
     """
     for name in random_factors:
         if name not in factors:
@@ -275,17 +272,8 @@ def _without_identical_replicates(totals: CellTotals) -> CellTotals:
     return CellTotals(totals.item, totals.cell, np.ones_like(means), means, means**2)
 
 
-def _minimise(problem: RemlProblem) -> tuple[FloatArray, str]:
-    """The best θ, from a second start where the first did not settle; the message is empty when it did."""
-    best, message = _descend(problem, 1.0)
-    if message:
-        other, other_message = _descend(problem, 0.2)
-        if problem.deviance(other) < problem.deviance(best) or not other_message:
-            return other, other_message
-    return best, message
-
-
-def _descend(problem: RemlProblem, start: float) -> tuple[FloatArray, str]:
+def _descend(problem: _RemlProblem, start: float) -> tuple[FloatArray, str]:
+    """θ at the minimum reached from ``start``; the message is empty where it settled."""
     optimize = require("scipy.optimize", "stats")
     size = len(problem.parameter_names)
     found = optimize.minimize(
@@ -304,7 +292,7 @@ def _descend(problem: RemlProblem, start: float) -> tuple[FloatArray, str]:
     return theta, f"a Newton step of {largest:.1e} remains" if largest > 1e-3 else ""
 
 
-def _polish(problem: RemlProblem, theta: FloatArray) -> FloatArray:
+def _polish(problem: _RemlProblem, theta: FloatArray) -> FloatArray:
     """Newton steps on the interior parameters; a parameter next to 0 is put on 0 where that is no worse."""
     current = problem.deviance(theta)
     for index in np.flatnonzero(theta < 1e-2):
@@ -363,7 +351,7 @@ def _curvature(
 
 
 def _assemble(
-    problem: RemlProblem, design: FixedDesign, theta: FloatArray, message: str, items: int, level: float
+    problem: _RemlProblem, design: FixedDesign, theta: FloatArray, message: str, items: int, level: float
 ) -> MixedFit:
     at = problem.profile(theta)
     sigma = float(np.sqrt(at.rss / problem.residual_df))
@@ -372,6 +360,16 @@ def _assemble(
     free = np.append(theta > SINGULAR_BELOW, True)
     _, hessian = _curvature(problem.full_deviance, parameters, free=free)
     parameter_covariance = np.asarray(2 * np.linalg.pinv(hessian), dtype=np.float64)
+
+    def covariance_at(point: FloatArray) -> FloatArray:
+        return np.asarray(point[-1] ** 2 * problem.profile(point[:-1]).unscaled_covariance)
+
+    slopes = []
+    for index in np.flatnonzero(free):
+        step = np.zeros_like(parameters)
+        step[index] = 1e-4 * max(parameters[index], 1e-2)
+        rise = covariance_at(parameters + step) - covariance_at(parameters - step)
+        slopes.append(rise / (2 * step[index]))
     fit = MixedFit(
         design=design,
         beta=at.beta,
@@ -384,7 +382,7 @@ def _assemble(
         converged=not message,
         singular=not bool(free.all()),
         message=message,
-        covariance_slopes=_covariance_slopes(problem, parameters, free),
+        covariance_slopes=np.stack(slopes),
         parameter_covariance=parameter_covariance,
     )
     rows = np.eye(problem.fixed)
@@ -392,20 +390,6 @@ def _assemble(
         _contrast(fit, row, name, level) for row, name in zip(rows, design.names, strict=True)
     )
     return replace(fit, coefficients=coefficients)
-
-
-def _covariance_slopes(
-    problem: RemlProblem, parameters: FloatArray, free: npt.NDArray[np.bool_]
-) -> FloatArray:
-    def covariance(point: FloatArray) -> FloatArray:
-        return np.asarray(point[-1] ** 2 * problem.profile(point[:-1]).unscaled_covariance)
-
-    slopes = []
-    for index in np.flatnonzero(free):
-        step = np.zeros_like(parameters)
-        step[index] = 1e-4 * max(parameters[index], 1e-2)
-        slopes.append((covariance(parameters + step) - covariance(parameters - step)) / (2 * step[index]))
-    return np.stack(slopes)
 
 
 def _contrast(fit: MixedFit, weights: FloatArray, name: str, level: float) -> Contrast:
@@ -426,15 +410,14 @@ def _contrast(fit: MixedFit, weights: FloatArray, name: str, level: float) -> Co
 
 
 def _components(
-    problem: RemlProblem,
+    problem: _RemlProblem,
     parameters: FloatArray,
     free: npt.NDArray[np.bool_],
     covariance: FloatArray,
     level: float,
 ) -> dict[str, Estimate]:
     """Variances with Wald intervals on the log scale; a zero one has its likelihood slice's upper end."""
-    special = require("scipy.special", "stats")
-    z = float(special.ndtri((1 + level) / 2))
+    z = normal_quantile(level)
     sigma = float(parameters[-1])
     position = np.cumsum(free) - 1
     last = int(position[-1])
@@ -457,7 +440,7 @@ def _components(
     return result
 
 
-def _slice_end(problem: RemlProblem, theta: FloatArray, index: int, drop: float) -> float:
+def _slice_end(problem: _RemlProblem, theta: FloatArray, index: int, drop: float) -> float:
     """The relative variance at which the deviance has risen by ``drop`` from its value at zero."""
     base = problem.deviance(theta)
     point = theta.copy()

@@ -1,4 +1,4 @@
-"""The information objective J = task − unsupported − entropy − token cost, from rows or from arrays.
+"""The information objective J = task − unsupported − entropy − token cost, from replicates or from arrays.
 
     J = w_t·TaskScore − w_u·UnsupportedRate − w_e·Entropy − w_c·TokenCost
 
@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from pcsuite.config.profile import ObjectiveSection
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.answer_variation import answer_counts, normalised_entropy
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals
-from pcsuite.stats.entropy import answer_counts, normalised_entropy
-from pcsuite.stats.estimate import Estimate, FloatArray
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng
 from pcsuite.stats.f1 import micro_f1
 
 
@@ -48,22 +47,16 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The weights of J."""
+    """The weights of J.
+
+    >>> round(Objective().value(Parts(task=0.8, unsupported=0.1, entropy=0.2, token_cost=0.5)), 3)
+    0.62
+    """
 
     task: float = 1.0
     unsupported: float = 0.7
     entropy: float = 0.3
     token_cost: float = 0.1
-
-    @classmethod
-    def of(cls, section: ObjectiveSection) -> Objective:
-        """The weights of a profile."""
-        return cls(
-            section.task_weight,
-            section.unsupported_weight,
-            section.entropy_weight,
-            section.token_cost_weight,
-        )
 
     def value(self, parts: Parts) -> float:
         """J."""
@@ -78,7 +71,7 @@ class Objective:
     def combined(
         self, task: FloatArray, unsupported: FloatArray, entropy: FloatArray, token_cost: FloatArray
     ) -> FloatArray:
-        """J of arrays of parts."""
+        """J of arrays of parts, element by element; none may be ``nan`` for J to be defined."""
         return np.asarray(
             self.task * task
             - self.unsupported * unsupported
@@ -93,7 +86,11 @@ class Objective:
         return -(self.unsupported + self.entropy + self.token_cost)
 
     def rescaled(self, value: float) -> float:
-        """J as a number in 0..1 (for the default weights (J + 1.1)/2.1): 0 is a crash, so it never wins."""
+        """J as a number in 0..1 (for the default weights (J + 1.1)/2.1): 0 is a crash, so it never wins.
+
+        >>> Objective().rescaled(1.0), Objective().rescaled(-5.0)
+        (1.0, 0.0)
+        """
         share = (value - self.worst) / (self.task - self.worst)
         return min(1.0, max(0.0, share))
 
@@ -115,7 +112,8 @@ class ItemParts:
 
     def parts(self) -> Parts:
         """The parts over all items."""
-        task, unsupported, entropy, cost = (float(part[0]) for part in self.of_totals(self._total()))
+        total = self.columns().sum(axis=0, keepdims=True)
+        task, unsupported, entropy, cost = (float(part[0]) for part in self.of_totals(total))
         return Parts(task, unsupported if np.isfinite(self.unsupported).any() else None, entropy, cost)
 
     def values(self, objective: Objective) -> FloatArray:
@@ -124,7 +122,10 @@ class ItemParts:
         return objective.combined(self.task, unsupported, self.entropy, self.token_cost)
 
     def columns(self) -> FloatArray:
-        """One row per item whose totals over any (re)sample of items determine the parts."""
+        """One row per item whose totals over any (re)sample of items determine the parts (:meth:`of_totals`).
+
+        Columns: 1, task score, tp, fp, fn, unsupported rate, whether it is known, entropy, token cost.
+        """
         known = np.isfinite(self.unsupported)
         counts = np.zeros((len(self), 3)) if self.counts is None else self.counts
         unsupported = np.where(known, self.unsupported, 0.0)
@@ -133,7 +134,10 @@ class ItemParts:
         )
 
     def of_totals(self, totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Task score, unsupported rate, entropy and token cost for each row of totals."""
+        """Task score, unsupported rate, entropy and token cost for each row of totals of :meth:`columns`.
+
+        The task score is micro-F1 of the pooled counts where there are counts; a rate that no item has is 0.
+        """
         size, score, true, wrong, missed, unsupported, known, entropy, cost = totals.T
         size = np.where(size > 0, size, np.nan)
         task = score / size
@@ -142,13 +146,11 @@ class ItemParts:
         rate = np.where(known > 0, unsupported / np.where(known > 0, known, 1.0), 0.0)
         return task, rate, entropy / size, cost / size
 
-    def resampled(self, objective: Objective, weights: npt.ArrayLike) -> FloatArray:
-        """J under item weights, one value per row of them."""
+    def resampled(self, objective: Objective, weights: ArrayLike) -> FloatArray:
+        """J under item weights, shape (draws, items): one value per draw."""
         return objective.combined(*self.of_totals(np.asarray(weights, dtype=np.float64) @ self.columns()))
 
-    def estimate(
-        self, objective: Objective, rng: np.random.Generator, resamples: int = RESAMPLES
-    ) -> Estimate:
+    def estimate(self, objective: Objective, rng: Rng, resamples: int = RESAMPLES) -> Estimate:
         """J with its bootstrap interval over items."""
         return bootstrap_totals(
             self.columns(),
@@ -156,9 +158,6 @@ class ItemParts:
             rng=rng,
             resamples=resamples,
         )
-
-    def _total(self) -> FloatArray:
-        return np.asarray(self.columns().sum(axis=0, keepdims=True))
 
 
 def item_parts(
@@ -171,8 +170,12 @@ def item_parts(
     """The parts of J from the replicates of each item.
 
     ``categories`` is the number of answers the task allows (``None`` for open answers, see
-    :func:`~pcsuite.stats.entropy.normalised_entropy`). An item with fewer than two answered replicates of the
-    ``wanted`` ones counts as the worst there is: it is never dropped.
+    :func:`~pcsuite.stats.answer_variation.normalised_entropy`), ``token_budget`` the tokens that cost 1. An item with
+    fewer than two answered replicates of the ``wanted`` ones counts as the worst there is: it is never dropped.
+
+    >>> answers = {"q1": [Replicate(1.0, None, "a", 50), Replicate(0.0, None, "b", 70)]}
+    >>> item_parts(answers, token_budget=100, categories=2).parts().token_cost
+    0.6
     """
     if not replicates:
         raise AnalysisError("there are no items to compute J of")
@@ -184,20 +187,20 @@ def item_parts(
     pooled = False
     measured: list[int] = []
     answers: list[list[str | None]] = []
-    for place, given in enumerate(replicates.values()):
+    for index, given in enumerate(replicates.values()):
         if len(given) < needed:
-            unsupported[place] = 1.0
+            unsupported[index] = 1.0
             continue
-        task[place] = np.mean([one.task_score for one in given])
-        cost[place] = np.mean([one.tokens for one in given]) / token_budget
+        task[index] = np.mean([one.task_score for one in given])
+        cost[index] = np.mean([one.tokens for one in given]) / token_budget
         rates = [one.unsupported for one in given if one.unsupported is not None]
-        unsupported[place] = np.mean(rates) if rates else np.nan
-        measured.append(place)
+        unsupported[index] = np.mean(rates) if rates else np.nan
+        measured.append(index)
         answers.append([one.answer for one in given])
         found = [one.counts for one in given if one.counts is not None]
         if found:
             pooled = True
-            counts[place] = np.mean(found, axis=0)
+            counts[index] = np.mean(found, axis=0)
     if measured:
         spread = normalised_entropy(answer_counts(answers), categories=categories)
         entropy[measured] = np.where(np.isfinite(spread), spread, 0.0)  # one replicate cannot vary

@@ -6,12 +6,14 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.bootstrap import random_bit_totals
 from pcsuite.stats.estimate import (
     Alternative,
     FloatArray,
+    Rng,
     TestResult,
     as_matrix,
     as_vector,
@@ -27,17 +29,16 @@ _RELATIVE_SLACK = 1e-9
 
 
 def sign_flip_test(
-    deltas: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    permutations: int = PERMUTATIONS,
-    alternative: Alternative = "two-sided",
+    deltas: ArrayLike, *, rng: Rng, permutations: int = PERMUTATIONS, alternative: Alternative = "two-sided"
 ) -> TestResult:
     """Is the mean paired difference zero? Signs of the per-item differences are flipped.
 
     Exact when the differences lie on a coarse grid (0/1 scores, averages of R replicates: the null
     distribution is then a product of cosines, inverted by one Fourier transform) or when at most 20 of them
     are not zero; Monte Carlo otherwise. For 0/1 scores it is the exact McNemar test.
+
+    >>> round(sign_flip_test([0.1, 0.2, 0.3, 0.4, 0.5], rng=np.random.default_rng(0)).p_value, 6)
+    0.0625
     """
     values = as_vector(deltas, "deltas")
     _check_alternative(alternative)
@@ -62,14 +63,21 @@ def sign_flip_test(
 
 
 def micro_f1_permutation_test(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
+    treated: ArrayLike,
+    control: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     permutations: int = PERMUTATIONS,
     alternative: Alternative = "two-sided",
 ) -> TestResult:
-    """Is the difference of corpus micro-F1 zero? Items exchange their ``(tp, fp, fn)`` between conditions."""
+    """Is the difference of corpus micro-F1 zero? Items exchange their ``(tp, fp, fn)`` between conditions.
+
+    Exact where at most 20 items changed; else (1 + count) / (1 + ``permutations``), never 0.
+
+    >>> better, worse = [[2, 0, 0], [1, 0, 0]], [[2, 0, 0], [0, 1, 1]]
+    >>> micro_f1_permutation_test(better, worse, rng=np.random.default_rng(0)).p_value
+    1.0
+    """
     first = as_matrix(treated, "treated", columns=3)
     second = as_matrix(control, "control", columns=3)
     check_same_length(first, second, "treated and control")
@@ -80,20 +88,18 @@ def micro_f1_permutation_test(
     if len(exchange) == 0:
         return TestResult(observed, 1.0, "label-swap exact", len(first))
     exact = len(exchange) <= ENUMERATE_UP_TO
-    moved = _all_subset_totals(exchange) if exact else random_bit_totals(exchange, rng, permutations)
+    if exact:
+        moved = np.zeros((1, 3))
+        for row in exchange:
+            moved = np.concatenate([moved, moved + row])
+    else:
+        moved = random_bit_totals(exchange, rng, permutations)
     draws = micro_f1(first.sum(0) + moved) - micro_f1(second.sum(0) - moved)
     share = _share_extreme(draws, observed, 1.0, alternative)
     if exact:
         return TestResult(observed, share, "label-swap exact", len(first))
     p_value = (1 + round(share * permutations)) / (1 + permutations)
     return TestResult(observed, p_value, f"label-swap {permutations} draws", len(first))
-
-
-def _all_subset_totals(rows: FloatArray) -> FloatArray:
-    totals = np.zeros((1, rows.shape[1]))
-    for row in rows:
-        totals = np.concatenate([totals, totals + row])
-    return totals
 
 
 def _lattice_steps(moved: FloatArray) -> npt.NDArray[np.int64] | None:
@@ -110,8 +116,12 @@ def _lattice_steps(moved: FloatArray) -> npt.NDArray[np.int64] | None:
 def _lattice_p(steps: npt.NDArray[np.int64], alternative: Alternative) -> float:
     """Exact tail of Σ ±|step|: its characteristic function is Π cos(|step|·t), sampled and inverted."""
     sizes, multiplicity = np.unique(np.abs(steps), return_counts=True)
-    if len(sizes) == 1:
-        return _binomial_p(int((steps > 0).sum()), len(steps), alternative)
+    if len(sizes) == 1:  # all differences of one size: the sign test
+        binomial = require("scipy.stats", "stats").binom
+        n, positive = len(steps), int((steps > 0).sum())
+        if alternative == "two-sided":
+            return min(1.0, 2 * float(binomial.cdf(min(positive, n - positive), n, 0.5)))
+        return float(binomial.cdf(n - positive if alternative == "greater" else positive, n, 0.5))
     reach = int((sizes * multiplicity).sum())
     points = 1 << int(2 * reach + 1).bit_length()
     angle = 2 * np.pi * np.arange(points // 2 + 1) / points
@@ -133,15 +143,6 @@ def _lattice_p(steps: npt.NDArray[np.int64], alternative: Alternative) -> float:
     return float(min(1.0, max(float(mass[extreme].sum()), noise)))
 
 
-def _binomial_p(positive: int, n: int, alternative: Alternative) -> float:
-    """All differences of one size: the sign test."""
-    stats = require("scipy.stats", "stats")
-    if alternative == "two-sided":
-        return min(1.0, 2 * float(stats.binom.cdf(min(positive, n - positive), n, 0.5)))
-    fewer = n - positive if alternative == "greater" else positive
-    return float(stats.binom.cdf(fewer, n, 0.5))
-
-
 def _share_extreme(
     draws: FloatArray, observed: float, scale: float, alternative: Alternative, slack: float = _RELATIVE_SLACK
 ) -> float:
@@ -161,28 +162,43 @@ def _check_alternative(alternative: str) -> None:
         raise AnalysisError(f"unknown alternative '{alternative}'", hint=did_you_mean(alternative, known))
 
 
-# Adjusted p-values: Benjamini–Hochberg (false-discovery rate) and Holm (family-wise error).
+def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
+    """Adjusted p-values of Benjamini & Hochberg 1995: the expected share of false findings is controlled.
 
+    ``nan`` (not tested) stays ``nan`` and does not count. Raises ``AnalysisError`` for values outside 0..1.
 
-def benjamini_hochberg(p_values: npt.ArrayLike) -> FloatArray:
-    """Adjusted p-values of Benjamini & Hochberg 1995.
-
-    ``nan`` (not tested) stays ``nan`` and does not count.
+    >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.04, 0.04]
     """
-    return _adjust(p_values, _step_up)
+
+    def step_up(ascending: FloatArray) -> FloatArray:
+        scaled = ascending * len(ascending) / np.arange(1, len(ascending) + 1)
+        return np.minimum.accumulate(scaled[::-1])[::-1]
+
+    return _adjust(p_values, step_up)
 
 
-def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """Adjusted p-values of Holm 1979; ``nan`` (not tested) stays ``nan`` and does not count."""
-    return _adjust(p_values, _step_down)
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Adjusted p-values of Holm 1979: the chance of even one false finding is controlled.
+
+    ``nan`` (not tested) stays ``nan`` and does not count. Raises ``AnalysisError`` for values outside 0..1.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    return _adjust(p_values, lambda p: np.maximum.accumulate(p * (len(p) - np.arange(len(p)))))
 
 
 def adjust_within_families(
-    p_values: npt.ArrayLike,
+    p_values: ArrayLike,
     families: Sequence[Hashable],
-    method: Callable[[npt.ArrayLike], FloatArray] = benjamini_hochberg,
+    method: Callable[[ArrayLike], FloatArray] = benjamini_hochberg,
 ) -> FloatArray:
-    """Adjust p-values separately within each family (the conditions of one dataset, say)."""
+    """Adjust p-values separately within each family (the conditions of one dataset, say).
+
+    >>> adjust_within_families([0.01, 0.04, 0.03], ["a", "a", "b"]).round(3).tolist()
+    [0.02, 0.04, 0.03]
+    """
     values = np.asarray(p_values, dtype=np.float64)
     if len(families) != len(values):
         raise AnalysisError(f"{len(values)} p-values but {len(families)} families")
@@ -195,7 +211,7 @@ def adjust_within_families(
     return adjusted
 
 
-def _adjust(p_values: npt.ArrayLike, rule: Callable[[FloatArray], FloatArray]) -> FloatArray:
+def _adjust(p_values: ArrayLike, rule: Callable[[FloatArray], FloatArray]) -> FloatArray:
     values = np.asarray(p_values, dtype=np.float64)
     if values.ndim != 1:
         raise AnalysisError(f"p-values have {values.ndim} dimensions, one is needed")
@@ -205,17 +221,6 @@ def _adjust(p_values: npt.ArrayLike, rule: Callable[[FloatArray], FloatArray]) -
     adjusted = np.full(values.shape, np.nan)
     order = np.argsort(values[tested], kind="stable")
     ranked = np.empty(len(order))
-    ranked[order] = rule(values[tested][order])
+    ranked[order] = np.minimum(rule(values[tested][order]), 1.0)
     adjusted[tested] = ranked
     return adjusted
-
-
-def _step_up(ascending: FloatArray) -> FloatArray:
-    m = len(ascending)
-    scaled = ascending * m / np.arange(1, m + 1)
-    return np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-
-
-def _step_down(ascending: FloatArray) -> FloatArray:
-    m = len(ascending)
-    return np.minimum(np.maximum.accumulate(ascending * (m - np.arange(m))), 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import (
@@ -12,6 +12,7 @@ from pcsuite.stats.estimate import (
     as_vector,
     check_level,
     check_same_length,
+    normal_quantile,
     undefined,
 )
 
@@ -23,9 +24,13 @@ def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
     """Wilson 1927 score interval of a proportion.
 
     ``successes`` and ``n`` may be effective (fractional) numbers.
+
+    >>> share = wilson(8, 10)
+    >>> round(share.low, 3), round(share.high, 3)
+    (0.49, 0.943)
     """
     _check_counts(successes, n)
-    z2 = _z(level) ** 2
+    z2 = normal_quantile(level) ** 2
     share = successes / n
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2) / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
@@ -34,11 +39,14 @@ def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
     return Estimate(share, low, high, level, round(n), "wilson")
 
 
-def wilson_mean(scores: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def wilson_mean(scores: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Wilson's interval for the mean of scores in 0..1, at the effective sample size n·p(1-p)/s².
 
     Binary scores give the ordinary Wilson interval (Franco et al. 2019 use the same device for survey
-    designs).
+    designs). Raises ``AnalysisError`` for scores outside 0..1.
+
+    >>> round(wilson_mean([1, 1, 0.5, 0]).high, 3)
+    0.889
     """
     values = as_vector(scores, "scores")
     if values.min() < 0 or values.max() > 1:
@@ -54,7 +62,11 @@ def wilson_mean(scores: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
 
 
 def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Estimate:
-    """Exact interval of a proportion (Clopper & Pearson 1934): never below its level, often above."""
+    """Exact interval of a proportion (Clopper & Pearson 1934): never below its level, often above.
+
+    >>> round(clopper_pearson(0, 10).high, 3)
+    0.308
+    """
     _check_counts(successes, n)
     check_level(level)
     special = require("scipy.special", "stats")
@@ -65,7 +77,11 @@ def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Estimate:
 
 
 def mid_p_interval(successes: int, n: int, *, level: float = 0.95) -> Estimate:
-    """Mid-p interval of a proportion (Lancaster 1961): counts half of the observed outcome in each tail."""
+    """Mid-p interval of a proportion (Lancaster 1961): counts half of the observed outcome in each tail.
+
+    >>> round(mid_p_interval(0, 10).high, 3)
+    0.259
+    """
     _check_counts(successes, n)
     check_level(level)
     optimize = require("scipy.optimize", "stats")
@@ -83,9 +99,10 @@ def mid_p_interval(successes: int, n: int, *, level: float = 0.95) -> Estimate:
 def newcombe_difference(
     successes_a: int, n_a: int, successes_b: int, n_b: int, *, level: float = 0.95
 ) -> Estimate:
-    """Difference of two independent proportions ``a - b`` (Newcombe 1998, method 10.
+    """Difference of two independent proportions ``a - b`` (Newcombe 1998, method 10: squared Wilson distances).
 
-    Squared Wilson distances).
+    >>> round(newcombe_difference(56, 70, 48, 80).low, 3)
+    0.052
     """
     a = wilson(successes_a, n_a, level=level)
     b = wilson(successes_b, n_b, level=level)
@@ -95,12 +112,16 @@ def newcombe_difference(
     return Estimate(gap, float(low), float(high), level, n_a + n_b, "newcombe")
 
 
-def adjusted_paired_interval(deltas: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
+def adjusted_paired_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Interval of a mean paired difference when few pairs differ (Bonett & Price 2012).
 
     One pair is added in favour of each side before the Wald interval is taken. For differences in {-1, 0,
     1} this is their interval exactly; for averaged replicates the added pairs have the size of a typical
     difference.
+
+    >>> gain = adjusted_paired_interval([1, 1, 0, 0, 0, 0])
+    >>> round(gain.low, 3), round(gain.high, 3)
+    (-0.208, 0.708)
     """
     values = as_vector(deltas, "deltas")
     n = len(values)
@@ -108,31 +129,39 @@ def adjusted_paired_interval(deltas: npt.ArrayLike, *, level: float = 0.95) -> E
     size = float(np.sqrt((moved**2).mean())) if moved.size else 1.0
     added = np.concatenate([values, [size, -size]])
     centre = float(added.mean())
-    half = _z(level) * float(np.sqrt(added.var() / (n + 2)))
+    z = normal_quantile(level)
+    half = z * float(np.sqrt(added.var() / (n + 2)))
     bound = max(1.0, float(np.abs(values).max()))
-    return Estimate(
-        float(values.mean()),
-        max(centre - half, -bound),
-        min(centre + half, bound),
-        level,
-        n,
-        "bonett-price",
-        half / _z(level),
-    )
+    low, high = max(centre - half, -bound), min(centre + half, bound)
+    return Estimate(float(values.mean()), low, high, level, n, "bonett-price", half / z)
 
 
 def mcnemar_exact(only_treated: int, only_control: int) -> TestResult:
-    """Exact McNemar test: of the discordant pairs, are those for the treated side a fair coin's?"""
+    """Exact McNemar test: of the discordant pairs, are those for the treated side a fair coin's?
+
+    >>> mcnemar_exact(5, 0).p_value
+    0.0625
+    """
     return _mcnemar(only_treated, only_control, mid=False)
 
 
 def mcnemar_mid_p(only_treated: int, only_control: int) -> TestResult:
-    """Mid-p McNemar test (Fagerland et al. 2013): the exact test without its conservatism."""
+    """Mid-p McNemar test (Fagerland et al. 2013): the exact test without its conservatism.
+
+    >>> round(mcnemar_mid_p(5, 0).p_value, 5)
+    0.03125
+    """
     return _mcnemar(only_treated, only_control, mid=True)
 
 
-def mcnemar_from_scores(treated: npt.ArrayLike, control: npt.ArrayLike, *, mid: bool = True) -> TestResult:
-    """McNemar's test from two vectors of 0/1 scores on the same items."""
+def mcnemar_from_scores(treated: ArrayLike, control: ArrayLike, *, mid: bool = True) -> TestResult:
+    """McNemar's test from two vectors of 0/1 scores on the same items.
+
+    Raises ``AnalysisError`` for graded scores; those take :func:`~pcsuite.stats.permutation.sign_flip_test`.
+
+    >>> mcnemar_from_scores([1, 1, 1, 0], [0, 0, 1, 0], mid=False).p_value
+    0.5
+    """
     first = as_vector(treated, "treated")
     second = as_vector(control, "control")
     check_same_length(first, second, "treated and control")
@@ -147,18 +176,20 @@ def _mcnemar(only_treated: int, only_control: int, *, mid: bool) -> TestResult:
     stats = require("scipy.stats", "stats")
     n = only_treated + only_control
     smaller = min(only_treated, only_control)
-    p_value = min(1.0, 2 * float(stats.binom.cdf(smaller, n, 0.5)))
+    p_value = 2 * float(stats.binom.cdf(smaller, n, 0.5))
     if mid:
         # 2·(P(X<k) + P(X=k)/2); with equal counts the two halves overlap in the middle term.
-        p_value = 2 * float(stats.binom.cdf(smaller, n, 0.5)) - float(stats.binom.pmf(smaller, n, 0.5))
-        p_value = min(1.0, p_value)
-    return TestResult(float(smaller), p_value, "mcnemar mid-p" if mid else "mcnemar exact", n)
+        p_value -= float(stats.binom.pmf(smaller, n, 0.5))
+    return TestResult(float(smaller), min(1.0, p_value), f"mcnemar {'mid-p' if mid else 'exact'}", n)
 
 
-def clustered_se(scores: npt.ArrayLike, clusters: npt.ArrayLike) -> float:
+def clustered_se(scores: ArrayLike, clusters: ArrayLike) -> float:
     """Standard error of the mean when scores within a cluster are related (Miller 2024).
 
     SE² = SE_CLT² + n⁻² Σ_c Σ_{i≠j∈c} (s_i-m)(s_j-m), with SE_CLT² = n⁻² Σ (s_i-m)²: the squared cluster sums.
+
+    >>> round(clustered_se([1, 1, 0, 0], ["a", "a", "b", "b"]), 3)
+    0.354
     """
     values = as_vector(scores, "scores", minimum=2)
     _, codes = np.unique(np.asarray(clusters), return_inverse=True)
@@ -168,8 +199,12 @@ def clustered_se(scores: npt.ArrayLike, clusters: npt.ArrayLike) -> float:
     return float(np.sqrt((sums**2).sum()) / len(values))
 
 
-def clustered_mean(scores: npt.ArrayLike, clusters: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Mean over rows with a t interval from :func:`clustered_se`, clusters minus one degrees of freedom."""
+def clustered_mean(scores: ArrayLike, clusters: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Mean over rows with a t interval from :func:`clustered_se`, clusters minus one degrees of freedom.
+
+    >>> clustered_mean([1, 1, 0, 0], ["a", "a", "b", "b"]).value
+    0.5
+    """
     values = as_vector(scores, "scores", minimum=2)
     groups = len(np.unique(np.asarray(clusters)))
     if groups < 2:
@@ -179,12 +214,6 @@ def clustered_mean(scores: npt.ArrayLike, clusters: npt.ArrayLike, *, level: flo
     half = float(special.stdtrit(groups - 1, (1 + level) / 2)) * se
     mean = float(values.mean())
     return Estimate(mean, mean - half, mean + half, level, groups, "clustered t", se)
-
-
-def _z(level: float) -> float:
-    check_level(level)
-    special = require("scipy.special", "stats")
-    return float(special.ndtri((1 + level) / 2))
 
 
 def _check_counts(successes: float, n: float) -> None:

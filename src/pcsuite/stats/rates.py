@@ -6,10 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_ratio, resample_totals
-from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix, as_vector, check_same_length, undefined
+from pcsuite.stats.estimate import (
+    Estimate,
+    FloatArray,
+    Rng,
+    as_matrix,
+    as_vector,
+    check_same_length,
+    undefined,
+)
 from pcsuite.stats.proportions import wilson_mean
 
 
@@ -32,74 +41,69 @@ class AbstentionMatrix:
 
 
 def abstention_matrix(
-    abstained: npt.ArrayLike,
-    unanswerable: npt.ArrayLike,
+    abstained: ArrayLike,
+    unanswerable: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> AbstentionMatrix:
-    """The abstention table from one value per item.
+    """The abstention table from one value per item: ``abstained`` 0..1 (mean over replicates), ``unanswerable`` 0/1.
 
-    ``abstained`` 0..1 (mean over replicates), ``unanswerable`` 0/1.
+    >>> table = abstention_matrix([1, 0, 0, 1], [1, 1, 0, 0], rng=np.random.default_rng(0), resamples=100)
+    >>> table.recall.value, table.misuse.value
+    (0.5, 0.5)
     """
-    held, hopeless = as_vector(abstained, "abstained"), as_vector(unanswerable, "unanswerable")
-    check_same_length(held, hopeless, "abstained and unanswerable")
-    if held.min() < 0 or held.max() > 1 or not np.isin(hopeless, (0, 1)).all():
+    held, no_answer = as_vector(abstained, "abstained"), as_vector(unanswerable, "unanswerable")
+    check_same_length(held, no_answer, "abstained and unanswerable")
+    if held.min() < 0 or held.max() > 1 or not np.isin(no_answer, (0, 1)).all():
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
-    bad, good = held[hopeless == 1], held[hopeless == 0]
+    bad, good = held[no_answer == 1], held[no_answer == 0]
+    recall, misuse = (
+        wilson_mean(values, level=level) if values.size else undefined("no such item", 0, level)
+        for values in (bad, good)
+    )
     return AbstentionMatrix(
-        float(bad.sum()),
-        float((1 - bad).sum()),
-        float(good.sum()),
-        float((1 - good).sum()),
-        _rate(bad, level),
-        _rate(good, level),
-        bootstrap_ratio(held * hopeless, held, rng=rng, resamples=resamples, level=level),
-        wilson_mean(np.where(hopeless == 1, held, 1 - held), level=level),
+        abstained_unanswerable=float(bad.sum()),
+        answered_unanswerable=float((1 - bad).sum()),
+        abstained_answerable=float(good.sum()),
+        answered_answerable=float((1 - good).sum()),
+        recall=recall,
+        misuse=misuse,
+        precision=bootstrap_ratio(held * no_answer, held, rng=rng, resamples=resamples, level=level),
+        correct=wilson_mean(np.where(no_answer == 1, held, 1 - held), level=level),
     )
 
 
 def cost_per_correct(
-    cost: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    cost: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """Total cost (tokens, money, seconds) over total correct answers; undefined where none is correct."""
+    """Total cost (tokens, money, seconds) over total correct answers; undefined where none is correct.
+
+    >>> cost_per_correct([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0), resamples=100).value
+    150.0
+    """
     return bootstrap_ratio(cost, correct, rng=rng, resamples=resamples, level=level)
 
 
 def unsupported_per_100_tokens(
-    unsupported: npt.ArrayLike,
-    tokens: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    unsupported: ArrayLike, tokens: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """Unsupported claims in every 100 output tokens: a ratio of totals, so short answers do not dominate."""
+    """Unsupported claims in every 100 output tokens: a ratio of totals, so short answers do not dominate.
+
+    >>> unsupported_per_100_tokens([1, 2], [50, 100], rng=np.random.default_rng(0), resamples=100).value
+    2.0
+    """
     return bootstrap_ratio(unsupported, tokens, rng=rng, resamples=resamples, level=level, scale=100.0)
 
 
-def rate(events: npt.ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Share of items with an event (self-contradiction, invalid schema, retry), Wilson's interval."""
-    return wilson_mean(as_vector(events, "events"), level=level)
-
-
-def _rate(values: FloatArray, level: float) -> Estimate:
-    return wilson_mean(values, level=level) if values.size else undefined("no such item", 0, level)
-
-
-# Pareto front of quality against cost.
-
-
-def pareto_front(quality: npt.ArrayLike, cost: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def pareto_front(quality: ArrayLike, cost: ArrayLike) -> npt.NDArray[np.bool_]:
     """Which points no other point beats: at least as good and as cheap, and better in one.
 
     Points that are equal in both are all on the front or all off it.
+
+    >>> pareto_front([0.6, 0.7, 0.65], [100, 200, 300]).tolist()
+    [True, True, False]
     """
     good, dear = as_vector(quality, "quality"), as_vector(cost, "cost")
     check_same_length(good, dear, "quality and cost")
@@ -107,15 +111,15 @@ def pareto_front(quality: npt.ArrayLike, cost: npt.ArrayLike) -> npt.NDArray[np.
 
 
 def front_probability(
-    scores: npt.ArrayLike,
-    costs: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
+    scores: ArrayLike, costs: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES
 ) -> FloatArray:
     """How often each condition is on the front when items are resampled, from items-by-conditions tables.
 
     A front is drawn from noisy means; a condition at 0.5 is on it by a coin's toss.
+
+    >>> scores, costs = [[0, 1], [0, 1]], [[1, 2], [1, 2]]
+    >>> front_probability(scores, costs, rng=np.random.default_rng(0), resamples=100).tolist()
+    [1.0, 1.0]
     """
     quality, price = as_matrix(scores, "scores"), as_matrix(costs, "costs")
     if quality.shape != price.shape:

@@ -13,17 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bootstrap_totals, resample_totals
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
+    Rng,
     as_matrix,
     as_vector,
     check_level,
     check_same_length,
+    recentred_limits,
     undefined,
 )
 
@@ -56,15 +58,19 @@ class Spread:
 
 
 def worst_case(
-    attacked: npt.ArrayLike,
-    attacks: Sequence[str],
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    attacked: ArrayLike, attacks: Sequence[str], *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> WorstCase:
-    """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole."""
-    table = _named_table(attacked, attacks)
+    """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole.
+
+    ``attacks`` names the columns. Raises ``AnalysisError`` where they do not fit or there are fewer than 2 items.
+
+    >>> worst = worst_case([[1, 0], [1, 1], [0, 0]], ["typo", "swap"], rng=np.random.default_rng(0))
+    >>> worst.attack, round(worst.score.value, 3)
+    ('swap', 0.333)
+    """
+    table = as_matrix(attacked, "attacked")
+    if table.shape[1] != len(attacks):
+        raise AnalysisError(f"attacked has {table.shape[1]} columns but {len(attacks)} attacks are named")
     check_level(level)
     means, draws = _bootstrap_attack_means(table, rng, resamples)
     worst = int(means.argmin())
@@ -85,14 +91,16 @@ def worst_case(
 
 
 def worst_case_difference(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    treated: ArrayLike, control: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """Worst case of one condition minus worst case of another, the same items drawn for both."""
+    """Worst case of one condition minus worst case of another, the same items drawn for both.
+
+    Both are items-by-attacks tables; the attacks need not be the same.
+
+    >>> robust, brittle = [[1, 1], [1, 1], [1, 0]], [[1, 0], [1, 0], [1, 0]]
+    >>> round(worst_case_difference(robust, brittle, rng=np.random.default_rng(0)).value, 3)
+    0.667
+    """
     first, second = as_matrix(treated, "treated"), as_matrix(control, "control")
     check_same_length(first, second, "treated and control")
     check_level(level)
@@ -108,14 +116,13 @@ def worst_case_difference(
 
 
 def performance_drop_rate(
-    clean: npt.ArrayLike,
-    attacked: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    clean: ArrayLike, attacked: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """PDR = 1 - attacked / clean, of mean scores over items (Zhu et al. 2023); undefined where clean is 0."""
+    """PDR = 1 - attacked / clean, of mean scores over items (Zhu et al. 2023); undefined where clean is 0.
+
+    >>> performance_drop_rate([1, 1, 0, 0], [1, 0, 0, 0], rng=np.random.default_rng(0)).value
+    0.5
+    """
     before, after = as_vector(clean, "clean"), as_vector(attacked, "attacked")
     check_same_length(before, after, "clean and attacked")
 
@@ -129,11 +136,14 @@ def performance_drop_rate(
 
 
 def prompt_sensitivity(
-    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
+    scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """PSS.
+    """PSS: mean |score under one prompt - score under another| over prompt pairs and items (Zhuo et al. 2024).
 
-    Mean |score under one prompt - score under another| over prompt pairs and items (Zhuo et al. 2024).
+    ``scores`` is items by prompts, at least 2 prompts.
+
+    >>> prompt_sensitivity([[1, 0], [1, 1]], rng=np.random.default_rng(0), resamples=100).value
+    0.5
     """
     table = as_matrix(scores, "scores")
     k = table.shape[1]
@@ -145,12 +155,14 @@ def prompt_sensitivity(
     return bootstrap_means(per_item[:, None], rng=rng, resamples=resamples, level=level)[0]
 
 
-def format_spread(
-    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
-) -> Spread:
+def format_spread(scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95) -> Spread:
     """Spread of the mean score over formats (Sclar et al. 2024), with quantiles beside the biased extreme.
 
-    The intervals resample items and recentre the draws, because the noise of items adds to any spread.
+    ``scores`` is items by formats. The intervals resample items and recentre the draws, because the noise of items
+    adds to any spread.
+
+    >>> format_spread([[1, 0], [1, 1]], rng=np.random.default_rng(0), resamples=100).range.value
+    0.5
     """
     table = as_matrix(scores, "scores")
     if table.shape[1] < 2:
@@ -164,9 +176,7 @@ def format_spread(
     return Spread(quantiles, outer, inner)
 
 
-def _bootstrap_attack_means(
-    table: FloatArray, rng: np.random.Generator, resamples: int
-) -> tuple[FloatArray, FloatArray]:
+def _bootstrap_attack_means(table: FloatArray, rng: Rng, resamples: int) -> tuple[FloatArray, FloatArray]:
     if len(table) < 2:
         raise AnalysisError("robustness needs at least 2 items")
     return table.mean(axis=0), resample_totals(table, rng, resamples) / len(table)
@@ -187,13 +197,5 @@ def _deviations(table: FloatArray, means: FloatArray, draws: FloatArray) -> tupl
 
 
 def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:
-    check_level(level)
-    low, high = np.quantile(draws - draws.mean() + value, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value, max(0.0, float(low)), float(high), level, n, "recentred bootstrap")
-
-
-def _named_table(values: npt.ArrayLike, names: Sequence[str]) -> FloatArray:
-    table = as_matrix(values, "attacked")
-    if table.shape[1] != len(names):
-        raise AnalysisError(f"attacked has {table.shape[1]} columns but {len(names)} attacks are named")
-    return table
+    low, high = recentred_limits(value, draws, level)
+    return Estimate(value, max(0.0, low), high, level, n, "recentred bootstrap")

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import interval_from_draws, resample_totals
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
-from pcsuite.stats.estimate import Estimate, FloatArray, undefined
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng, normal_quantile, undefined
 from pcsuite.stats.mixed import fit_mixed
 
 COMPONENTS = ("items", "perturbations", "seeds", "within_seed")
@@ -38,19 +38,23 @@ class VarianceDecomposition:
     method: str
 
     def shares(self) -> dict[str, float]:
-        """Each defined component over their sum."""
+        """Each defined component over their sum, by name; ``nan`` for one that is not defined."""
         values = {name: getattr(self, name).value for name in COMPONENTS}
         total = sum(value for value in values.values() if np.isfinite(value))
         return {name: value / total if total > 0 else float("nan") for name, value in values.items()}
 
 
 def decompose_variance(
-    scores: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = 2_000, level: float = 0.95
+    scores: ArrayLike, *, rng: Rng, resamples: int = 2_000, level: float = 0.95
 ) -> VarianceDecomposition:
     """Components by the method of moments from a balanced array, items × perturbations × seeds (× repeats).
 
     Intervals resample items, so they hold for scores of any distribution; those of ``perturbations`` are
     for the perturbations that were tried. Values below 0 are reported as 0.
+
+    >>> parts = decompose_variance(np.tile([[[0.0]], [[1.0]]], (1, 2, 3)), rng=np.random.default_rng(0))
+    >>> parts.items.value, parts.seeds.value
+    (0.5, 0.0)
     """
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim == 3:
@@ -73,13 +77,22 @@ def decompose_variance(
         estimates[name] = Estimate(
             max(0.0, float(value[index])), max(0.0, low), max(0.0, high), level, n, "bootstrap expanded"
         )
-    return VarianceDecomposition(**estimates, confounded=_confounding(p, s, r), method="moments")
+    outer = "perturbations" if p > 1 else "items"
+    confounded = {"seeds": outer} if s == 1 else {}
+    if r == 1:
+        confounded["within_seed"] = "seeds" if s > 1 else outer
+    return VarianceDecomposition(**estimates, confounded=confounded, method="moments")
 
 
 def decompose_variance_unbalanced(
-    scores: npt.ArrayLike, items: npt.ArrayLike, perturbations: npt.ArrayLike, *, level: float = 0.95
+    scores: ArrayLike, items: ArrayLike, perturbations: ArrayLike, *, level: float = 0.95
 ) -> VarianceDecomposition:
-    """Components by REML from rows with gaps; rows of the same item and perturbation are its seeds."""
+    """Components by REML from rows with gaps; rows of the same item and perturbation are its seeds.
+
+    >>> scores, items = [0.1, 0.3, 0.6, 0.8, 0.5], ["q1", "q1", "q2", "q2", "q3"]
+    >>> decompose_variance_unbalanced(scores, items, ["none"] * 5).confounded
+    {'within_seed': 'seeds'}
+    """
     cells, codes = encode_cells({"perturbation": [str(p) for p in np.asarray(perturbations)]})
     totals = cell_totals(items, codes, scores)
     several = len(cells) > 1
@@ -116,10 +129,7 @@ def decompose_variance_unbalanced(
 
 
 def _moment_columns(array: FloatArray) -> FloatArray:
-    """Per-item sums from which every mean square follows.
-
-    M, m², three inner sums of squares, and m by pert.
-    """
+    """Per-item sums from which every mean square follows: m, m², three inner sums of squares, m by perturbation."""
     by_seed = array.mean(axis=3)
     by_pert = by_seed.mean(axis=2)
     mean = by_pert.mean(axis=1)
@@ -130,10 +140,7 @@ def _moment_columns(array: FloatArray) -> FloatArray:
 
 
 def _components(totals: FloatArray, n: int, sizes: tuple[int, int, int], *, resampled: bool) -> FloatArray:
-    """Items, perturbations, seeds, within-seed from the expected mean squares (Searle et al.
-
-    1992, chapter 4).
-    """
+    """Items, perturbations, seeds, within-seed from the expected mean squares (Searle et al. 1992, chapter 4)."""
     p, s, r = sizes
     mean, square, inner_pert, inner_seed, inner_repeat = totals.T[:5]
     by_pert = totals[:, 5:] / n
@@ -156,20 +163,9 @@ def _components(totals: FloatArray, n: int, sizes: tuple[int, int, int], *, resa
     return np.column_stack([item, perturbation, seed, repeat])
 
 
-def _confounding(p: int, s: int, r: int) -> dict[str, str]:
-    outer = "perturbations" if p > 1 else "items"
-    confounded = {}
-    if s == 1:
-        confounded["seeds"] = outer
-    if r == 1:
-        confounded["within_seed"] = "seeds" if s > 1 else outer
-    return confounded
-
-
 def _sum_of_components(first: Estimate, second: Estimate, level: float) -> Estimate:
     """Sum of two variances; its log has the combined relative error of the two."""
-    special = require("scipy.special", "stats")
-    z = float(special.ndtri((1 + level) / 2))
+    z = normal_quantile(level)
     value = first.value + second.value
     if value <= 0:
         return Estimate(0.0, 0.0, first.high + second.high, level, first.n, "boundary")

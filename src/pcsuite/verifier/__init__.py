@@ -1,7 +1,7 @@
 """Field-level truth for structured extraction: read the truth, compare a record with it, score, report, track.
 
-Nothing here asks a model: every judgement follows from a mapping file. The parts, in the order of use:
-``mapping`` (which fields exist and how they compare), ``truth`` (reading ``ground_truth.csv``),
-``compare`` (field by field), ``scores`` (counts and intervals), ``store`` (iterations on disk),
-``report`` (one HTML file), ``history`` (trends and differences), ``evaluator`` (the suite's task).
+Nothing here asks a model, except ``improve``: every judgement follows from a mapping file. The parts, in the order of
+use: ``mapping`` (which fields exist and how they compare), ``truth`` (reading ``ground_truth.csv``), ``compare`` (field
+by field), ``scores`` (counts and intervals), ``store`` (iterations on disk, trends and differences), ``report`` (one
+HTML file), ``evaluator`` (the suite's task), ``improve`` (a better extraction prompt).
 """

@@ -14,9 +14,6 @@ from pcsuite.errors import DataError
 from pcsuite.verifier.mapping import FieldMapping, FieldRule
 from pcsuite.verifier.values import parse_cell, parse_number
 
-# Bytes of a truth file to rows of trimmed cells, whatever the encoding, line ends and padding.
-
-
 _C1_BYTES = re.compile(rb"[\x80-\x9f]")
 _UNIT = re.compile(r"^(.*?)\s*\(([^()]*)\)\s*:?\s*$")
 
@@ -33,8 +30,16 @@ class Row:
         return self.cells[index] if index < len(self.cells) else ""
 
 
+def read_text(path: Path) -> str:
+    """The text of a file in any encoding that :func:`decode_text` knows; ``DataError`` where there is none."""
+    return decode_text(read_bytes(path), str(path))
+
+
 def decode_text(data: bytes, source: str) -> str:
-    """Text of a file in UTF-8 (with or without a byte-order mark), ASCII or latin-1."""
+    """Text in UTF-8 (with or without a byte-order mark), ASCII, latin-1 or, where bytes say so, Windows-1252.
+
+    Raises ``DataError`` with ``source`` and row for a PDF, UTF-16 or other binary content.
+    """
     if data.startswith(b"%PDF"):
         raise DataError(f"{source}: row 1: this is a PDF, not a CSV file", hint="export the report as CSV")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data:
@@ -58,7 +63,7 @@ def decode_text(data: bytes, source: str) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's bytes; one clear line where there are none to read."""
+    """The file's bytes; ``DataError`` in one clear line where it is missing or cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -68,9 +73,12 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_rows(data: bytes, source: str) -> list[Row]:
-    """Rows of a CSV file in either dialect; ragged rows are fine, unbalanced quotes are not."""
-    text = decode_text(data, source)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    """Rows of a CSV file in either dialect, cells trimmed; ragged rows are fine.
+
+    Raises ``DataError`` with ``source`` and row for an unbalanced quote or a file without a single cell.
+    """
+    text = io.StringIO(decode_text(data, source), newline="")
+    reader = csv.reader(text, strict=True, skipinitialspace=True)
     rows: list[Row] = []
     try:
         for cells in reader:
@@ -86,12 +94,20 @@ def parse_rows(data: bytes, source: str) -> list[Row]:
 
 
 def label_key(label: str) -> str:
-    """What labels are compared by: letters and digits only, case-folded ("U-factor" is "Ufactor")."""
+    """What labels are compared by: letters and digits only, case-folded.
+
+    >>> label_key("U-factor") == label_key("Ufactor:")
+    True
+    """
     return "".join(character for character in label.casefold() if character.isalnum())
 
 
 def split_unit(label: str) -> tuple[str, str | None]:
-    """A label and the unit in the parentheses at its end, if any: ``Area (ft2)`` is ``Area``, ``ft2``."""
+    """A label and the unit in the parentheses at its end, ``None`` where it has none.
+
+    >>> split_unit("Area (ft2)"), split_unit("Wall")
+    (('Area', 'ft2'), ('Wall', None))
+    """
     match = _UNIT.match(label)
     return (match.group(1), match.group(2)) if match else (label, None)
 
@@ -120,23 +136,25 @@ class CellReader:
         self._blank_numbers = {float(mark) for mark in marks if not isinstance(mark, str)}
 
     def value(self, text: str, rule: FieldRule) -> Any:
-        """The value of a cell, ``None`` where it is not given; ``ValueError`` where it has the wrong type."""
+        """The value of a cell by the rule's type, ``None`` where it holds a mark for "not given".
+
+        A name is text whatever it looks like, so such a mark is one only for other fields. Raises ``ValueError``
+        where the text has the wrong type.
+        """
         is_name = rule.type == "text" and rule.path.rpartition(".")[2] == "name"
         if not text or (not is_name and text.casefold() in self._blank):
             return None
-        numeric = rule.type in ("integer", "number")
-        if numeric and (text.casefold() in self._blank_words or self._is_blank_number(text)):
+        if rule.type in ("integer", "number") and (
+            text.casefold() in self._blank_words or parse_number(text) in self._blank_numbers
+        ):
             return None
         return parse_cell(text, rule.type)
 
-    def _is_blank_number(self, text: str) -> bool:
-        try:
-            return parse_number(text) in self._blank_numbers
-        except ValueError:
-            return False
-
     def checked(self, row: Row, text: str, rule: FieldRule, path: str) -> Any:
-        """As :meth:`value`, with file and row in the error."""
+        """As :meth:`value`, but the error is a ``DataError`` with file, row and the field's ``path``.
+
+        Its hint says how the cell can be made to mean "not given".
+        """
         try:
             return self.value(text, rule)
         except ValueError as error:
@@ -146,14 +164,17 @@ class CellReader:
             ) from None
 
     def check_unit(self, row: Row, unit: str | None, rule: FieldRule, path: str) -> None:
-        """Refuse a truth in another unit than the mapping's."""
+        """Raise ``DataError`` where the truth states another unit than the mapping does."""
         if unit and rule.unit and unit_key(unit) != unit_key(rule.unit):
             raise DataError(
                 f"{self.source}: row {row.number}: {path}: unit '{unit}' where the mapping says '{rule.unit}'"
             )
 
     def columns(self, row: Row, start: int, rules: Sequence[FieldRule]) -> tuple[Column, ...]:
-        """The columns a header row announces, from cell ``start`` on."""
+        """The columns a header row announces, from cell ``start`` on.
+
+        A label may carry its unit in parentheses; a column without a label is known by the one before it.
+        """
         by_label = {label_key(rule.label): rule for rule in rules if rule.label}
         by_previous = {label_key(rule.follows): rule for rule in rules if rule.follows}
         columns: list[Column] = []

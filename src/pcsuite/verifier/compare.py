@@ -6,13 +6,15 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pcsuite import __version__
 from pcsuite.errors import DataError
+from pcsuite.stats.f1 import precision_recall_f1
 from pcsuite.verifier.cells import read_bytes
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.pairing import pair_items, pair_texts
@@ -22,27 +24,24 @@ from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, com
 from pcsuite.verifier.truth import Truth
 from pcsuite.verifier.values import as_float, is_number, judge_value, type_in_words
 
-# The extracted record: strict JSON, an object at the root, nothing a score could trip over.
-
-
 MAX_DEPTH = 64
 """Deepest nesting that is read; a BuildingSpec has five levels."""
 
 
-def read_extraction(path: Path) -> dict[str, Any]:
-    """Read ``extracted.json``."""
-    return parse_extraction(read_bytes(path), str(path))
-
-
 def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
-    """The record in the bytes of a JSON file; one clear line where there is none."""
+    """The record in the bytes of a JSON file: strict JSON in UTF-8 with an object at the root.
+
+    Raises ``DataError`` in one line with ``source`` and row for anything else, numbers beyond a float's range and
+    nesting deeper than :data:`MAX_DEPTH` included.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         row = data[: error.start].count(b"\n") + 1
         raise DataError(f"{source}: row {row}: not UTF-8 text, which JSON must be") from None
+    too_deep = DataError(f"{source}: nested deeper than {MAX_DEPTH} levels")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise DataError(
             f"{source}: row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
@@ -50,31 +49,14 @@ def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{source}: not JSON: {error}") from None
     except RecursionError:
-        raise DataError(f"{source}: nested deeper than {MAX_DEPTH} levels") from None
+        raise too_deep from None
     if not isinstance(value, dict):
         raise DataError(
             f"{source}: row 1: the root is {type_in_words(value)}, not an object",
             hint="one file holds one record",
         )
-    if _deeper_than(value, MAX_DEPTH):
-        raise DataError(f"{source}: nested deeper than {MAX_DEPTH} levels")
-    return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {digits[:20]} is out of range")
-    return value
-
-
-def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
         level = [
             child
             for parent in level
@@ -82,29 +64,28 @@ def _deeper_than(value: Any, limit: int) -> bool:
             if isinstance(child, dict | list)
         ]
         if not level:
-            return False
-    return True
+            return value
+    raise too_deep
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isfinite(value):
+        return value
+    if digits.lstrip("-") in ("NaN", "Infinity"):
+        raise ValueError(f"{digits} is not a JSON number")
+    raise ValueError(f"the number {digits[:20]} is out of range")
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One field that is not right."""
+    """One field that is not right, as ``eval-results.json`` lists it."""
 
     field_path: str
     expected: Any
     actual: Any
     error_type: str
     note: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The entry of ``eval-results.json``."""
-        return {
-            "field_path": self.field_path,
-            "expected": self.expected,
-            "actual": self.actual,
-            "error_type": self.error_type,
-            "note": self.note,
-        }
 
 
 @dataclass(slots=True)
@@ -121,25 +102,29 @@ class Comparison:
 def compare_records(
     truth: Mapping[str, Any], extracted: Mapping[str, Any], mapping: FieldMapping
 ) -> Comparison:
-    """Compare an extracted record with the truth under a mapping."""
+    """Compare an extracted record with the truth, field by field, under a mapping.
+
+    Both are plain JSON objects; the truth must be one that ``read_truth`` could return. Nothing in the extraction is an
+    error: what is missing, invented, mistyped or wrong becomes a discrepancy. Fields that the mapping excludes and
+    metadata count nowhere.
+    """
     comparer = _Comparer()
     comparer.compare_object(compile_mapping(mapping), truth, extracted, "", "")
-    return comparer.finish()
+    result = Comparison(discrepancies=comparer.discrepancies)
+    for (pattern, section, weight, verdict), count in comparer.verdicts.items():
+        result.counts.add(verdict, count)
+        result.weighted.add(verdict, count * weight)
+        result.by_section.setdefault(section, Counts()).add(verdict, count)
+        result.by_field.setdefault(pattern, Counts()).add(verdict, count)
+    return result
 
 
 class _Comparer:
+    """Walks truth and extraction along the mapping's tree and collects verdicts."""
+
     def __init__(self) -> None:
         self.verdicts: Counter[tuple[str, str, float, str]] = Counter()
         self.discrepancies: list[Discrepancy] = []
-
-    def finish(self) -> Comparison:
-        result = Comparison(discrepancies=self.discrepancies)
-        for (pattern, section, weight, verdict), count in self.verdicts.items():
-            result.counts.add(verdict, count)
-            result.weighted.add(verdict, count * weight)
-            result.by_section.setdefault(section, Counts()).add(verdict, count)
-            result.by_field.setdefault(pattern, Counts()).add(verdict, count)
-        return result
 
     def _record(
         self, leaf: Leaf, verdict: str, path: str, expected: Any, actual: Any, note: str = ""
@@ -153,16 +138,18 @@ class _Comparer:
     def compare(
         self, node: Node, expected: Any, actual: Any, path: str, pattern: str, note: str = ""
     ) -> None:
-        if isinstance(node, Leaf):
-            if node.type == "text_list":
-                self._compare_texts(node, expected, actual, path, note)
-            elif expected is not None or actual is not None:
-                verdict = judge_value(expected, actual, node.type, node.relative, node.absolute, node.modulo)
-                self._record(node, verdict, path, expected, actual, note)
-        elif isinstance(node, ObjectNode):
-            self._compare_part(node, expected, actual, path, pattern, note)
-        elif isinstance(node, ListNode):
+        if isinstance(node, ListNode):
             self._compare_list(node, expected, actual, path, note)
+        elif isinstance(node, ObjectNode):
+            if actual is None or isinstance(actual, dict):
+                self.compare_object(node, expected or {}, actual or {}, path, pattern, note)
+            else:
+                self._wrong_shape(node, expected, actual, path, pattern, "an object")
+        elif isinstance(node, Leaf) and node.type == "text_list":
+            self._compare_texts(node, expected, actual, path, note)
+        elif isinstance(node, Leaf) and (expected is not None or actual is not None):
+            verdict = judge_value(expected, actual, node.type, node.relative, node.absolute, node.modulo)
+            self._record(node, verdict, path, expected, actual, note)
 
     def compare_object(
         self, node: ObjectNode, expected: Any, actual: Any, path: str, pattern: str, note: str = ""
@@ -177,14 +164,6 @@ class _Comparer:
             if key not in node.children and value is not None:
                 self._invented(value, f"{prefix}{key}", f"{pattern_prefix}{key}")
 
-    def _compare_part(
-        self, node: ObjectNode, expected: Any, actual: Any, path: str, pattern: str, note: str
-    ) -> None:
-        if actual is None or isinstance(actual, dict):
-            self.compare_object(node, expected or {}, actual or {}, path, pattern, note)
-        else:
-            self._wrong_shape(node, expected, actual, path, pattern, "an object")
-
     def _compare_list(self, node: ListNode, expected: Any, actual: Any, path: str, note: str) -> None:
         truth: list[dict[str, Any]] = expected or []
         if actual is not None and not isinstance(actual, list):
@@ -192,8 +171,7 @@ class _Comparer:
             return
         given = list(enumerate(actual or []))
         items = [(index, item) for index, item in given if isinstance(item, dict)]
-        pairs = pair_items(node, truth, [item for _, item in items]) if truth and items else []
-        partner = dict(pairs)
+        partner = dict(pair_items(node, truth, [item for _, item in items]) if truth and items else [])
         names = Counter(item.get("name") for item in truth)
         for index, item in enumerate(truth):
             name = item.get("name")
@@ -201,24 +179,19 @@ class _Comparer:
             found = items[partner[index]][1] if index in partner else None
             missing = "the whole item is missing" if found is None else ""
             self.compare_object(node.item, item, found or {}, place, node.pattern, note or missing)
-        paired = set(partner.values())
+        # Items that stand for nothing in the truth go by index where their name would mislead.
+        paired, taken = set(partner.values()), {str(name) for name in names}
         extra = [entry for position, entry in enumerate(items) if position not in paired]
-        self._extra_items(node, extra, {str(name) for name in names}, path)
+        extra_names = Counter(str(item.get("name")) for _, item in extra)
+        for index, item in extra:
+            name = item.get("name")
+            misleading = extra_names[str(name)] > 1 or str(name) in taken
+            place = item_path(path, None if misleading else name, index)
+            invented = f"item {index + 1} of the extraction is not in the truth"
+            self.compare_object(node.item, {}, item, place, node.pattern, invented)
         for index, item in given:
             if item is not None and not isinstance(item, dict):
                 self._invented(item, f"{path}[{index}]", node.pattern)
-
-    def _extra_items(
-        self, node: ListNode, extra: list[tuple[int, dict[str, Any]]], taken: set[str], path: str
-    ) -> None:
-        """Items of the extraction that stand for nothing in the truth; by index where a name would mislead."""
-        names = Counter(str(item.get("name")) for _, item in extra)
-        for index, item in extra:
-            name = item.get("name")
-            misleading = names[str(name)] > 1 or str(name) in taken
-            place = item_path(path, None if misleading else name, index)
-            note = f"item {index + 1} of the extraction is not in the truth"
-            self.compare_object(node.item, {}, item, place, node.pattern, note)
 
     def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, path: str, note: str) -> None:
         truth: list[str] = expected or []
@@ -247,9 +220,18 @@ class _Comparer:
     def _invented(self, value: Any, path: str, pattern: str) -> None:
         """Every value below a part of the record that no field of the mapping asks for."""
         section = pattern.split(".")[0].removesuffix("[]")
-        for leaf_path, leaf_pattern, leaf_value in _scalars(value, path, pattern):
-            leaf = Leaf(leaf_pattern, section, "text", 0.0, 0.0, None, 1.0)
-            self._record(leaf, "hallucination", leaf_path, None, leaf_value, "no such field in the mapping")
+        stack = [(value, path, pattern)]  # no recursion: a model can nest as deep as it likes
+        while stack:
+            current, where, shape = stack.pop()
+            if isinstance(current, dict):
+                children = [(child, f"{where}.{key}", f"{shape}.{key}") for key, child in current.items()]
+                stack.extend(reversed(children))
+            elif isinstance(current, list):
+                children = [(child, f"{where}[{i}]", f"{shape}[]") for i, child in enumerate(current)]
+                stack.extend(reversed(children))
+            elif current is not None:
+                leaf = Leaf(shape, section, "text", 0.0, 0.0, None, 1.0)
+                self._record(leaf, "hallucination", where, None, current, "no such field in the mapping")
 
 
 def _truth_fields(node: Node, value: Any, path: str) -> Iterator[tuple[Leaf, str, Any]]:
@@ -267,24 +249,6 @@ def _truth_fields(node: Node, value: Any, path: str) -> Iterator[tuple[Leaf, str
     else:
         for index, item in enumerate(value):
             yield from _truth_fields(node.item, item, item_path(path, item.get("name"), index))
-
-
-def _scalars(value: Any, path: str, pattern: str) -> Iterator[tuple[str, str, Any]]:
-    """Non-null scalars of any JSON value, without recursion."""
-    stack = [(value, path, pattern)]
-    while stack:
-        current, place, shape = stack.pop()
-        if isinstance(current, dict):
-            stack.extend(
-                (child, f"{place}.{key}", f"{shape}.{key}") for key, child in reversed(current.items())
-            )
-        elif isinstance(current, list):
-            stack.extend(
-                (child, f"{place}[{index}]", f"{shape}[]")
-                for index, child in reversed(list(enumerate(current)))
-            )
-        elif current is not None:
-            yield place, shape, current
 
 
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
@@ -305,21 +269,17 @@ def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
     return ""
 
 
-# One scored record as a value: what ``eval-results.json`` holds.
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rules:
     """What a score depends on besides the extraction: the truth and the mapping."""
 
     truth: Truth
     mapping: FieldMapping
-    rules_hash: str
 
-    @classmethod
-    def of(cls, truth: Truth, mapping: FieldMapping) -> Rules:
-        """Rules of a truth and a mapping."""
-        return cls(truth, mapping, mapping.rules_hash())
+    @cached_property
+    def rules_hash(self) -> str:
+        """Hash of the mapping's rules; scores under different ones are never compared silently."""
+        return self.mapping.rules_hash()
 
 
 @dataclass(slots=True)
@@ -332,7 +292,11 @@ class Scored:
 
 
 def score_bytes(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scored:
-    """Score the bytes of an extraction. Not ``strict``: what cannot be parsed scores 0 instead of being an error."""
+    """Score the bytes of an extraction against the truth of ``rules``.
+
+    Bytes that hold no record are a ``DataError`` that names ``source`` where ``strict``; otherwise they score 0, and
+    ``parse_error`` says why.
+    """
     parse_error = None
     try:
         record: Mapping[str, Any] = parse_extraction(data, source)
@@ -344,7 +308,7 @@ def score_bytes(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scor
 
 
 def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
-    """Score an extraction file; a missing file is an error either way."""
+    """Score an extraction file as :func:`score_bytes` does; a missing file is a ``DataError`` either way."""
     return score_bytes(read_bytes(path), rules, str(path), strict=strict)
 
 
@@ -355,9 +319,13 @@ def results_document(
     iteration: int | None,
     instructions_version: str | None = None,
 ) -> dict[str, Any]:
-    """The content of ``eval-results.json``."""
+    """The content of ``eval-results.json``, time-stamped now (UTC).
+
+    ``iteration`` is ``None`` for a score that is not saved; ``instructions_version`` is whatever the user calls the
+    prompt that made the extraction. ``parse_error`` and ``truth_warnings`` are there only where they say something.
+    """
     comparison = scored.comparison
-    weighted = comparison.weighted
+    weighted = precision_recall_f1(*comparison.weighted.triple)
     document: dict[str, Any] = {
         "eval_id": eval_id,
         "iteration": iteration,
@@ -368,11 +336,11 @@ def results_document(
         "pcsuite_version": __version__,
         "metrics": {
             **comparison.counts.as_dict(),
-            "weighted": {"precision": weighted.precision, "recall": weighted.recall, "f1": weighted.f1},
+            "weighted": weighted._asdict(),
         },
         "by_section": {name: counts.as_dict() for name, counts in comparison.by_section.items()},
         "by_field": {name: counts.as_dict() for name, counts in sorted(comparison.by_field.items())},
-        "discrepancies": [discrepancy.as_dict() for discrepancy in comparison.discrepancies],
+        "discrepancies": [asdict(discrepancy) for discrepancy in comparison.discrepancies],
     }
     if scored.parse_error:
         document["parse_error"] = scored.parse_error

@@ -36,39 +36,43 @@ class ScoredEval:
 
 
 def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Eval]:
-    """The evals of a folder by name; unknown names are errors."""
+    """The evals of a folder, sorted by name: its subfolders that hold a ``ground_truth.csv``.
+
+    ``only`` and ``exclude`` choose by name. Raises ``DataError`` for a folder without evals, a name that is not there,
+    or a choice that leaves none.
+    """
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
-    found = {
-        path.parent.name: Eval(path.parent.name, path.parent) for path in sorted(root.glob(f"*/{TRUTH}"))
-    }
+    found = {path.parent.name: path.parent for path in sorted(root.glob(f"*/{TRUTH}"))}
     if not found:
         raise DataError(f"{root}: no evals", hint=f"an eval is a folder with {TRUTH} and {EXTRACTED}")
     for name in (*only, *exclude):
         if name not in found:
             raise DataError(f"{root}: no eval '{name}'", hint=did_you_mean(name, found))
-    chosen = [found[name] for name in found if (not only or name in only) and name not in exclude]
+    chosen = [
+        Eval(name, folder)
+        for name, folder in found.items()
+        if (not only or name in only) and name not in exclude
+    ]
     if not chosen:
         raise DataError(f"{root}: every eval is excluded")
     return chosen
 
 
-def bundled_evals() -> Path:
-    """Folder of the synthetic evals that ship with the package."""
-    return Path(str(resources.files("pcsuite.data") / "samples" / "buildingspec"))
-
-
 def copy_samples(root: Path) -> None:
-    """Copy the synthetic evals to a folder that does not exist yet."""
+    """Copy the synthetic evals that ship with the package to a folder that does not exist yet."""
     if root.exists():
         raise DataError(f"{root}: exists already", hint="the samples are copied to a new folder only")
-    shutil.copytree(bundled_evals(), root)
+    shutil.copytree(Path(str(resources.files("pcsuite.data") / "samples" / "buildingspec")), root)
 
 
 def score_evals(evals: Sequence[Eval], mapping: FieldMapping, extracted: str = EXTRACTED) -> list[ScoredEval]:
-    """Score every eval before anything is written; what cannot be parsed scores 0, a missing file is an error."""
+    """Score the file ``extracted`` of every eval under a mapping; nothing is written.
+
+    An extraction that cannot be parsed scores 0; a missing file or a truth that cannot be read is a ``DataError``.
+    """
     scored = []
     for one in evals:
-        rules = Rules.of(read_truth(one.folder / TRUTH, mapping), mapping)
+        rules = Rules(read_truth(one.folder / TRUTH, mapping), mapping)
         scored.append(ScoredEval(one, rules, score_file(one.folder / extracted, rules, strict=False)))
     return scored

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Field
 
-from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import Definition
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
@@ -130,7 +129,10 @@ class FieldMapping(Definition):
     """Lists of items."""
 
     def patterns(self) -> Iterator[tuple[str, FieldRule]]:
-        """Every field with its pattern (``windows[].u_factor``), in the order of the file."""
+        """Every field with its pattern, in the order of the file.
+
+        A pattern is a path with its list steps left open: ``windows[].u_factor``.
+        """
         for rule in self.fields:
             yield rule.path, rule
         for block in self.blocks:
@@ -144,20 +146,35 @@ class FieldMapping(Definition):
                     yield f"{table.path}[].{part.path}.{rule.path}", rule
 
     def rules_hash(self) -> str:
-        """Hash of everything that decides a score; comments and layout of the file do not matter."""
-        content = {"rules_version": RULES_VERSION, "mapping": self.model_dump(mode="json")}
-        return sha256_hex(canonical_json(content))
+        """Hash (sha256, hex) of everything that decides a score.
 
-
-def canonical_json(value: Any) -> str:
-    """One text per JSON value: sorted keys, no blanks; lone surrogates stay escaped."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+        Comments and layout of the file do not matter; a change of the comparison itself does, by
+        :data:`RULES_VERSION`.
+        """
+        return digest({"rules_version": RULES_VERSION, "mapping": self})
 
 
 def bundled_mapping(name: str = "field_mapping.yaml") -> Path:
     """Path of a mapping that ships with the package."""
     return Path(str(resources.files("pcsuite.verifier") / "schemas" / name))
+
+
+def load_mapping(path: Path | None = None) -> FieldMapping:
+    """Read and check a mapping file; by default the bundled one for BuildingSpec.
+
+    ``field_mapping.yaml`` and ``schemas/field_mapping.yaml`` (and the same with classes) name the bundled files where
+    there is no such file in the working folder. Raises ``ConfigError`` for a missing file, an unknown path, type or
+    tolerance class, or paths that do not fit each other. The file is read again only where it changed.
+    """
+    file = path if path is not None else bundled_mapping()
+    if path is not None and not path.exists() and str(path.parent) in (".", "schemas"):
+        bundled = bundled_mapping(path.name)
+        file = bundled if path.suffix == ".yaml" and bundled.exists() else path
+    try:
+        status = file.stat()
+    except OSError:
+        raise ConfigError(f"{file}: no such mapping file") from None
+    return _load(file, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=16)
@@ -168,95 +185,65 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
     except ConfigError as error:
         first, *others = error.message.splitlines()
         raise ConfigError(first + (f" (and {len(others)} more)" if others else "")) from error
-    _check(mapping, source)
-    return mapping
-
-
-def load_mapping(path: Path | None = None) -> FieldMapping:
-    """Read and check a mapping file; by default the bundled one for BuildingSpec.
-
-    ``field_mapping.yaml`` and ``schemas/field_mapping.yaml`` (and the same with classes) name the bundled files where
-    there is no such file in the working folder.
-    """
-    place = path if path is not None else bundled_mapping()
-    if path is not None and not path.exists() and str(path.parent) in (".", "schemas"):
-        bundled = bundled_mapping(path.name)
-        place = bundled if path.suffix == ".yaml" and bundled.exists() else path
-    try:
-        status = place.stat()
-    except OSError:
-        raise ConfigError(f"{place}: no such mapping file") from None
-    return _load(place, status.st_mtime_ns, status.st_size)
-
-
-def _check(mapping: FieldMapping, source: YamlSource) -> None:
     if "default" not in mapping.tolerances:
         raise ConfigError(source.problem(["tolerances"], "the class 'default' is missing"))
     known = dict(record_paths(BuildingSpec)) if mapping.record == "buildingspec" else None
     seen: set[str] = set()
     for pattern, rule in mapping.patterns():
         if pattern in seen:
-            raise ConfigError(f"{source.path}: path '{pattern}' is mapped twice")
+            raise ConfigError(f"{path}: path '{pattern}' is mapped twice")
         seen.add(pattern)
         if rule.tolerance not in mapping.tolerances:
-            hint = did_you_mean(rule.tolerance, mapping.tolerances)
             raise ConfigError(
-                f"{source.path}: '{pattern}': unknown tolerance class '{rule.tolerance}'", hint=hint
+                f"{path}: '{pattern}': unknown tolerance class '{rule.tolerance}'",
+                hint=did_you_mean(rule.tolerance, mapping.tolerances),
             )
-        if known is not None:
-            _check_pattern(source.path, pattern, rule.type, known)
-    for path in mapping.metadata:
-        if known is not None and path not in known and path not in _containers(known):
+        if known is not None and pattern not in known:
+            raise ConfigError(f"{path}: unknown path '{pattern}'", hint=did_you_mean(pattern, known))
+        if known is not None and known[pattern] not in (rule.type, "any"):
             raise ConfigError(
-                f"{source.path}: unknown metadata path '{path}'", hint=did_you_mean(path, known)
+                f"{path}: '{pattern}' is declared {rule.type}, but BuildingSpec says {known[pattern]}"
             )
-    for table in mapping.tables:
-        if table.columns[0].path != "name" and mapping.record == "buildingspec":
-            raise ConfigError(f"{source.path}: the first column of '{table.path}' must be its name")
+    if known is not None:
+        sections = {pattern.split(".")[0].removesuffix("[]") for pattern in known}
+        for metadata in mapping.metadata:
+            if metadata not in known and metadata not in sections:
+                hint = did_you_mean(metadata, known)
+                raise ConfigError(f"{path}: unknown metadata path '{metadata}'", hint=hint)
+        for table in mapping.tables:
+            if table.columns[0].path != "name":
+                raise ConfigError(f"{path}: the first column of '{table.path}' must be its name")
     from pcsuite.verifier.tree import compile_mapping  # the tree is built from mappings, hence not at the top
 
     try:
         compile_mapping(mapping)
     except ConfigError as error:
-        raise ConfigError(f"{source.path}: {error.message}") from error
-
-
-def _check_pattern(source: Path, pattern: str, declared: str, known: dict[str, str]) -> None:
-    if pattern not in known:
-        raise ConfigError(f"{source}: unknown path '{pattern}'", hint=did_you_mean(pattern, known))
-    wanted = known[pattern]
-    if wanted not in (declared, "any"):
-        raise ConfigError(f"{source}: '{pattern}' is declared {declared}, but BuildingSpec says {wanted}")
-
-
-def _containers(patterns: dict[str, str]) -> set[str]:
-    return {pattern.split(".")[0].removesuffix("[]") for pattern in patterns}
+        raise ConfigError(f"{path}: {error.message}") from error
+    return mapping
 
 
 def record_paths(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every leaf of a record model as ``(pattern, type)``."""
+    """Every leaf of a record model as ``(pattern, type)``: ``("windows[].u_factor", "number")``.
+
+    ``prefix`` is the pattern of the model itself. A leaf that may hold several types is of type ``any``.
+    """
+    names = {str: "text", int: "integer", float: "number", bool: "boolean"}
     for name, field in model.model_fields.items():
         path = f"{prefix}.{name}" if prefix else name
-        yield from _leaves(field.annotation, path)
-
-
-def _leaves(annotation: Any, path: str) -> Iterator[tuple[str, str]]:
-    kinds = [kind for kind in _members(annotation) if kind is not type(None)]
-    if len(kinds) != 1 or kinds[0] is Any:
-        yield path, "any"
-        return
-    kind = kinds[0]
-    if get_origin(kind) is list:
-        element = next(iter(_members(get_args(kind)[0])))
-        if isinstance(element, type) and issubclass(element, BaseModel):
-            yield from record_paths(element, f"{path}[]")
+        kinds = [kind for kind in _members(field.annotation) if kind is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 else Any
+        if kind is Any:
+            yield path, "any"
+        elif get_origin(kind) is list:
+            element = next(iter(_members(get_args(kind)[0])))
+            if isinstance(element, type) and issubclass(element, BaseModel):
+                yield from record_paths(element, f"{path}[]")
+            else:
+                yield path, "text_list"
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from record_paths(kind, path)
         else:
-            yield path, "text_list"
-    elif isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield from record_paths(kind, path)
-    else:
-        names = {str: "text", int: "integer", float: "number", bool: "boolean"}
-        yield path, names[kind]
+            yield path, names[kind]
 
 
 def _members(annotation: Any) -> Iterator[Any]:

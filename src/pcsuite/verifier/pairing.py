@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcsuite.verifier.mapping import canonical_json
+from pcsuite._util.hashing import canonical_json
 from pcsuite.verifier.tree import Leaf, ListNode
 from pcsuite.verifier.values import Verdict, as_boolean, as_float, is_number, normalise_text
-
-# Best one-to-one assignment between two lists, given the gain of every pair.
-
 
 Matrix = NDArray[np.float64]
 
@@ -104,65 +101,6 @@ def _augment(
             return
 
 
-# Lists of texts (construction layers): paired by best assignment, whatever their order.
-
-
-_GATE = 0.5
-"""Texts that share fewer than half their words are not one text misread."""
-
-
-def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Verdict, int, Any, Any]]:
-    """Verdicts on two lists of texts: ``(verdict, index, expected, actual)``, by the truth's index where it has one.
-
-    Equal texts pair first, then texts that share most words (a wrong value), then values that are no text with
-    what is left of the truth (a format error); the rest is missing or invented.
-    """
-    values = [(index, value) for index, value in enumerate(given) if value is not None]
-    values.sort(key=lambda entry: canonical_json(entry[1]))
-    open_truth, open_values = _take_equal(truth, values)
-    yield from (
-        ("match", index, truth[index], truth[index]) for index in range(len(truth)) if index not in open_truth
-    )
-    texts = [entry for entry in open_values if isinstance(entry[1], str)]
-    others = [entry for entry in open_values if not isinstance(entry[1], str)]
-    for row, column in _alike([truth[index] for index in open_truth], [text for _, text in texts]):
-        yield "wrong_value", open_truth[row], truth[open_truth[row]], texts[column][1]
-        open_truth[row], texts[column] = -1, (-1, "")
-    open_truth = [index for index in open_truth if index >= 0]
-    while open_truth and others:
-        index = open_truth.pop(0)
-        yield "format_error", index, truth[index], others.pop(0)[1]
-    yield from (("omission", index, truth[index], None) for index in open_truth)
-    for index, value in (*(entry for entry in texts if entry[0] >= 0), *others):
-        yield "hallucination", index, None, value
-
-
-def _take_equal(
-    truth: Sequence[str], values: list[tuple[int, Any]]
-) -> tuple[list[int], list[tuple[int, Any]]]:
-    """What is left after equal texts found each other."""
-    waiting: dict[str, list[int]] = {}
-    for index, text in enumerate(truth):
-        waiting.setdefault(normalise_text(text), []).append(index)
-    left: list[tuple[int, Any]] = []
-    for entry in values:
-        key = normalise_text(entry[1]) if isinstance(entry[1], str) else None
-        if key is not None and waiting.get(key):
-            waiting[key].pop(0)
-        else:
-            left.append(entry)
-    return sorted(index for indices in waiting.values() for index in indices), left
-
-
-def _alike(truth: list[str], texts: list[str]) -> list[tuple[int, int]]:
-    if not truth or not texts:
-        return []
-    left = [set(normalise_text(text).split()) for text in truth]
-    right = [set(normalise_text(text).split()) for text in texts]
-    dice = np.array([[2 * len(a & b) / (len(a) + len(b)) if a and b else 0.0 for b in right] for a in left])
-    return best_assignment(np.where(dice >= _GATE, dice, 0.0))
-
-
 _CONTENT_FLOOR = 3
 """Fewer fields than this in common say little: the share of agreeing fields is taken of at least three."""
 _LOOSE_NAME = 0.9
@@ -173,8 +111,15 @@ Item = dict[str, Any]
 
 
 def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> list[tuple[int, int]]:
-    """Index pairs ``(truth, extracted)`` of items taken for the same thing, by truth index."""
-    gains = _gated(node, truth, extracted)
+    """Index pairs ``(truth, extracted)`` of items taken for the same thing, by truth index.
+
+    Pairs maximise the total likeness over both lists; none is below the gate of the list's ``pairing``. The order of
+    either list does not matter.
+    """
+    if not truth or not extracted:
+        return []
+    likeness = likeness_matrix(node, truth, extracted)
+    gains = np.where(likeness >= node.pairing.gate - _SLACK, likeness, 0.0)
     plain = unique_best(gains)
     if plain is not None:
         return plain
@@ -185,15 +130,12 @@ def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item])
     return sorted((truth_order[row], extracted_order[column]) for row, column in pairs)
 
 
-def _gated(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> Matrix:
-    if not truth or not extracted:
-        return np.zeros((len(truth), len(extracted)))
-    likeness = likeness_matrix(node, truth, extracted)
-    return np.where(likeness >= node.pairing.gate - _SLACK, likeness, 0.0)
-
-
 def likeness_matrix(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> Matrix:
-    """Likeness of every truth item with every extracted item."""
+    """Likeness (0..1) of every truth item (rows) with every extracted item (columns).
+
+    It is the share of agreeing fields among those that either item gives, and the sameness of the names, weighted by
+    the list's ``pairing``.
+    """
     shape = (len(truth), len(extracted))
     agreeing = np.zeros(shape)
     given = np.zeros(shape)
@@ -207,9 +149,13 @@ def likeness_matrix(node: ListNode, truth: Sequence[Item], extracted: Sequence[I
             agreeing += equal
             given += present
     for keys in node.lists:
-        overlap, present = _lists_agree([_dig(i, keys) for i in truth], [_dig(i, keys) for i in extracted])
-        agreeing += overlap
-        given += present
+        # Dice overlap of the names (or texts) in a nested list, as one further field.
+        left = [_names_in(_dig(item, keys)) for item in truth]
+        right = [_names_in(_dig(item, keys)) for item in extracted]
+        agreeing += np.array(
+            [[2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0 for b in right] for a in left]
+        )
+        given += np.array([[bool(a or b) for b in right] for a in left], dtype=float)
     content = agreeing / np.maximum(given, _CONTENT_FLOOR)
     weight = node.pairing.name_weight
     likeness: Matrix = weight * _same_names(truth, extracted) + (1 - weight) * content
@@ -286,15 +232,6 @@ def _codes_agree(
     return equal, _given(truth_cells, other_cells)
 
 
-def _lists_agree(truth_lists: list[Any], other_lists: list[Any]) -> tuple[Matrix, Matrix]:
-    """Dice overlap of the names (or texts) in a nested list, as one further field."""
-    left = [_names_in(value) for value in truth_lists]
-    right = [_names_in(value) for value in other_lists]
-    overlap = np.array([[2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0 for b in right] for a in left])
-    present = np.array([[bool(a or b) for b in right] for a in left], dtype=float)
-    return overlap, present
-
-
 def _names_in(value: Any) -> frozenset[str]:
     if not isinstance(value, list):
         return frozenset()
@@ -303,27 +240,69 @@ def _names_in(value: Any) -> frozenset[str]:
 
 
 def _same_names(truth: Sequence[Item], extracted: Sequence[Item]) -> Matrix:
-    exact_left, exact_right = [[_name(item) for item in side] for side in (truth, extracted)]
-    codes: dict[str, int] = {}
-    loose: dict[str, int] = {}
-    left = np.array([codes.setdefault(name, len(codes)) if name else -1 for name in exact_left])
-    right = np.array([codes.setdefault(name, len(codes)) if name else -2 for name in exact_right])
-    bare_left = np.array([_loose_code(name, loose, -1) for name in exact_left])
-    bare_right = np.array([_loose_code(name, loose, -2) for name in exact_right])
-    exact = (left[:, None] == right[None, :]).astype(float)
-    nearly = _LOOSE_NAME * (bare_left[:, None] == bare_right[None, :])
-    same: Matrix = np.maximum(exact, nearly)
+    """1 for equal names, a little less for names equal but for punctuation, 0 otherwise and for items without one."""
+
+    def name(item: Item) -> str:
+        # A name written as a number still says which item is meant.
+        given = item.get("name")
+        usable = isinstance(given, str | int | float) and not isinstance(given, bool)
+        return normalise_text(str(given)) if usable else ""
+
+    def equal(left: list[str], right: list[str]) -> Matrix:
+        codes: dict[str, int] = {}
+        rows = np.array([codes.setdefault(text, len(codes)) if text else -1 for text in left])
+        columns = np.array([codes.setdefault(text, len(codes)) if text else -2 for text in right])
+        return np.asarray(rows[:, None] == columns[None, :], dtype=float)
+
+    exact = [[name(item) for item in side] for side in (truth, extracted)]
+    loose = [["".join(filter(str.isalnum, text)) for text in side] for side in exact]
+    same: Matrix = np.maximum(equal(*exact), _LOOSE_NAME * equal(*loose))
     return same
 
 
-def _loose_code(name: str, codes: dict[str, int], missing: int) -> int:
-    bare = "".join(character for character in name if character.isalnum())
-    return codes.setdefault(bare, len(codes)) if bare else missing
+_GATE = 0.5
+"""Texts that share fewer than half their words are not one text misread."""
 
 
-def _name(item: Item) -> str:
-    """The name to pair by; a name written as a number still says which item is meant."""
-    name = item.get("name")
-    if isinstance(name, bool) or not isinstance(name, str | int | float):
-        return ""
-    return normalise_text(str(name))
+def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Verdict, int, Any, Any]]:
+    """Verdicts on two lists of texts (construction layers, say), whatever their order.
+
+    Yields ``(verdict, index, expected, actual)``, by the truth's index where it has one. Equal texts pair first, then
+    texts that share most words (a wrong value), then values that are no text with what is left of the truth (a format
+    error); the rest is missing or invented.
+    """
+    waiting: dict[str, list[int]] = {}
+    for index, text in enumerate(truth):
+        waiting.setdefault(normalise_text(text), []).append(index)
+    texts: list[tuple[int, str]] = []
+    others: list[tuple[int, Any]] = []
+    values = ((index, value) for index, value in enumerate(given) if value is not None)
+    # By content, so that the order of the list cannot matter.
+    for index, value in sorted(values, key=lambda entry: canonical_json(entry[1])):
+        if not isinstance(value, str):
+            others.append((index, value))
+        elif equal := waiting.get(normalise_text(value)):
+            equal.pop(0)
+        else:
+            texts.append((index, value))
+    left = sorted(index for indices in waiting.values() for index in indices)
+    yield from (
+        ("match", index, truth[index], truth[index]) for index in range(len(truth)) if index not in left
+    )
+    if left and texts:
+        rows = [set(normalise_text(truth[index]).split()) for index in left]
+        columns = [set(normalise_text(text).split()) for _, text in texts]
+        dice = np.array(
+            [[2 * len(a & b) / (len(a) + len(b)) if a and b else 0.0 for b in columns] for a in rows]
+        )
+        pairs = best_assignment(np.where(dice >= _GATE, dice, 0.0))
+        for row, column in pairs:
+            yield "wrong_value", left[row], truth[left[row]], texts[column][1]
+        left = [index for row, index in enumerate(left) if row not in dict(pairs)]
+        paired = {column for _, column in pairs}
+        texts = [entry for column, entry in enumerate(texts) if column not in paired]
+    for index, (_, value) in zip(left, others, strict=False):
+        yield "format_error", index, truth[index], value
+    mistyped = min(len(left), len(others))
+    yield from (("omission", index, truth[index], None) for index in left[mistyped:])
+    yield from (("hallucination", index, None, value) for index, value in (*texts, *others[mistyped:]))

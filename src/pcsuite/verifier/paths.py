@@ -20,41 +20,44 @@ _NAMED = re.compile(r'\[([A-Za-z_]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
 
 
 def parse_path(path: str) -> tuple[Step, ...]:
-    """Split a path into steps; ``ValueError`` says where it stops making sense."""
+    """Split a path into steps; ``ValueError`` says where it stops making sense.
+
+    >>> parse_path("windows[name=101].u_factor"), parse_path("zones[0].name")
+    (('windows', ('name', '101'), 'u_factor'), ('zones', 0, 'name'))
+    """
     steps: list[Step] = []
     position = 0
     while position < len(path):
         if path[position] == "[" and steps:
-            step, position = _list_step(path, position)
-            steps.append(step)
+            if found := _INDEX.match(path, position):
+                steps.append(int(found.group(1)))
+            elif found := _NAMED.match(path, position):
+                key, quoted, bare = found.groups()
+                steps.append((key, json.loads(quoted) if quoted else bare))
+            else:
+                raise ValueError(f"'{path}': expected [number] or [name=…] at character {position + 1}")
+            position = found.end()
             continue
         if steps:
             if path[position] != ".":
                 raise ValueError(f"'{path}': expected '.' at character {position + 1}")
             position += 1
-        key = _KEY.match(path, position)
-        if key is None:
+        name = _KEY.match(path, position)
+        if name is None:
             raise ValueError(f"'{path}': expected a name at character {position + 1}")
-        steps.append(key.group())
-        position = key.end()
+        steps.append(name.group())
+        position = name.end()
     if not steps:
         raise ValueError("an empty path")
     return tuple(steps)
 
 
-def _list_step(path: str, position: int) -> tuple[Step, int]:
-    index = _INDEX.match(path, position)
-    if index:
-        return int(index.group(1)), index.end()
-    named = _NAMED.match(path, position)
-    if named is None:
-        raise ValueError(f"'{path}': expected [number] or [name=…] at character {position + 1}")
-    value = json.loads(named.group(2)) if named.group(2) else named.group(3)
-    return (named.group(1), value), named.end()
-
-
 def pattern_of(steps: tuple[Step, ...]) -> str:
-    """The schema field a path points at: list steps become ``[]``."""
+    """The schema field a path points at: list steps become ``[]``.
+
+    >>> pattern_of(("windows", 0, "u_factor"))
+    'windows[].u_factor'
+    """
     text = ""
     for step in steps:
         if not isinstance(step, str):
@@ -65,7 +68,11 @@ def pattern_of(steps: tuple[Step, ...]) -> str:
 
 
 def item_path(path: str, name: object, index: int) -> str:
-    """Path of a list item, by name where it has one, else by index."""
+    """Path of an item of the list at ``path``: by name where that is text, else by index.
+
+    >>> item_path("windows", "101", 3), item_path("windows", None, 3)
+    ('windows[name=101]', 'windows[3]')
+    """
     if not isinstance(name, str) or not name.strip():
         return f"{path}[{index}]"
     if _PLAIN_NAME.fullmatch(name):
@@ -73,50 +80,33 @@ def item_path(path: str, name: object, index: int) -> str:
     return f"{path}[name={json.dumps(name, ensure_ascii=False)}]"
 
 
-def get_path(record: Any, path: str) -> Any:
-    """The value at a path, or ``None`` where the record has nothing there."""
-    value = record
-    for step in parse_path(path):
-        if isinstance(step, str):
-            value = value.get(step) if isinstance(value, dict) else None
-        elif not isinstance(value, list):
-            return None
-        elif isinstance(step, int):
-            value = value[step] if step < len(value) else None
-        else:
-            key, wanted = step
-            value = next((item for item in value if isinstance(item, dict) and item.get(key) == wanted), None)
-    return value
-
-
 def set_path(record: dict[str, Any], path: str, value: Any) -> None:
-    """Put a value at a path, making the objects, lists and items on the way."""
+    """Put a value at a path, making the objects, lists and items on the way.
+
+    Raises ``ValueError`` for a malformed path, a list index beyond 9999, or a path that ends in a named item.
+    """
     steps = parse_path(path)
     holder: Any = record
     for step, following in pairwise(steps):
-        holder = _enter(holder, step, list if not isinstance(following, str) else dict)
+        kind = dict if isinstance(following, str) else list
+        if isinstance(step, str):
+            holder = holder.setdefault(step, kind())
+        elif isinstance(step, int):
+            _grow(holder, step, kind)
+            holder = holder[step]
+        else:
+            key, wanted = step
+            found = next((item for item in holder if item.get(key) == wanted), None)
+            if found is None:
+                found = {key: wanted}
+                holder.append(found)
+            holder = found
     last = steps[-1]
-    if isinstance(last, str):
-        holder[last] = value
-    elif isinstance(last, int):
-        _grow(holder, last, type(None))
-        holder[last] = value
-    else:
+    if isinstance(last, tuple):
         raise ValueError(f"'{path}': a path to a value cannot end in a named item")
-
-
-def _enter(holder: Any, step: Step, kind: type[Any]) -> Any:
-    if isinstance(step, str):
-        return holder.setdefault(step, kind())
-    if isinstance(step, int):
-        _grow(holder, step, kind)
-        return holder[step]
-    key, wanted = step
-    for item in holder:
-        if item.get(key) == wanted:
-            return item
-    holder.append({key: wanted})
-    return holder[-1]
+    if isinstance(last, int):
+        _grow(holder, last, type(None))
+    holder[last] = value
 
 
 def _grow(items: list[Any], index: int, kind: type[Any]) -> None:

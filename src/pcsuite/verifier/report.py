@@ -14,9 +14,6 @@ from markupsafe import Markup, escape
 
 from pcsuite.verifier.scores import ERROR_TYPES
 
-# F1 over iterations as an inline SVG: geometry only, the template draws it.
-
-
 WIDTH, HEIGHT = 720, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 18, 36
 _INSET = 20
@@ -53,7 +50,11 @@ class Plot:
 
 
 def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int | None) -> Plot:
-    """Place the iterations of an aggregate; the axis starts at the tenth below the lowest score."""
+    """Geometry of F1 over the iterations of an aggregate, as an inline SVG that the template draws.
+
+    The axis starts at the tenth below the lowest score; the line joins comparable iterations only. ``current`` and
+    ``best`` are numbers of iterations to mark.
+    """
     scored = [entry for entry in iterations if entry["f1"] is not None]
     lowest = min((entry["f1"] for entry in scored), default=0.0)
     floor = max(0.0, math.floor(lowest * 10 - 0.5) / 10)
@@ -99,6 +100,33 @@ ERROR_MEANINGS = {
 }
 
 
+def render_report(document: dict[str, Any], aggregate: dict[str, Any]) -> str:
+    """The HTML page of a results document, whole in itself and autoescaped.
+
+    ``aggregate`` is the eval's, this iteration included.
+    """
+    sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
+    fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
+    discrepancies = [
+        {**entry, "section": entry["field_path"].split(".")[0].split("[")[0], "row": row}
+        for row, entry in enumerate(document["discrepancies"], start=1)
+    ]
+    return _template().render(
+        doc=document,
+        metrics=document["metrics"],
+        aggregate=aggregate,
+        sections=sections,
+        fields=fields,
+        discrepancies=discrepancies,
+        section_names=sorted({entry["section"] for entry in discrepancies}),
+        error_types=ERROR_TYPES,
+        error_names=ERROR_NAMES,
+        error_meanings=ERROR_MEANINGS,
+        plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
+        latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
+    )
+
+
 @lru_cache(maxsize=1)
 def _template() -> Template:
     environment = Environment(
@@ -124,31 +152,3 @@ def shown(value: Any) -> str:
     """A JSON value as text, so that 12 and "12" look different; long ones are cut."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + " …"
-
-
-def render_report(document: dict[str, Any], aggregate: dict[str, Any]) -> str:
-    """The page of a results document; ``aggregate`` includes it."""
-    sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
-    fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
-    discrepancies = [
-        {**entry, "section": _section(entry["field_path"]), "row": index + 1}
-        for index, entry in enumerate(document["discrepancies"])
-    ]
-    return _template().render(
-        doc=document,
-        metrics=document["metrics"],
-        aggregate=aggregate,
-        sections=sections,
-        fields=fields,
-        discrepancies=discrepancies,
-        section_names=sorted({entry["section"] for entry in discrepancies}),
-        error_types=ERROR_TYPES,
-        error_names=ERROR_NAMES,
-        error_meanings=ERROR_MEANINGS,
-        plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
-        latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
-    )
-
-
-def _section(path: str) -> str:
-    return path.split(".")[0].split("[")[0]

@@ -1,23 +1,19 @@
-"""Counts and what follows from them: precision, recall, F1; over several evals macro and micro, with intervals."""
+"""Counts of verdicts and what follows from them: precision, recall, F1; over several evals macro and micro."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pcsuite.stats.f1 import f1_score, micro_f1, precision_recall_f1
+
 ErrorType = Literal["omission", "hallucination", "format_error", "wrong_value"]
 ERROR_TYPES: tuple[ErrorType, ...] = ("omission", "hallucination", "format_error", "wrong_value")
-
-
-def ratio(part: float, whole: float) -> float:
-    """``part / whole``, 0 where there is nothing."""
-    return part / whole if whole else 0.0
-
-
-def f1_score(tp: float, fp: float, fn: float) -> float:
-    """F1 = 2·TP / (2·TP + FP + FN), the harmonic mean of precision and recall; 0/0 is 0."""
-    return ratio(2 * tp, 2 * tp + fp + fn)
+Interval = tuple[float, float]
+"""Low and high end of a 95 % interval."""
+_RESAMPLES = 10_000
+_SEED = 1337
 
 
 @dataclass(slots=True)
@@ -31,7 +27,7 @@ class Counts:
     wrong_value: float = 0
 
     def add(self, verdict: str, amount: float = 1) -> None:
-        """Count one verdict."""
+        """Count a verdict: ``match`` or one of :data:`ERROR_TYPES`, ``amount`` times (or by that weight)."""
         name = "matches" if verdict == "match" else verdict
         setattr(self, name, getattr(self, name) + amount)
 
@@ -46,46 +42,45 @@ class Counts:
         return self.omission + self.format_error + self.wrong_value
 
     @property
+    def triple(self) -> tuple[float, float, float]:
+        """``(TP, FP, FN)``, which is what the statistics of ``pcsuite.stats`` take."""
+        return self.matches, self.false_positives, self.false_negatives
+
+    @property
     def precision(self) -> float:
-        """TP / (TP + FP)."""
-        return ratio(self.matches, self.matches + self.false_positives)
+        """TP / (TP + FP); 0/0 is 0."""
+        return precision_recall_f1(*self.triple).precision
 
     @property
     def recall(self) -> float:
-        """TP / (TP + FN)."""
-        return ratio(self.matches, self.matches + self.false_negatives)
+        """TP / (TP + FN); 0/0 is 0."""
+        return precision_recall_f1(*self.triple).recall
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall."""
-        return f1_score(self.matches, self.false_positives, self.false_negatives)
+        """Harmonic mean of precision and recall; 0/0 is 0, since a record that shows nothing has earned nothing."""
+        return f1_score(*self.triple)
 
     def errors_by_type(self) -> dict[str, int]:
-        """Number of errors of each type."""
+        """Number of errors of each type, in the order of :data:`ERROR_TYPES`."""
         return {kind: int(getattr(self, kind)) for kind in ERROR_TYPES}
 
     def as_dict(self) -> dict[str, Any]:
-        """The metrics block of ``eval-results.json``."""
+        """The metrics block of ``eval-results.json``.
+
+        Shares are 0..1; ``total_fields_gt`` is TP + FN and ``total_fields_extracted`` TP + FP.
+        """
+        tp, fp, fn = self.triple
         return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "true_positives": int(self.matches),
-            "false_positives": int(self.false_positives),
-            "false_negatives": int(self.false_negatives),
-            "total_fields_gt": int(self.matches + self.false_negatives),
-            "total_fields_extracted": int(self.matches + self.false_positives),
-            "correct_fields": int(self.matches),
+            **precision_recall_f1(tp, fp, fn)._asdict(),
+            "true_positives": int(tp),
+            "false_positives": int(fp),
+            "false_negatives": int(fn),
+            "total_fields_gt": int(tp + fn),
+            "total_fields_extracted": int(tp + fp),
+            "correct_fields": int(tp),
             "errors_by_type": self.errors_by_type(),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A 95 % interval."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,51 +94,51 @@ class Pooled:
     micro_interval: Interval | None
 
 
-def pool(counts: Sequence[Counts], resamples: int = 10_000, seed: int = 1337) -> Pooled:
-    """Macro-F1 (mean over evals) and micro-F1 (of pooled counts), with percentile bootstrap intervals over evals."""
-    triples = [(c.matches, c.false_positives, c.false_negatives) for c in counts]
-    macro = ratio(sum(c.f1 for c in counts), len(counts))
-    sums = [sum(column) for column in zip(*triples, strict=True)] if triples else [0, 0, 0]
-    micro = f1_score(*sums)
+def pool(counts: Sequence[Counts]) -> Pooled:
+    """Macro-F1 (mean over evals) and micro-F1 (of pooled counts), with bootstrap intervals over evals.
+
+    The intervals are plain percentile ones of 10,000 resamples of the evals, the same resamples on every call. No
+    evals at all score 0.
+    """
+    if not counts:
+        return Pooled(0, 0.0, 0.0, None, None)
+    scores, triples = [one.f1 for one in counts], [one.triple for one in counts]
+    macro, micro = (
+        sum(scores) / len(scores),
+        f1_score(*(sum(column) for column in zip(*triples, strict=True))),
+    )
     if len(counts) < 2:
         return Pooled(len(counts), macro, micro, None, None)
     import numpy as np
 
-    rng = np.random.default_rng(seed)
-    draws = rng.integers(0, len(counts), size=(resamples, len(counts)))
-    macros = np.array([c.f1 for c in counts])[draws].mean(axis=1)
-    tp, fp, fn = np.array(triples, dtype=float)[draws].sum(axis=1).T
-    below = 2 * tp + fp + fn
-    micros = np.divide(2 * tp, below, out=np.zeros_like(tp), where=below > 0)
-    return Pooled(len(counts), macro, micro, _percentiles(macros), _percentiles(micros))
+    from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_totals
+
+    over_evals = bootstrap_mean(
+        scores, rng=np.random.default_rng(_SEED), resamples=_RESAMPLES, method="percentile"
+    )
+    pooled = bootstrap_totals(
+        triples,
+        lambda totals: micro_f1(totals, empty=0.0),
+        rng=np.random.default_rng(_SEED),
+        resamples=_RESAMPLES,
+        method="percentile",
+    )
+    return Pooled(len(counts), macro, micro, (over_evals.low, over_evals.high), (pooled.low, pooled.high))
 
 
-def paired_difference(
-    before: Sequence[float], after: Sequence[float], resamples: int = 10_000, seed: int = 1337
-) -> tuple[float, Interval | None]:
-    """Mean of per-eval differences and its percentile bootstrap interval over evals."""
-    differences = [b - a for a, b in zip(before, after, strict=True)]
-    mean = ratio(sum(differences), len(differences))
-    if len(differences) < 2:
-        return mean, None
+def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval | None]:
+    """Mean of ``after - before`` over evals, and its percentile bootstrap interval.
+
+    Both have one score per eval, in the same order, and at least one. The interval is ``None`` for a single eval.
+
+    >>> paired_difference([0.5], [0.75])
+    (0.25, None)
+    """
     import numpy as np
 
-    rng = np.random.default_rng(seed)
-    draws = rng.integers(0, len(differences), size=(resamples, len(differences)))
-    return mean, _percentiles(np.array(differences)[draws].mean(axis=1))
+    from pcsuite.stats.bootstrap import paired_bootstrap
 
-
-def _percentiles(values: Any) -> Interval:
-    import numpy as np
-
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Interval(float(low), float(high))
-
-
-def total(counts: Iterable[Counts]) -> Counts:
-    """Sum of counts."""
-    result = Counts()
-    for part in counts:
-        for kind in ("matches", *ERROR_TYPES):
-            setattr(result, kind, getattr(result, kind) + getattr(part, kind))
-    return result
+    change = paired_bootstrap(
+        after, before, rng=np.random.default_rng(_SEED), resamples=_RESAMPLES, method="percentile"
+    )
+    return change.value, (change.low, change.high) if len(before) > 1 else None

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from typing import Any
 from pcsuite._util.files import folder_lock, replace_atomically, sync_folder, write_durably
 from pcsuite.errors import DataError
 from pcsuite.verifier.compare import Rules, Scored, results_document, score_bytes
+from pcsuite.verifier.evals import TRUTH
+from pcsuite.verifier.mapping import bundled_mapping, load_mapping
+from pcsuite.verifier.truth import read_truth
 
 RESULTS = "eval-results.json"
 REPORT = "eval-report.html"
@@ -24,8 +27,6 @@ _ITERATION = re.compile(r"iteration-(\d{3,})")
 _PARTIAL = ".partial-"
 
 Document = dict[str, Any]
-RenderReport = Callable[[Document, Document], str]
-"""Writes the HTML of a results document, given the aggregate that includes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,66 +43,38 @@ class Saved:
         return self.folder / REPORT
 
 
-def to_json(document: Document) -> bytes:
-    """Readable UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, stay escaped."""
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    return (text + "\n").encode("utf-8", "backslashreplace")
-
-
-def results_folder(place: Path) -> Path:
-    """``results/`` of an eval folder, or the folder itself where it is one already."""
-    return place if place.name == "results" else place / "results"
-
-
-def iteration_folders(results: Path) -> list[tuple[int, Path]]:
-    """Saved iterations by number."""
-    if not results.is_dir():
-        return []
-    found = ((_ITERATION.fullmatch(path.name), path) for path in results.iterdir() if path.is_dir())
-    return sorted((int(match.group(1)), path) for match, path in found if match)
-
-
-def read_results(path: Path) -> Document:
-    """A results document, from its file or from the folder of an iteration."""
-    place = path / RESULTS if path.is_dir() else path
-    try:
-        document = json.loads(place.read_text(encoding="utf-8"))
-        if not isinstance(document["metrics"]["f1"], int | float) or not isinstance(
-            document["discrepancies"], list
-        ):
-            raise KeyError
-    except FileNotFoundError:
-        raise DataError(
-            f"{place}: no such file", hint="give an iteration folder or its eval-results.json"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(f"{place}: not a results file of the verifier") from None
-    return dict(document)
-
-
 def save_iteration(
-    place: Path,
-    scored: Scored,
-    rules: Rules,
-    eval_id: str,
-    render: RenderReport,
-    instructions_version: str | None = None,
+    eval_dir: Path, scored: Scored, rules: Rules, eval_id: str, instructions_version: str | None = None
 ) -> Saved:
-    """Save a scored record as the next iteration of an eval."""
-    results = results_folder(place)
+    """Save a scored record as the next iteration of an eval, with its report and the aggregate.
+
+    Everything goes to ``eval_dir/results`` (``eval_dir`` itself where that is its name). An iteration is there as a
+    whole or not at all, also after a kill; several processes take turns. Raises ``DataError`` where the folder holds
+    another eval's iterations and ``RunLockedError`` where it stays locked.
+    """
+    from pcsuite.verifier.report import render_report
+
+    results = _results_folder(eval_dir)
     with folder_lock(results):
-        _clear_partial(results)
-        earlier = iteration_folders(results)
-        _check_owner(results, earlier, eval_id)
+        # What killed savers left behind; the lock says that none is at work.
+        for path in results.glob(f"{_PARTIAL}*"):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in results.glob(f".{AGGREGATE}.*.tmp"):
+            path.unlink(missing_ok=True)
+        earlier = _iteration_folders(results)
+        owner = _eval_id(earlier)
+        if owner is not None and owner != eval_id:
+            raise DataError(
+                f"{results}: holds iterations of eval '{owner}', not '{eval_id}'", hint="choose another --out"
+            )
         number = earlier[-1][0] + 1 if earlier else 1
         document = results_document(scored, rules, eval_id, number, instructions_version)
-        entries = [*_entries(earlier, rules), _entry(document)]
-        aggregate = summarise(eval_id, entries, rules.rules_hash)
+        aggregate = summarise(eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
+        report = render_report(document, aggregate)
         partial = results / f"{_PARTIAL}{os.getpid()}"
         partial.mkdir()
         write_durably(partial / RESULTS, to_json(document))
         write_durably(partial / EXTRACTION, scored.extraction)
-        report = render(document, aggregate)
         write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
         sync_folder(partial)
         final = results / f"iteration-{number:03d}"
@@ -111,36 +84,93 @@ def save_iteration(
     return Saved(final, document, aggregate)
 
 
-def rebuild_aggregate(place: Path, rules: Rules | None, *, write: bool = False) -> Document:
-    """The aggregate of what is on disk, scored under ``rules``, or under those of the newest iteration."""
-    results = results_folder(place)
-    folders = iteration_folders(results)
+def rebuild_aggregate(eval_dir: Path, rules: Rules | None) -> Document:
+    """The aggregate of the iterations on disk, scored under ``rules``, or under those of the newest iteration.
+
+    Nothing is written. Raises ``DataError`` where no iteration was saved.
+    """
+    results = _results_folder(eval_dir)
+    folders = _iteration_folders(results)
     if not folders:
         raise DataError(f"{results}: no saved iterations", hint="pcsuite verify saves one")
     entries = list(_entries(folders, rules))
     newest = next((entry for entry in reversed(entries) if entry["rules_hash"]), entries[-1])
     reference = rules.rules_hash if rules else newest["rules_hash"]
-    aggregate = summarise(_eval_id(folders) or place.name, entries, reference, newest.get("truth_hash"))
-    if write:
-        with folder_lock(results):
-            replace_atomically(results / AGGREGATE, to_json(aggregate))
-    return aggregate
+    return summarise(_eval_id(folders) or eval_dir.name, entries, reference, newest.get("truth_hash"))
 
 
-def _clear_partial(results: Path) -> None:
-    """Remove what savers that were killed left behind; the lock says none is at work."""
-    for path in results.glob(f"{_PARTIAL}*"):
-        shutil.rmtree(path, ignore_errors=True)
-    for path in results.glob(f".{AGGREGATE}.*.tmp"):
-        path.unlink(missing_ok=True)
+def best_f1(eval_dir: Path, rules: Rules) -> float | None:
+    """Best F1 of the iterations saved so far, scored under ``rules``.
+
+    ``None`` where none was saved, or none can be compared.
+    """
+    if not _iteration_folders(_results_folder(eval_dir)):
+        return None
+    best: float | None = rebuild_aggregate(eval_dir, rules)["best_f1"]
+    return best
 
 
-def _check_owner(results: Path, folders: list[tuple[int, Path]], eval_id: str) -> None:
-    owner = _eval_id(folders)
-    if owner is not None and owner != eval_id:
+def rules_for(eval_dir: Path, mapping_file: Path | None) -> Rules | None:
+    """The rules to score an eval's iterations under: those of a mapping file, or the newest iteration's.
+
+    The latter are known only where it was scored under a bundled mapping and the truth is there; else ``None``.
+    """
+    results = _results_folder(eval_dir)
+    truth_file = results.parent / TRUTH
+    if mapping_file is not None:
+        mapping = load_mapping(mapping_file)
+        return Rules(read_truth(truth_file, mapping), mapping)
+    folders = _iteration_folders(results)
+    if not folders or not truth_file.exists():
+        return None
+    try:
+        newest = read_results(folders[-1][1]).get("rules_hash")
+    except DataError:
+        return None
+    for name in ("field_mapping.yaml", "field_mapping_classes.yaml"):
+        mapping = load_mapping(bundled_mapping(name))
+        if mapping.rules_hash() == newest:
+            return Rules(read_truth(truth_file, mapping), mapping)
+    return None
+
+
+def read_results(path: Path) -> Document:
+    """A results document, from its file or from the folder of an iteration.
+
+    Raises ``DataError`` where there is no such file or it is something else.
+    """
+    file = path / RESULTS if path.is_dir() else path
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(document["metrics"]["f1"], int | float) or not isinstance(
+            document["discrepancies"], list
+        ):
+            raise KeyError
+    except FileNotFoundError:
         raise DataError(
-            f"{results}: holds iterations of eval '{owner}', not '{eval_id}'", hint="choose another --out"
-        )
+            f"{file}: no such file", hint="give an iteration folder or its eval-results.json"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{file}: not a results file of the verifier") from None
+    return dict(document)
+
+
+def to_json(document: Document) -> bytes:
+    """Readable UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, stay escaped."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode("utf-8", "backslashreplace")
+
+
+def _results_folder(eval_dir: Path) -> Path:
+    return eval_dir if eval_dir.name == "results" else eval_dir / "results"
+
+
+def _iteration_folders(results: Path) -> list[tuple[int, Path]]:
+    """Saved iterations by number."""
+    if not results.is_dir():
+        return []
+    found = ((_ITERATION.fullmatch(path.name), path) for path in results.iterdir() if path.is_dir())
+    return sorted((int(match.group(1)), path) for match, path in found if match)
 
 
 def _eval_id(folders: list[tuple[int, Path]]) -> str | None:
@@ -153,25 +183,34 @@ def _eval_id(folders: list[tuple[int, Path]]) -> str | None:
 
 
 def _entries(folders: list[tuple[int, Path]], rules: Rules | None) -> Iterator[Document]:
+    """Entries of the aggregate; what was scored under other rules is scored again from its extraction, or marked."""
     for number, folder in folders:
         try:
             document = read_results(folder)
         except DataError as error:
             yield {"iteration": number, "f1": None, "rules_hash": None, "note": str(error)}
             continue
-        document["iteration"] = number
-        yield (
-            _entry(document)
-            if rules is None or _under(document, rules)
-            else _rescored(folder, document, rules)
-        )
-
-
-def _under(document: Document, rules: Rules) -> bool:
-    return (document.get("rules_hash"), document.get("truth_hash")) == (
-        rules.rules_hash,
-        rules.truth.content_hash,
-    )
+        entry = _entry({**document, "iteration": number})
+        recorded = (entry["rules_hash"], entry["truth_hash"])
+        if rules is None or recorded == (rules.rules_hash, rules.truth.content_hash):
+            yield entry
+            continue
+        try:
+            data = (folder / EXTRACTION).read_bytes()
+        except OSError:
+            yield {**entry, "note": "scored under other rules, and its extraction is gone"}
+            continue
+        counts = score_bytes(data, rules, str(folder / EXTRACTION), strict=False).comparison.counts
+        yield {
+            **entry,
+            "f1": counts.f1,
+            "precision": counts.precision,
+            "recall": counts.recall,
+            "error_counts": counts.errors_by_type(),
+            "rules_hash": rules.rules_hash,
+            "truth_hash": rules.truth.content_hash,
+            "rescored": {"recorded_f1": entry["f1"], "recorded_rules_hash": entry["rules_hash"]},
+        }
 
 
 def _entry(document: Document) -> Document:
@@ -189,68 +228,45 @@ def _entry(document: Document) -> Document:
     }
 
 
-def _rescored(folder: Path, document: Document, rules: Rules) -> Document:
-    """The entry of an iteration scored under other rules: scored again from its stored extraction, or marked."""
-    entry = _entry(document)
-    try:
-        data = (folder / EXTRACTION).read_bytes()
-    except OSError:
-        return {**entry, "note": "scored under other rules, and its extraction is gone"}
-    scored = score_bytes(data, rules, str(folder / EXTRACTION), strict=False)
-    counts = scored.comparison.counts
-    return {
-        **entry,
-        "f1": counts.f1,
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "error_counts": counts.errors_by_type(),
-        "rules_hash": rules.rules_hash,
-        "truth_hash": rules.truth.content_hash,
-        "rescored": {"recorded_f1": entry["f1"], "recorded_rules_hash": entry["rules_hash"]},
-    }
-
-
 def summarise(
-    eval_id: str,
-    entries: list[Document] | Iterator[Document],
-    rules_hash: str | None,
-    truth_hash: str | None = None,
+    eval_id: str, entries: Sequence[Document], rules_hash: str | None, truth_hash: str | None = None
 ) -> Document:
-    """The aggregate: entries with their trend, and the best. Only scores under the same rules are compared."""
+    """The aggregate: entries with their trend, and the best of them, the first of equals.
+
+    Only scores under ``rules_hash`` (and ``truth_hash``, where given) are compared; the others are marked.
+    """
     iterations: list[Document] = []
     previous: float | None = None
-    best: Document | None = None
+    best: Document = {}
     for entry in entries:
-        same_truth = truth_hash is None or entry.get("truth_hash") == truth_hash
-        comparable = entry["f1"] is not None and entry["rules_hash"] == rules_hash and same_truth
-        comparable = comparable and "note" not in entry
+        comparable = (
+            entry["f1"] is not None
+            and entry["rules_hash"] == rules_hash
+            and (truth_hash is None or entry.get("truth_hash") == truth_hash)
+            and "note" not in entry
+        )
         marked = {**entry, "comparable": comparable, "trend": "not comparable"}
         if comparable:
-            marked["trend"] = _trend(previous, entry["f1"])
-            previous = entry["f1"]
-            if best is None or entry["f1"] > best["f1"]:
+            f1 = entry["f1"]
+            if previous is None:
+                marked["trend"] = "first"
+            elif abs(f1 - previous) < 1e-12:
+                marked["trend"] = "unchanged"
+            else:
+                marked["trend"] = "improved" if f1 > previous else "regressed"
+            previous = f1
+            if not best or f1 > best["f1"]:
                 best = entry
-        elif "note" not in marked:
-            marked["note"] = "scored under other rules or another truth"
+        else:
+            marked.setdefault("note", "scored under other rules or another truth")
         iterations.append(marked)
     return {
         "eval_id": eval_id,
         "rules_hash": rules_hash,
         "iterations": iterations,
-        "best_f1": best["f1"] if best else None,
-        "best_iteration": best["iteration"] if best else None,
+        "best_f1": best.get("f1"),
+        "best_iteration": best.get("iteration"),
     }
-
-
-def _trend(previous: float | None, current: float) -> str:
-    if previous is None:
-        return "first"
-    if abs(current - previous) < 1e-12:
-        return "unchanged"
-    return "improved" if current > previous else "regressed"
-
-
-# How an eval went over its iterations, and what changed between two of them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +282,7 @@ class FieldTrend:
         return self.scores[-1] - self.scores[0]
 
 
-def field_trends(place: Path, aggregate: Document, rules: Rules | None = None) -> list[FieldTrend]:
+def field_trends(eval_dir: Path, aggregate: Document, rules: Rules | None = None) -> list[FieldTrend]:
     """Trends of the fields, largest change first, over the comparable iterations of an aggregate.
 
     ``rules`` are those the aggregate was built under; iterations recorded under others are scored again.
@@ -275,7 +291,7 @@ def field_trends(place: Path, aggregate: Document, rules: Rules | None = None) -
         entry["iteration"]: "rescored" in entry for entry in aggregate["iterations"] if entry["comparable"]
     }
     scores: dict[str, list[float]] = {}
-    for number, folder in iteration_folders(results_folder(place)):
+    for number, folder in _iteration_folders(_results_folder(eval_dir)):
         if number not in usable:
             continue
         if usable[number] and rules is not None:
@@ -312,7 +328,10 @@ class Difference:
 
 
 def compare_results(before: Document, after: Document) -> Difference:
-    """Which fields were fixed, broken, or are wrong in another way."""
+    """Which fields were fixed, broken, or are wrong in another way, from one results document to another.
+
+    Other evals, rules or truths on the two sides are no error, but ``warnings`` name them.
+    """
     old, new = _keyed(before), _keyed(after)
     fixed, broken, changed, unchanged = [], [], [], 0
     for key in dict.fromkeys([*old, *new]):
@@ -322,14 +341,15 @@ def compare_results(before: Document, after: Document) -> Difference:
             fixed.append(change)
         elif was is None:
             broken.append(change)
-        elif (was["error_type"], was["expected"], was["actual"]) != (
-            now["error_type"],
-            now["expected"],
-            now["actual"],
-        ):
+        elif any(was[part] != now[part] for part in ("error_type", "expected", "actual")):
             changed.append(change)
         else:
             unchanged += 1
+    warnings = [
+        f"different {what}: {str(before.get(key))[:16]} and {str(after.get(key))[:16]}; differences may come from that"
+        for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths"))
+        if before.get(key) != after.get(key)
+    ]
     return Difference(
         tuple(fixed),
         tuple(broken),
@@ -337,7 +357,7 @@ def compare_results(before: Document, after: Document) -> Difference:
         unchanged,
         before["metrics"]["f1"],
         after["metrics"]["f1"],
-        tuple(_warnings(before, after)),
+        tuple(warnings),
     )
 
 
@@ -350,14 +370,3 @@ def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:
         keyed[place[0], place[1], seen[place]] = entry
         seen[place] += 1
     return keyed
-
-
-def _warnings(before: Document, after: Document) -> list[str]:
-    warnings = []
-    for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths")):
-        left, right = before.get(key), after.get(key)
-        if left != right:
-            warnings.append(
-                f"different {what}: {str(left)[:16]} and {str(right)[:16]}; differences may come from that"
-            )
-    return warnings

@@ -1,97 +1,111 @@
-"""The truth of one eval: a record, read from a Detailed Report or from a plain CSV."""
+"""The truth of one eval: a record, read from a Detailed Report or from a plain CSV.
+
+The layout of a Detailed Report (CBECC-Res, EnergyPro) is described in the documentation of the verifier. Which labels
+mean what comes from the mapping alone; this module only knows the six kinds of row. The plain file of any other domain
+has ``field,value`` rows, or one header row and one value row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.hashing import digest
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import CellReader, Column, Row, label_key, parse_rows, read_bytes, split_unit
-from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule, canonical_json
+from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule
 from pcsuite.verifier.model import BuildingSpec
 from pcsuite.verifier.paths import parse_path, pattern_of, set_path
 
-# The plain truth file of any other domain: ``field,value`` rows, or one header row and one value row.
+_A, _B, _C, _D = range(4)
 
 
-def is_long(rows: Sequence[Row]) -> bool:
-    """Whether the first row is the header ``field,value``."""
-    return tuple(cell.casefold() for cell in rows[0].cells[:2]) == ("field", "value")
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A truth record, its content hash (equal for every dialect of one truth) and what was passed over."""
+
+    record: dict[str, Any]
+    warnings: tuple[str, ...]
+    content_hash: str
 
 
-def is_wide(rows: Sequence[Row]) -> bool:
-    """Whether there is just a header row and a value row (a Detailed Report leaves column A of labels empty)."""
-    return len(rows) == 2 and bool(rows[0].cells[0])
+def read_truth(path: Path, mapping: FieldMapping) -> Truth:
+    """Read ``ground_truth.csv`` under a mapping, as :func:`parse_truth` does its bytes."""
+    return parse_truth(read_bytes(path), mapping, str(path))
 
 
-class SimpleCsv:
-    """Reads plain rows into a record; field names are paths or labels of the mapping."""
+def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth") -> Truth:
+    """Read the bytes of a truth file, in any of its layouts, under a mapping.
 
-    def __init__(self, mapping: FieldMapping, source: str) -> None:
-        self._cells = CellReader(mapping, source)
-        self._source = source
-        self._patterns = dict(mapping.patterns())
-        self._labels = {label_key(rule.label): rule.path for rule in mapping.fields if rule.label}
-        self._record: dict[str, Any] = {}
-        self._first_rows: dict[str, int] = {}
-
-    def read(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Read non-blank rows of either form."""
-        if is_long(rows):
-            for row in rows[1:]:
-                self._put(row, row.cell(0), row.cell(1))
-        else:
-            header, values = rows
-            for index, name in enumerate(header.cells):
-                self._put(values, name, values.cell(index))
-        return self._record
-
-    def _put(self, row: Row, name: str, text: str) -> None:
-        path, rule = self._resolve(row, name)
-        first = self._first_rows.setdefault(path, row.number)
-        if first != row.number and rule.type != "text_list":
-            raise DataError(f"{self._source}: row {row.number}: field '{name}' is given again (row {first})")
-        value = self._cells.checked(row, text, rule, path)
-        if value is None:
-            return
+    Labels, tables and rows that the mapping does not know are listed in ``warnings``. Raises ``DataError`` with
+    ``source`` and row where the file is no CSV, a value has the wrong type or unit, a field is given twice with
+    different values, or the record does not fit BuildingSpec (for a mapping of it).
+    """
+    rows = parse_rows(data, source)
+    given = [row for row in rows if row.cells]
+    warnings: list[str] = []
+    is_long = tuple(cell.casefold() for cell in given[0].cells[:2]) == ("field", "value")
+    # A Detailed Report leaves column A of labels empty, so a filled one heads a row of values.
+    is_wide = len(given) == 2 and bool(given[0].cells[0])
+    if is_long:
+        record = _read_plain([(row, row.cell(0), row.cell(1)) for row in given[1:]], mapping, source)
+    elif is_wide:
+        names, values = given
+        cells = [(values, name, values.cell(index)) for index, name in enumerate(names.cells)]
+        record = _read_plain(cells, mapping, source)
+    else:
+        report = _DetailedReport(mapping, source)
+        record, warnings = report.read(rows), report.warnings
+    if mapping.record == "buildingspec":
         try:
-            if rule.type == "text_list":
-                value = [part.strip() for part in str(value).split(";") if part.strip()]
-            set_path(self._record, path, value)
-        except (ValueError, AttributeError, IndexError) as error:
-            raise DataError(f"{self._source}: row {row.number}: field '{name}': {error}") from None
+            BuildingSpec.model_validate(record)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            path = ".".join(str(part) for part in first["loc"])
+            raise DataError(f"{source}: {path}: {first['msg']} (got {first.get('input')!r})") from None
+    return Truth(record, tuple(warnings), digest(record))
 
-    def _resolve(self, row: Row, name: str) -> tuple[str, FieldRule]:
+
+def _read_plain(cells: Sequence[tuple[Row, str, str]], mapping: FieldMapping, source: str) -> dict[str, Any]:
+    """The record of ``(row, field, value)`` triples; fields are paths or labels of the mapping."""
+    reader = CellReader(mapping, source)
+    patterns = dict(mapping.patterns())
+    labels = {label_key(rule.label): rule.path for rule in mapping.fields if rule.label}
+    record: dict[str, Any] = {}
+    first_rows: dict[str, int] = {}
+    for row, name, text in cells:
+        where = f"{source}: row {row.number}"
         bare, unit = split_unit(name)
-        for candidate in (name, self._labels.get(label_key(name)), self._labels.get(label_key(bare))):
-            if candidate is None:
-                continue
+        for path in (name, labels.get(label_key(name)), labels.get(label_key(bare))):
             try:
-                rule = self._patterns.get(pattern_of(parse_path(candidate)))
+                rule = patterns.get(pattern_of(parse_path(path))) if path is not None else None
             except ValueError:
                 continue
-            if rule is not None:
-                self._cells.check_unit(row, unit if candidate != name else None, rule, candidate)
-                return candidate, rule
-        raise DataError(
-            f"{self._source}: row {row.number}: unknown field '{name}'",
-            hint=did_you_mean(name, self._patterns),
-        )
-
-
-# Reading the Detailed Report of CBECC-Res and EnergyPro: key/value rows, tables, zone blocks, systems.
-#
-# The layout is described in the documentation of the verifier. Which labels mean what comes from the mapping
-# alone; this module only knows the six kinds of row.
-
-
-_A, _B, _C, _D = range(4)
+            if path is not None and rule is not None:
+                break
+        else:
+            raise DataError(f"{where}: unknown field '{name}'", hint=did_you_mean(name, patterns))
+        if path != name:
+            reader.check_unit(row, unit, rule, path)
+        first = first_rows.setdefault(path, row.number)
+        if first != row.number and rule.type != "text_list":
+            raise DataError(f"{where}: field '{name}' is given again (row {first})")
+        value = reader.checked(row, text, rule, path)
+        if value is None:
+            continue
+        if rule.type == "text_list":
+            value = [part.strip() for part in str(value).split(";") if part.strip()]
+        try:
+            set_path(record, path, value)
+        except (ValueError, AttributeError, IndexError) as error:
+            raise DataError(f"{where}: field '{name}': {error}") from None
+    return record
 
 
 @dataclass(slots=True)
@@ -113,7 +127,7 @@ class _OpenPart:
     rows: int = 0
 
 
-class DetailedReport:
+class _DetailedReport:
     """Reads rows one after the other into :attr:`record`; what could not be placed is in :attr:`warnings`."""
 
     def __init__(self, mapping: FieldMapping, source: str) -> None:
@@ -140,7 +154,6 @@ class DetailedReport:
         self._block_items: dict[str, dict[str, Any]] = {}
 
     def read(self, rows: Iterable[Row]) -> dict[str, Any]:
-        """Read every row and return the record."""
         for row in rows:
             if not row.cells:
                 self._table = self._part = None
@@ -148,8 +161,14 @@ class DetailedReport:
                 self._close()
             elif row.cell(_B):
                 self._row_in_b(row)
+            elif row.cell(_C).endswith(":") and self._systems is not None and self._systems.parts:
+                self._open_part(row, row.cell(_C))
+            elif self._part is not None:
+                self._part_row(row)
+            elif self._table is None:
+                self.warnings.append(f"row {row.number}: belongs to no table")
             else:
-                self._row_in_c(row)
+                self._item_row(row)
         if not self.recognised:
             raise DataError(
                 f"{self._source}: row 1: no label of the mapping occurs in this file",
@@ -166,7 +185,12 @@ class DetailedReport:
         key = label_key(label)
         rule = self._headers.get(key)
         if rule is not None and (label.endswith(":") or not self._open_in_b()):
-            self._open_table(row, rule)
+            self._close()
+            self.recognised += 1
+            start = _B if rule.rows_in == "B" else _C
+            self._table = _OpenTable(rule, start, self._cells.columns(row, start, rule.columns))
+            if start == _B:
+                self._systems, self._system_columns = rule, self._table.columns
         elif self._open_in_b():
             self._item_row(row)
         elif label.endswith(":"):
@@ -177,7 +201,10 @@ class DetailedReport:
             self._block_row(row, *self._blocks[key])
         elif key in self._fields:
             self._field_row(row, self._fields[key])
-        elif self._systems is not None and self._looks_like_system(row):
+        elif self._systems is not None and all(
+            word and not word[0].isdigit() for word in (row.cell(_C), row.cell(_D))
+        ):
+            # A further system after a blank row: its status and type are words, where a key/value row has a number.
             self._table = _OpenTable(self._systems, _B, self._system_columns)
             self._part = None
             self._item_row(row)
@@ -187,27 +214,8 @@ class DetailedReport:
     def _open_in_b(self) -> bool:
         return self._table is not None and self._table.rule is not None and self._table.start == _B
 
-    def _looks_like_system(self, row: Row) -> bool:
-        """A further system after a blank row: its status and type are words, where a key/value row has a number."""
-        words = [row.cell(_C), row.cell(_D)]
-        return all(word and not word[0].isdigit() for word in words)
-
-    def _row_in_c(self, row: Row) -> None:
-        label = row.cell(_C)
-        if label.endswith(":") and self._systems is not None and self._systems.parts:
-            self._open_part(row, label)
-        elif self._part is not None:
-            self._part_row(row)
-        elif self._table is not None:
-            if self._table.rule is not None:
-                self._item_row(row)
-        else:
-            self.warnings.append(f"row {row.number}: belongs to no table")
-
     def _field_row(self, row: Row, rule: FieldRule) -> None:
-        self.recognised += 1
-        self._cells.check_unit(row, row.cell(_D), rule, rule.path)
-        value = self._cells.checked(row, row.cell(_C), rule, rule.path)
+        value = self._labelled_value(row, rule, rule.path)
         first_row, first = self._given.setdefault(rule.path, (row.number, value))
         if first != value:
             raise DataError(
@@ -219,10 +227,7 @@ class DetailedReport:
             set_path(self.record, rule.path, value)
 
     def _block_row(self, row: Row, block: BlockRule, rule: FieldRule) -> None:
-        self.recognised += 1
-        path = f"{block.path}[].{rule.path}"
-        self._cells.check_unit(row, row.cell(_D), rule, path)
-        value = self._cells.checked(row, row.cell(_C), rule, path)
+        value = self._labelled_value(row, rule, f"{block.path}[].{rule.path}")
         if rule is block.fields[0]:
             if value is None:
                 raise DataError(f"{self._source}: row {row.number}: '{rule.label}' has no name")
@@ -236,14 +241,11 @@ class DetailedReport:
         if value is not None:
             set_path(self._block_items[block.path], rule.path, value)
 
-    def _open_table(self, row: Row, rule: TableRule) -> None:
-        self._close()
+    def _labelled_value(self, row: Row, rule: FieldRule, path: str) -> Any:
+        """The value of a key/value row: label in B, value in C, unit in D."""
         self.recognised += 1
-        start = _B if rule.rows_in == "B" else _C
-        self._table = _OpenTable(rule, start, self._cells.columns(row, start, rule.columns))
-        if start == _B:
-            self._systems = rule
-            self._system_columns = self._table.columns
+        self._cells.check_unit(row, row.cell(_D), rule, path)
+        return self._cells.checked(row, row.cell(_C), rule, path)
 
     def _item_row(self, row: Row) -> None:
         table = self._table
@@ -255,21 +257,20 @@ class DetailedReport:
         values = self._values(row, table.start, columns, table.rule.path)
         name = next((value for rule, value in values if rule.path == "name"), None)
         if name is not None:
-            self._item = self._new_item(table.rule, str(name))
+            items: list[dict[str, Any]] = self.record.setdefault(table.rule.path, [])
+            known = None
+            if (
+                table.rule.rows_in == "B" and not table.rule.parts
+            ):  # a system comes again for each unit it has
+                known = next((item for item in items if item.get("name") == str(name)), None)
+            if known is None:
+                known = {}
+                items.append(known)
+                self._group.append(known)
+            self._item = known
         elif self._item is None:
             raise DataError(f"{self._source}: row {row.number}: a row without a name that continues nothing")
         _fill(self._item, values, name is None, f"{self._source}: row {row.number}")
-
-    def _new_item(self, rule: TableRule, name: str) -> dict[str, Any]:
-        items: list[dict[str, Any]] = self.record.setdefault(rule.path, [])
-        if rule.rows_in == "B" and not rule.parts:  # a system comes again for each further unit it has
-            for known in items:
-                if known.get("name") == name:
-                    return known
-        item: dict[str, Any] = {}
-        items.append(item)
-        self._group.append(item)
-        return item
 
     def _values(
         self, row: Row, start: int, columns: tuple[Column, ...], path: str
@@ -294,16 +295,9 @@ class DetailedReport:
             self._part = _OpenPart(None)
             self.warnings.append(f"row {row.number}: sub-table '{label}' is not in the mapping")
             return
-        self._part = _OpenPart(rule, self._cells.columns(row, _C, rule.columns), self._owners(rule))
-
-    def _owners(self, rule: PartRule) -> list[dict[str, Any]]:
-        """Systems that still wait for this sub-table: those listed since the last one that has it."""
-        waiting: list[dict[str, Any]] = []
-        for item in reversed(self._group):
-            if rule.path in item:
-                break
-            waiting.insert(0, item)
-        return waiting
+        # Its rows belong to the systems that still wait for it: those listed since the last one that has it.
+        waiting = list(takewhile(lambda item: rule.path not in item, reversed(self._group)))[::-1]
+        self._part = _OpenPart(rule, self._cells.columns(row, _C, rule.columns), waiting)
 
     def _part_row(self, row: Row) -> None:
         part = self._part
@@ -346,43 +340,3 @@ def _fill(item: dict[str, Any], values: Sequence[tuple[FieldRule, Any]], continu
             item[list_path][-1].update(content)
         else:
             item[list_path] = [content]
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """A truth record, its content hash (equal for every dialect of one truth) and what was passed over."""
-
-    record: dict[str, Any]
-    warnings: tuple[str, ...]
-    content_hash: str
-
-
-def read_truth(path: Path, mapping: FieldMapping) -> Truth:
-    """Read ``ground_truth.csv`` under a mapping."""
-    return parse_truth(read_bytes(path), mapping, str(path))
-
-
-def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth") -> Truth:
-    """Read the bytes of a truth file under a mapping."""
-    rows = parse_rows(data, source)
-    given = [row for row in rows if row.cells]
-    warnings: list[str] = []
-    if is_long(given) or is_wide(given):
-        record = SimpleCsv(mapping, source).read(given)
-    else:
-        report = DetailedReport(mapping, source)
-        record = report.read(rows)
-        warnings = report.warnings
-    if mapping.record == "buildingspec":
-        _check_record(record, source)
-    digest = sha256_hex(canonical_json(record))
-    return Truth(record, tuple(warnings), digest)
-
-
-def _check_record(record: dict[str, Any], source: str) -> None:
-    try:
-        BuildingSpec.model_validate(record)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{source}: {path}: {first['msg']} (got {first.get('input')!r})") from None

@@ -16,14 +16,22 @@ _ROUNDING_SLACK = 1e-12
 
 
 def normalise_text(text: str) -> str:
-    """Trimmed, case-folded, inner white space collapsed, composed: what two texts are compared by."""
+    """What two texts are compared by: trimmed, case-folded, inner white space collapsed, composed (NFC).
+
+    >>> normalise_text("  Zone   ONE ")
+    'zone one'
+    """
     if text.isascii():
         return " ".join(text.split()).lower()
     return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
 
 
 def parse_number(text: str) -> float:
-    """A decimal number as exports write it (``1200.0``, ``.30``, ``1,200``); ``ValueError`` otherwise."""
+    """A finite decimal number as exports write it; ``ValueError`` otherwise.
+
+    >>> parse_number("1,200"), parse_number(".30")
+    (1200.0, 0.3)
+    """
     cleaned = text.strip()
     if not _NUMBER.fullmatch(cleaned):
         raise ValueError(f"'{text}' is not a number")
@@ -34,7 +42,10 @@ def parse_number(text: str) -> float:
 
 
 def parse_cell(text: str, field_type: FieldType) -> str | int | float | bool:
-    """The value of a given (non-blank) truth cell, by the field's declared type and never by its look."""
+    """The value of a given (non-blank) truth cell, by the field's declared type and never by its look.
+
+    Raises ``ValueError`` for a text that is no number, no whole number or not Yes or No where the type says so.
+    """
     if field_type in ("text", "text_list"):
         return text.strip()
     if field_type == "boolean":
@@ -58,7 +69,11 @@ def is_number(value: object) -> bool:
 
 
 def as_float(value: int | float) -> float:
-    """The value as a float; integers beyond its range become infinite, hence equal to nothing given."""
+    """The value as a float; integers beyond its range become infinite, hence equal to nothing given.
+
+    >>> as_float(3), as_float(-(10**400))
+    (3.0, -inf)
+    """
     try:
         return float(value)
     except OverflowError:
@@ -66,7 +81,11 @@ def as_float(value: int | float) -> float:
 
 
 def as_boolean(value: object) -> bool | None:
-    """An extracted boolean: true/false, "true"/"false" in any case, 1/0; ``None`` for anything else."""
+    """An extracted boolean: true/false, "true"/"false" in any case, 1/0; ``None`` for anything else.
+
+    >>> as_boolean("TRUE"), as_boolean(0), as_boolean("yes")
+    (True, False, None)
+    """
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -79,7 +98,14 @@ def as_boolean(value: object) -> bool | None:
 def numbers_match(
     expected: float, actual: float, relative: float, absolute: float, modulo: float | None = None
 ) -> bool:
-    """|actual - expected| within the larger of ``relative``·|expected| and ``absolute``, both inclusive."""
+    """Whether |actual - expected| is within the larger of ``relative``·|expected| and ``absolute``, both inclusive.
+
+    ``modulo`` (360 for angles in degrees) measures the difference around the circle. Values that are not finite match
+    nothing.
+
+    >>> numbers_match(0.30, 0.31, 0.005, 0.01), numbers_match(359.5, 0.0, 0.0, 1.0, modulo=360)
+    (True, True)
+    """
     difference = abs(actual - expected)
     if not math.isfinite(difference):
         return False
@@ -98,7 +124,11 @@ def judge_value(
     absolute: float,
     modulo: float | None = None,
 ) -> Verdict:
-    """The verdict on one scalar field; either side is ``None`` where it has no value."""
+    """The verdict on one scalar field; either side is ``None`` where it has no value.
+
+    ``expected`` is of the declared type; ``actual`` is any JSON value, and of the wrong type a ``format_error``.
+    ``relative``, ``absolute`` and ``modulo`` are the tolerance of :func:`numbers_match`.
+    """
     if expected is None:
         return "match" if actual is None else "hallucination"
     if actual is None:

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
+from simulated_truth import true_accuracy, true_effect
 
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import (
@@ -16,8 +17,6 @@ from pcsuite.engines.adapters.simulated import (
     SimulatedOptions,
     item_deviate,
     operator_name,
-    true_accuracy,
-    true_effect,
 )
 from pcsuite.engines.session import mask_bites
 from pcsuite.errors import EngineError

@@ -5,9 +5,10 @@ import csv
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from pcsuite.integrations.helm.results import helm_tables, read_helm_runs, write_helm_tables
+from pcsuite.analysis.table import Table
+from pcsuite.integrations.helm.evidence import beside_ours, external_evidence, read_evidence
 from pcsuite.report.build import build_report
-from support.helm_folder import SCENARIO, write_run
+from support.helm_folder import SCENARIO, write_run, write_tables
 from support.synthetic_log import make_row, write_log
 
 
@@ -26,7 +27,7 @@ def import_into(folder):
     output = folder / "helm"
     write_run(output, {f"id{k}": [float(k < 1)] for k in range(4)})
     (output / "runs" / "s" / "gsm:model=pcsuite_tiny").mkdir()
-    write_helm_tables(helm_tables(read_helm_runs(output), {"pcsuite/tiny": "tiny"}), folder / "tables")
+    write_tables(output, folder / "tables", {"pcsuite/tiny": "tiny"})
 
 
 def test_helm_stands_beside_the_run_and_outside_its_tables(tmp_path):
@@ -77,3 +78,43 @@ def test_an_import_beside_the_log_is_found_from_another_folder(tmp_path):
     files = build_report([log], tmp_path / "paper", plots=False)
     assert '<section id="helm">' in files.index.read_text()
     assert (tmp_path / "paper" / "tables" / "helm_beside_ours.csv").is_file()
+
+
+def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
+    output, tables = tmp_path / "helm", tmp_path / "tables"
+    write_run(output, {"a": [1.0], "b": [0.0], "c": [0.0], "d": [0.0]})
+    write_run(output, {"a": [1.0]}, scenario="gsm", metric="final_number_exact_match", model="simple/model1")
+    write_tables(output, tables, {"pcsuite/tiny": "tiny"})
+    own = {"task": "truthfulqa_mc", "decoding": "d0", "score_low": 0.1, "score_high": 0.6, "n_items": 8}
+    summary = Table.of(
+        "summary_by_condition",
+        [
+            own | {"model": "tiny", "condition": "C0", "score": 0.25, "perturbation": "none"},
+            own | {"model": "tiny", "condition": "C4", "score": 0.5, "perturbation": "none"},
+            own | {"model": "tiny", "condition": "C4", "score": 0.0, "perturbation": "reorder"},
+            own | {"model": "other", "condition": "C0", "score": 0.75, "perturbation": "none"},
+        ],
+    )
+    evidence = read_evidence([tmp_path / "elsewhere", tables])
+    rows = list(beside_ours(evidence, summary).records())
+    assert [(row["task"], row["condition"], row["score"], row["helm_value"]) for row in rows] == [
+        ("gsm8k", None, None, 1),
+        ("truthfulqa_mc", "C0", 0.25, 0.25),
+        ("truthfulqa_mc", "C4", 0.5, 0.25),
+    ]
+    assert rows[1]["helm_instances"] == 4
+
+
+def test_a_damaged_table_is_a_line_and_no_error(tmp_path):
+    assert read_evidence([tmp_path]) is None
+    assert external_evidence([tmp_path], Table("summary_by_condition", ())) == ([], [])
+    write_run(tmp_path / "helm", {"a": [1.0]})
+    write_tables(tmp_path / "helm", tmp_path, {"pcsuite/tiny": "tiny"})
+    with (tmp_path / "helm_metrics.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["suite", "scenario"], ["s", "x"]])
+    evidence = read_evidence([tmp_path])
+    assert len(evidence.runs) == 1
+    assert evidence.metrics == []
+    assert evidence.problems == [
+        "helm_metrics.csv cannot be read (no column 'model'): import HELM's results again."
+    ]

@@ -1,16 +1,17 @@
-"""The loopback server that other tools ask: it answers as the adapter does and refuses what it cannot honour."""
+"""What HELM learns of our models, and the loopback server it asks: it answers as the adapter does, or refuses."""
 
 import json
 import urllib.error
 import urllib.request
 
 import pytest
+import yaml
 
 from pcsuite.config.load import load_suite
 from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import EngineError
-from pcsuite.integrations.helm.models import ModelServer, cut_at_stop
+from pcsuite.integrations.helm.models import HelmModel, ModelServer, cut_at_stop, helm_name, write_model_files
 from support.profiles import write_profile
 
 
@@ -109,3 +110,28 @@ def test_the_earliest_stop_sequence_counts():
     assert cut_at_stop("a\n\nb", ["b", "\n\n"]) == ("a", True)
     assert cut_at_stop("abc", ["x"]) == ("abc", False)
     assert cut_at_stop("abc", []) == ("abc", False)
+
+
+def test_model_files_name_server_window_and_identity(tmp_path):
+    model = HelmModel(
+        "a/b:c", "http://127.0.0.1:1/v1", "b", {"weights": "1"}, context_tokens=100, params_b=0.135
+    )
+    other = HelmModel("a/b:c", "http://127.0.0.1:1/v1", "b", {"weights": "2"})
+    write_model_files([model], tmp_path)
+    (deployment,) = yaml.safe_load((tmp_path / "model_deployments.yaml").read_text())["model_deployments"]
+    (metadata,) = yaml.safe_load((tmp_path / "model_metadata.yaml").read_text())["models"]
+    (tokenizer,) = yaml.safe_load((tmp_path / "tokenizer_configs.yaml").read_text())["tokenizer_configs"]
+    assert metadata["name"] == deployment["model_name"] == model.name == "pcsuite/a_b_c"
+    assert (metadata["display_name"], metadata["num_parameters"]) == ("a/b:c", 135_000_000)
+    assert deployment["name"] == model.deployment != other.deployment
+    assert deployment["max_sequence_length"] == 300
+    assert deployment["client_spec"]["args"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert deployment["tokenizer_name"] == tokenizer["name"]
+    write_model_files([HelmModel("new", "http://127.0.0.1:2/v1", "new", {})], tmp_path)
+    deployments = yaml.safe_load((tmp_path / "model_deployments.yaml").read_text())["model_deployments"]
+    assert [entry["model_name"] for entry in deployments] == ["pcsuite/a_b_c", "pcsuite/new"]
+    (tmp_path / "model_deployments.yaml").write_text("torn: [")
+    write_model_files([model], tmp_path)
+    deployments = yaml.safe_load((tmp_path / "model_deployments.yaml").read_text())["model_deployments"]
+    assert [entry["model_name"] for entry in deployments] == ["pcsuite/a_b_c"]
+    assert helm_name("simple/model1") == "simple/model1"

@@ -1,25 +1,21 @@
 """What a text attack may touch, and what it must leave."""
 
 import asyncio
-import csv
-import json
 
 import pytest
 
-from pcsuite.cli import main
 from pcsuite.integrations.promptbench.attacks import (
     SEPARATOR,
     AttackNotApplicableError,
     AttackRequest,
     PromptBenchWorker,
     attackable_parts,
+    keeps_literals,
     protected_words,
     with_parts,
 )
-from pcsuite.logging.log import iter_rows
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import PromptContext
-from support.profiles import SIMULATED, write_profile
 
 CTX = {
     "task_id": "t",
@@ -68,7 +64,14 @@ def test_labels_fields_and_protocol_words_are_protected():
     assert "Sort" not in words
 
 
-pytestmark = pytest.mark.usefixtures("promptbench_environment")
+def test_what_a_rewording_must_keep():
+    old = 'Say RED or blue, as JSON with "label".'
+    assert keeps_literals(old, 'As JSON with "label": RED or blue?', ["blue", "JSON"])
+    assert not keeps_literals(old, 'As JSON with "label": RED or azure?', ["blue", "JSON"])
+    assert not keeps_literals(old, "As JSON with label: RED or blue?", ["blue"])
+    assert not keeps_literals(old, 'As JSON with "label": red or blue?', ["blue"])
+
+
 TEXT = "Sort the parcels by weight.\n\n~~~\n\nRules:\n- Heavy parcels go left, marked HEAVY.\n- Small parcels go right."
 PROTECTED = ("HEAVY", "left", "right")
 
@@ -145,40 +148,3 @@ def test_semantic_says_for_which_data_it_has_prompts(attacked):
     result, asked = attacked["semantic"]
     assert len(asked) == 6
     assert result["attacked"] in asked[1:]
-
-
-def test_attacked_prompts_are_logged_as_perturbations_and_searched_once(tmp_path, capsys):
-    block = {
-        "attack_types": ["promptbench:checklist", "promptbench:stresstest", "promptbench:semantic"],
-        "tasks": ["csqa_json"],
-        "conditions_subset": ["C0", "C4"],
-        "query_budget": 5,
-        "search_items": 2,
-        "max_items": 3,
-    }
-    path = write_profile(tmp_path, {"sim": SIMULATED}, integrations={"promptbench": block})
-    assert main(["promptbench", "--quiet", "--config", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "checklist × C4 × csqa_json × sim:" in told
-    assert "semantic × C0 × csqa_json × sim: not applicable: semantic has no canned prompts" in told
-    log = tmp_path / "outputs" / "runs" / "t.jsonl"
-    rows = list(iter_rows(log))
-    assert len(rows) == 3 * 2 * 3
-    stored = json.loads(log.with_suffix(".attacks.json").read_text())
-    assert len(stored) == 4
-    logged = {(row.condition.id, row.perturbation.type, row.perturbation.id) for row in rows}
-    for record in stored.values():
-        ref = record["perturbation"]
-        assert ref["id"].startswith(f"promptbench:{record['attack']}-")
-        assert (record["condition"], ref["type"], ref["id"]) in logged
-        assert record["parts"] != record["original"]
-    with (tmp_path / "outputs" / "tables" / "robustness_by_attack.csv").open() as stream:
-        for row in csv.DictReader(stream):
-            clean = float(row["clean"])
-            wanted = 1 - float(row["attacked"]) / clean if clean else None
-            assert (float(row["drop_rate"]) if row["drop_rate"] else None) == pytest.approx(wanted)
-    assert main(["promptbench", "--quiet", "--config", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "queries" not in told
-    assert "18 were done before" in told
-    assert len(list(iter_rows(log))) == 18

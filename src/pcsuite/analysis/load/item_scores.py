@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,79 +15,15 @@ import numpy.typing as npt
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_name
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import LABEL_KEYS, load_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
 from pcsuite.stats.estimate import FloatArray
 
-# True labels and answers of the items of a profile's tasks, for measures of information.
-
-
-CLOSED_UP_TO = 12
-"""A task with at most this many answers is a choice among them."""
-LABEL_KEYS = ("label", "choice")
-"""Keys under which a truth names one of a closed set of answers."""
-ANSWER_KEYS = ("best_answer", "answer", "query")
-"""Keys under which a truth gives an answer in its own words."""
-
-
-def closed_answers(items: Iterable[Item]) -> int | None:
-    """How many answers a task with these items allows: its labels or options, and one for anything else.
-
-    ``None`` where the truths name no closed set, or so many that the answers are as good as open.
-    """
-    labels: set[str] = set()
-    for item in items:
-        found = [str(item.truth[key]) for key in LABEL_KEYS if key in item.truth]
-        if not found:
-            return None
-        labels.update(found)
-        labels.update(str(option) for option in item.truth.get("choices") or ())
-    return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
-
-
-@dataclass(slots=True)
-class TruthTexts:
-    """What is true, by task and item id."""
-
-    labels: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of tasks whose truth is one of a closed set."""
-    answers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of tasks whose truth is an answer in its own words."""
-
-
-def truth_texts(suite: Suite) -> TruthTexts:
-    """The truths of the selected tasks."""
-    cache_dir = Path(suite.profile.run.cache_dir)
-    found = TruthTexts()
-    for task in suite.profile.selection.tasks:
-        spec = suite.tasks[task]
-        try:
-            items = load_items(spec.dataset, spec.split, cache_dir).items
-        except DataError:  # the items have gone since the run: what needs them is reported as not computed
-            continue
-        labels = {
-            item.item_id: str(item.truth[key]) for item in items for key in LABEL_KEYS if key in item.truth
-        }
-        answers = {item.item_id: text for item in items if (text := _answer_text(item.truth))}
-        if labels:
-            found.labels[task] = labels
-        elif answers:
-            found.answers[task] = answers
-    return found
-
-
-def _answer_text(truth: Mapping[str, Any]) -> str | None:
-    """The answer in words, of several the first."""
-    for key in ANSWER_KEYS:
-        if truth.get(key) is not None:
-            return str(truth[key])
-    listed = truth.get("answers")
-    return str(listed[0]) if isinstance(listed, list) and listed else None
-
-
 CLEAN = "none"
 SCORE = "score"
+ANSWER_KEYS = ("best_answer", "answer", "query")
+"""Keys under which a truth gives an answer in its own words."""
 _DIRECT = {
     "json_valid": "json_valid::INT",
     "schema_valid": "schema_valid::INT",
@@ -109,6 +45,46 @@ _DIRECT = {
 _COUNTS = ("tp", "fp", "fn")
 
 
+@dataclass(slots=True)
+class TruthTexts:
+    """What is true, by task and item id."""
+
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of tasks whose truth is one of a closed set."""
+    answers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of tasks whose truth is an answer in its own words."""
+
+
+def truth_texts(suite: Suite) -> TruthTexts:
+    """The truths of the profile's tasks, for measures of information.
+
+    Tasks whose items have gone since the run are left out: what needs them is reported as not computed.
+    """
+    cache_dir = Path(suite.profile.run.cache_dir)
+    found = TruthTexts()
+    for task in suite.profile.selection.tasks:
+        spec = suite.tasks[task]
+        try:
+            items = load_items(spec.dataset, spec.split, cache_dir).items
+        except DataError:
+            continue
+        labels = {
+            item.item_id: str(item.truth[key]) for item in items for key in LABEL_KEYS if key in item.truth
+        }
+        answers: dict[str, str] = {}
+        for item in items:
+            listed = item.truth.get("answers")
+            given = [item.truth[key] for key in ANSWER_KEYS if item.truth.get(key) is not None]
+            given += listed[:1] if isinstance(listed, list) else []
+            if given and str(given[0]):
+                answers[item.item_id] = str(given[0])
+        if labels:
+            found.labels[task] = labels
+        elif answers:
+            found.answers[task] = answers
+    return found
+
+
 class CellKey(NamedTuple):
     """Names a cell."""
 
@@ -128,8 +104,8 @@ class ModelInfo(NamedTuple):
 
 
 @dataclass(slots=True)
-class Cell:
-    """One value per item and metric, sorted by item."""
+class CellScores:
+    """The scores of one cell: a value per item and metric, sorted by item."""
 
     key: CellKey
     items: npt.NDArray[np.int64]
@@ -141,7 +117,7 @@ class Cell:
     """Rows without error per item, on average."""
 
     def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
-        """Items for which the metric is defined, and its values."""
+        """Codes of the items for which the metric is defined, and its values there; both empty for an unknown one."""
         values = self.values.get(name)
         if values is None:
             return self.items[:0], np.empty(0)
@@ -157,7 +133,7 @@ class Cell:
 class ItemScores:
     """All cells of the loaded logs."""
 
-    cells: dict[CellKey, Cell]
+    cells: dict[CellKey, CellScores]
     models: dict[str, ModelInfo]
     operators: dict[tuple[str, str], tuple[str, ...]]
     """Operators by task and condition (alternatives resolve by task)."""
@@ -180,14 +156,14 @@ class ItemScores:
         return sorted({key.task for key in self.cells})
 
     def groups(self, perturbation: str = CLEAN) -> dict[tuple[str, str, str], list[CellKey]]:
-        """Cells of each (task, model, decoding), conditions in natural order."""
+        """Cells of each ``(task, model, decoding)``, conditions in natural order, under one perturbation."""
         grouped: dict[tuple[str, str, str], list[CellKey]] = {}
         for key in self.cell_keys(perturbation=perturbation):
             grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
         return grouped
 
     def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
-        """The control of a group: C0, else the condition with no operator, else none."""
+        """The control of a group of cells: C0, else the first condition with no operator, else ``None``."""
         for key in keys:
             if key.condition == "C0":
                 return key
@@ -199,7 +175,7 @@ class ItemScores:
         return self.operators.get((key.task, key.condition), ())
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
-        """Values of a metric on the items that both cells have."""
+        """Values of a metric on the items that both cells have, in the same order: treated, then control."""
         first_items, first = self.cells[treated].metric(metric)
         second_items, second = self.cells[control].metric(metric)
         _, left, right = np.intersect1d(first_items, second_items, assume_unique=True, return_indices=True)
@@ -220,8 +196,16 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def item_scores(tables: RunTables) -> ItemScores:
-    """Average replicates within items, for every cell of the main rows."""
-    metrics = _metric_expressions(tables)
+    """Average replicates within items, for every cell of the main rows; rows with errors count as none.
+
+    The item is the unit of inference, so this comes before any statistic. A metric of a cell that no item has is
+    left out of it.
+    """
+    metrics = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **_DIRECT}
+    for name in tables.metrics:
+        column = tables.metric_column(name)
+        if column is not None and name != "task_score":
+            metrics.setdefault(name, column)
     averages = ", ".join(
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
     )
@@ -246,7 +230,13 @@ def item_scores(tables: RunTables) -> ItemScores:
     return ItemScores(
         cells={key: cells[key] for key in order},
         models={model: ModelInfo(*rest) for model, *rest in described},
-        operators=_operators(tables),
+        operators={
+            (task, condition): tuple(names.split("+")) if names else ()
+            for task, condition, names in tables.query(
+                "SELECT task_id, condition_id, any_value(operators) FROM runs WHERE kind = 'main'"
+                " GROUP BY task_id, condition_id"
+            )
+        },
         temperature=dict(
             tables.query(
                 "SELECT decoding_id, any_value(temperature) FROM runs WHERE kind = 'main' GROUP BY decoding_id"
@@ -256,16 +246,6 @@ def item_scores(tables: RunTables) -> ItemScores:
         metrics=tuple(metrics),
         item_names=names,
     )
-
-
-def _metric_expressions(tables: RunTables) -> dict[str, str]:
-    """Numeric things that are averaged: what every row has, then the metrics of the tasks."""
-    expressions = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **_DIRECT}
-    for name in tables.metrics:
-        column = tables.metric_column(name)
-        if column is not None and name != "task_score" and name not in expressions:
-            expressions[name] = column
-    return expressions
 
 
 def _pooled_tasks(tables: RunTables) -> frozenset[str]:
@@ -279,17 +259,7 @@ def _pooled_tasks(tables: RunTables) -> frozenset[str]:
     return frozenset(task for (task,) in rows if task not in told or told[task].pooling != "mean")
 
 
-def _operators(tables: RunTables) -> dict[tuple[str, str], tuple[str, ...]]:
-    rows = tables.query(
-        "SELECT task_id, condition_id, any_value(operators) FROM runs WHERE kind = 'main'"
-        " GROUP BY task_id, condition_id"
-    )
-    return {
-        (task, condition): tuple((names or "").split("+")) if names else () for task, condition, names in rows
-    }
-
-
-def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:
+def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScores]:
     key = "task_id, model_id, decoding_id, perturbation_type, condition_id"
     keys = tables.query(
         f"SELECT {key}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {key}"
@@ -301,8 +271,8 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:
         " ORDER BY cell, item"
     )
     starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
-    for place, (*names, n_rows, n_errors) in enumerate(keys):
-        rows = slice(int(starts[place]), int(starts[place + 1]))
+    for index, (*names, n_rows, n_errors) in enumerate(keys):
+        rows = slice(int(starts[index]), int(starts[index + 1]))
         usable = fetched["good"][rows] > 0
         values = {}
         for name in metrics:
@@ -310,7 +280,7 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[Cell]:
             if np.isfinite(column).any():
                 values[name] = column
         good = fetched["good"][rows][usable]
-        yield Cell(
+        yield CellScores(
             key=CellKey(*names),
             items=np.asarray(fetched["item"][rows][usable], dtype=np.int64),
             values=values,

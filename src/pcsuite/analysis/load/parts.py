@@ -10,21 +10,20 @@ before an unfinished line, is copied aside first, so that a run that goes on wri
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from pcsuite._util.files import replacing
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.load.schema import (
-    LogBytes,
-    Stretch,
     flat_select_sql,
     found_metrics,
-    guess_metrics,
+    metric_kinds,
     metric_select_sql,
     read_json_sql,
     sql_text,
@@ -32,7 +31,7 @@ from pcsuite.analysis.load.schema import (
 )
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.logging.row import decode_row
-from pcsuite.logging.segments import log_exists
+from pcsuite.logging.segments import Segment, log_exists, log_segments
 
 FORMAT = 2
 """Raised when the columns of a part change: older parts are then made anew."""
@@ -41,7 +40,63 @@ PART_BYTES = 512 << 20
 PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 20480)"
 _COPY_BYTES = 8 << 20
 _MAX_NAMED = 20
-_PROBE = 1 << 16
+_PROBE_BYTES = 1 << 16
+_PROBES = 64
+
+
+class FileSpan(NamedTuple):
+    """A file of the log, and the range of the log's bytes that it holds."""
+
+    segment: Segment
+    start: int
+    end: int
+
+
+class LogBytes:
+    """The bytes of a log as they are now, over all its files and whatever their compression.
+
+    What is appended later is not seen. Rotation moves bytes from the live file into a closed one but not in the
+    log, so an offset in the log stays what it was.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.spans: list[FileSpan] = []
+        self.size = 0
+        for segment in log_segments(log):
+            end = self.size + segment.raw_bytes()
+            self.spans.append(FileSpan(segment, self.size, end))
+            self.size = end
+
+    def digest(self, start: int, end: int) -> str:
+        """The sha256 (hex) of the bytes ``[start, end)``."""
+        hashed = hashlib.sha256()
+        for block in self.blocks(start, end):
+            hashed.update(block)
+        return hashed.hexdigest()
+
+    def blocks(self, start: int, end: int) -> Iterator[bytes]:
+        """The bytes ``[start, end)`` in blocks of at most 8 MiB."""
+        for span in self.spans:
+            left = min(end, span.end) - max(start, span.start)
+            if left <= 0:
+                continue
+            with span.segment.open() as stream:
+                stream.seek(max(0, start - span.start))
+                while left > 0 and (block := stream.read(min(_COPY_BYTES, left))):
+                    yield block
+                    left -= len(block)
+
+    def trailer(self, offset: int) -> str:
+        """What the file that holds the byte before ``offset`` says of its content; empty for a plain file."""
+        for segment, start, end in self.spans:
+            if start < offset <= end and segment.compressed:
+                return f"{segment.number}:{segment.trailer().hex()}"
+        return ""
+
+    def is_current(self) -> bool:
+        """Whether the files are still those, and the live one has not grown."""
+        return LogBytes(self.log).spans == self.spans
 
 
 class Part(msgspec.Struct):
@@ -87,13 +142,16 @@ class LogParts:
 
     def __init__(self, log: Path, folder: Path) -> None:
         self.log = log
-        name = sha256_hex(str(log.resolve()))[:12]
-        self.folder = folder / f"{log.stem}-{name}"
+        self.folder = folder / f"{log.stem}-{sha256_hex(str(log.resolve()))[:12]}"
         self._manifest = self.folder / "manifest.json"
-        self.state = self._read_state()
+        try:
+            self.state = msgspec.json.decode(self._manifest.read_bytes(), type=LogState)
+        except (OSError, msgspec.MsgspecError):
+            self.state = LogState(str(log))
         self.converted_bytes = 0
         """Bytes converted by the last :meth:`update`."""
-        self._size = 0
+        self.torn_bytes = 0
+        """Bytes of an unfinished last line: a run in progress, or one that was cut off."""
 
     @property
     def files(self) -> list[Path]:
@@ -101,94 +159,103 @@ class LogParts:
         return [self.folder / part.file for part in self.state.parts]
 
     def update(self, connection: Any, part_bytes: int | None = None) -> LogState:
-        """Convert what the log has gained since the last time.
+        """Convert what the log has gained since the last time, on a DuckDB connection.
 
         ``part_bytes`` cuts it into parts of that many bytes of log, where otherwise one part is made of all.
+        Raises :class:`LogError` where there is no log, :class:`AnalysisError` where the folder cannot be written.
         """
         if not log_exists(self.log):
             raise LogError(f"{self.log}: no such log", hint="pcsuite run --config PROFILE writes it")
         source = LogBytes(self.log)
-        if not self._still_the_same_log(source):
-            self._forget()
+        if not self._continues(source):
+            for file in self.folder.glob("part-*"):
+                file.unlink()
+            self.state = LogState(str(self.log))
         self.folder.mkdir(parents=True, exist_ok=True)
         self.converted_bytes = 0
-        self._size = source.size
-        while self.state.consumed < source.size:
-            start = self.state.consumed
-            whole = part_bytes is None and self._convert_whole_files(connection, source, start)
-            if not whole:
+        while (start := self.state.consumed) < source.size:
+            if part_bytes is not None or not self._convert_whole_files(connection, source, start):
                 self._convert_copy(connection, source, start, part_bytes or PART_BYTES)
-            if self.state.consumed == start:
+            end = self.state.consumed
+            if end == start:
                 break
-            self.converted_bytes += self.state.consumed - start
-            self._remember_place(source)
+            self.converted_bytes += end - start
+            self.state.head = source.digest(0, min(end, _PROBE_BYTES))
+            # In a compressed file the last bytes are far to get at, and its trailer vouches for all of them.
+            self.state.trailer = source.trailer(end)
+            self.state.tail = "" if self.state.trailer else source.digest(max(0, end - _PROBE_BYTES), end)
+            with replacing(self._manifest) as partial:
+                partial.write_bytes(msgspec.json.encode(self.state))
+        self.torn_bytes = max(0, source.size - self.state.consumed)
         return self.state
 
-    def torn_bytes(self) -> int:
-        """Bytes of an unfinished last line: a run in progress, or one that was cut off."""
-        return max(0, self._size - self.state.consumed)
+    def _continues(self, source: LogBytes) -> bool:
+        """Whether the log is the one that was converted, grown or not, and the parts are as they were written."""
+        state, end = self.state, self.state.consumed
+        if state.format != FORMAT or not all(
+            file.is_file() and file_stamp(file) == part.stamp
+            for file, part in zip(self.files, state.parts, strict=True)
+        ):
+            return False
+        if end == 0:
+            return True
+        if source.size < end or source.digest(0, min(end, _PROBE_BYTES)) != state.head:
+            return False
+        if state.trailer:
+            return source.trailer(end) == state.trailer
+        return source.digest(max(0, end - _PROBE_BYTES), end) == state.tail
 
     def _convert_whole_files(self, connection: Any, source: LogBytes, start: int) -> bool:
         """Convert all files from ``start`` on as one part; ``False`` where they cannot be taken whole."""
-        stretches = [stretch for stretch in source.stretches if stretch.start >= start]
-        if not stretches or stretches[0].start != start or not _ends_with_a_row(stretches[-1]):
+        import duckdb
+
+        spans = [span for span in source.spans if span.start >= start]
+        if not spans or spans[0].start != start or not _ends_with_a_row(spans[-1]):
             return False
-        files = [str(s.segment.path) for s in stretches if s.end > s.start]
-        guess = guess_metrics(stretches)
-        duckdb_error = _duckdb_error()
+        files = [str(span.segment.path) for span in spans if span.end > span.start]
         try:
-            part = self._write_part(connection, files, start, source.size, guess)
-        except duckdb_error:
-            if source.unchanged_files():
+            part = self._write_part(connection, files, start, source.size, _guess_metrics(spans))
+        except duckdb.Error:
+            if source.is_current():
                 raise
             return False
-        if not source.unchanged_files():  # a run is writing: what was read may go beyond the end
+        if not source.is_current():  # a run is writing: what was read may go beyond the end
             (self.folder / part.file).unlink()
             return False
         self._take(part, source, part.rows + part.malformed)
         return True
 
     def _convert_copy(self, connection: Any, source: LogBytes, start: int, part_bytes: int) -> None:
-        """Copy whole lines from ``start`` on aside, at most to the end of a file, and convert them."""
-        stretch = next(s for s in source.stretches if s.end > start)
+        """Copy whole lines from ``start`` on aside, at most to the end of a file, and convert them.
+
+        An unfinished last line stays for the next time (a run may be writing it); a line longer than
+        ``part_bytes`` is copied to its end.
+        """
+        end = min(next(span.end for span in source.spans if span.end > start), start + part_bytes)
         piece = self.folder / "piece.jsonl"
         try:
-            end, lines = self._copy_lines(source, piece, start, min(stretch.end, start + part_bytes))
-            if end > start:
-                self._take(self._write_part(connection, [str(piece)], start, end), source, lines)
+            with piece.open("w+b") as target:
+                lines = _copy(source, target, start, end)
+                while lines == 0 and end < source.size:
+                    further = min(source.size, end + _COPY_BYTES)
+                    lines += _copy(source, target, end, further)
+                    end = further
+                copied = target.tell()
+                kept = _last_newline(target, copied)
+                target.seek(kept)
+                if start + copied == source.size and _is_row(target.read()):
+                    kept, lines = copied, lines + 1  # whole, only its newline is missing
+                target.truncate(kept)
+            if kept:
+                part = self._write_part(connection, [str(piece)], start, start + kept)
+                self._take(part, source, lines)
         except OSError as error:
             raise AnalysisError(f"{self.folder}: cannot be written ({error.strerror})") from error
         finally:
             piece.unlink(missing_ok=True)
 
-    def _copy_lines(self, source: LogBytes, piece: Path, start: int, end: int) -> tuple[int, int]:
-        """Copy ``[start, end)`` cut back (or, for a longer line, stretched) to a line's end.
-
-        An unfinished last line stays for the next time: a run may be writing it.
-        """
-        with piece.open("wb") as target:
-            lines = source.copy(target, start, end)
-            while lines == 0 and end < source.size:
-                further = min(source.size, end + _COPY_BYTES)
-                lines += source.copy(target, end, further)
-                end = further
-            copied = target.tell()
-        kept = _last_newline(piece, copied)
-        with piece.open("r+b") as target:
-            target.seek(kept)
-            rest = target.read()
-            if start + copied == source.size and _is_row(rest):  # whole, only its newline is missing
-                return source.size, lines + 1
-            target.truncate(kept)
-        return start + kept, lines
-
     def _write_part(
-        self,
-        connection: Any,
-        files: Sequence[str],
-        start: int,
-        end: int,
-        guess: dict[str, str] | None = None,
+        self, connection: Any, files: Sequence[str], start: int, end: int, guess: dict[str, str] | None = None
     ) -> Part:
         """Convert files of log lines; ``guess`` names the metrics that are given a column at once."""
         name = f"part-{len(self.state.parts):06d}.parquet"
@@ -208,109 +275,90 @@ class LogParts:
         return Part(name, start, end, rows, malformed, metrics, guess == metrics, file_stamp(target))
 
     def _take(self, part: Part, source: LogBytes, lines: int) -> None:
-        """Count a part as converted."""
-        if part.malformed:
-            self.state.malformed_count += part.malformed
-            self._name_malformed(source, part.start, part.end)
-        self.state.parts.append(part)
-        self.state.consumed = part.end
-        self.state.lines += lines
-
-    def _name_malformed(self, source: LogBytes, start: int, end: int) -> None:
-        """Find the numbers of the unreadable lines; slow, and only done where there are some."""
-        place, number = 0, 0
-        for stretch in source.stretches:
-            with stretch.segment.open() as stream:
+        """Count a part as converted, and find the numbers of its first unreadable lines."""
+        state = self.state
+        state.parts.append(part)
+        state.consumed = part.end
+        state.lines += lines
+        state.malformed_count += part.malformed
+        if not part.malformed:
+            return
+        offset = number = 0
+        for span in source.spans:
+            with span.segment.open() as stream:
                 for line in stream:
                     number += 1
-                    place += len(line)
-                    if place > end or len(self.state.malformed) >= _MAX_NAMED:
+                    offset += len(line)
+                    if offset > part.end or len(state.malformed) >= _MAX_NAMED:
                         return
-                    if place > start and line.strip() and not _is_row(line):
-                        self.state.malformed.append(number)
-
-    def _remember_place(self, source: LogBytes) -> None:
-        end = self.state.consumed
-        self.state.head = source.digest(0, min(end, _PROBE))
-        last = source.tail_file(end)
-        self.state.trailer = _trailer(last)
-        # In a compressed file the last bytes are far to get at, and its trailer vouches for all of them.
-        self.state.tail = "" if self.state.trailer else source.digest(max(0, end - _PROBE), end)
-        self._write_state()
-
-    def _still_the_same_log(self, source: LogBytes) -> bool:
-        state = self.state
-        if state.format != FORMAT or not all(
-            file.is_file() and file_stamp(file) == part.stamp
-            for file, part in zip(self.files, state.parts, strict=True)
-        ):
-            return False
-        if state.consumed == 0:
-            return True
-        if source.size < state.consumed or source.digest(0, min(state.consumed, _PROBE)) != state.head:
-            return False
-        if state.trailer:
-            return _trailer(source.tail_file(state.consumed)) == state.trailer
-        return source.digest(max(0, state.consumed - _PROBE), state.consumed) == state.tail
-
-    def _forget(self) -> None:
-        for file in self.folder.glob("part-*"):
-            file.unlink()
-        self.state = LogState(str(self.log))
-
-    def _read_state(self) -> LogState:
-        try:
-            return msgspec.json.decode(self._manifest.read_bytes(), type=LogState)
-        except (OSError, msgspec.MsgspecError):
-            return LogState(str(self.log))
-
-    def _write_state(self) -> None:
-        with replacing(self._manifest) as partial:
-            partial.write_bytes(msgspec.json.encode(self.state))
-
-
-def _duckdb_error() -> type[Exception]:
-    import duckdb
-
-    return duckdb.Error
+                    if offset > part.start and line.strip() and not _is_row(line):
+                        state.malformed.append(number)
 
 
 def file_stamp(path: Path) -> str:
-    """Size and time of a file, which change with its content."""
+    """Size and modification time of a file, which change with its content."""
     found = path.stat()
     return f"{found.st_size}:{found.st_mtime_ns}"
 
 
-def _trailer(stretch: Stretch | None) -> str:
-    if stretch is None or not stretch.segment.compressed:
-        return ""
-    return f"{stretch.segment.number}:{stretch.segment.trailer().hex()}"
+class _Metrics(msgspec.Struct):
+    metrics: dict[str, Any]
 
 
-def _ends_with_a_row(stretch: Stretch) -> bool:
+def _guess_metrics(spans: Sequence[FileSpan]) -> dict[str, str]:
+    """The metrics of a few lines from all over a log, which are nearly always all of them.
+
+    Whole lines are taken from places all over plain files, and from the beginning of compressed ones.
+    """
+    found: dict[str, bool] = {}
+    decode = msgspec.json.Decoder(_Metrics).decode
+    step = max(1, sum(span.end - span.start for span in spans) // _PROBES)
+    for segment, first, last in spans:
+        size = last - first
+        with segment.open() as stream:
+            for start in range(1) if segment.compressed else range(0, size, step):
+                stream.seek(start)
+                lines = stream.read(_PROBE_BYTES).split(b"\n")
+                for line in lines[1 if start else 0 : -1 if start + _PROBE_BYTES < size else None]:
+                    try:
+                        metrics = decode(line).metrics
+                    except msgspec.MsgspecError:
+                        continue
+                    for name, value in metrics.items():
+                        if '"' not in name:
+                            found[name] = found.get(name, False) or isinstance(value, (str, dict, list))
+    return metric_kinds(found)
+
+
+def _ends_with_a_row(span: FileSpan) -> bool:
     """Whether the last line of a file is whole, its newline apart."""
-    if stretch.segment.compressed or stretch.end == stretch.start:
+    size = span.end - span.start
+    if span.segment.compressed or size == 0:
         return True  # only whole lines are ever closed
-    path, size = stretch.segment.path, stretch.end - stretch.start
-    kept = _last_newline(path, size)
-    if kept == size:
-        return True
-    with path.open("rb") as stream:
+    with span.segment.path.open("rb") as stream:
+        kept = _last_newline(stream, size)
         stream.seek(kept)
-        return _is_row(stream.read(size - kept))
+        return kept == size or _is_row(stream.read(size - kept))
 
 
-def _last_newline(path: Path, size: int) -> int:
-    """Offset after the last newline, 0 where there is none."""
-    with path.open("rb") as stream:
-        end = size
-        while end > 0:
-            start = max(0, end - _PROBE)
-            stream.seek(start, os.SEEK_SET)
-            found = stream.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
+def _copy(source: LogBytes, target: BinaryIO, start: int, end: int) -> int:
+    """Copy a range to a file; returns the lines that end in it."""
+    lines = 0
+    for block in source.blocks(start, end):
+        target.write(block)
+        lines += block.count(b"\n")
+    return lines
+
+
+def _last_newline(stream: BinaryIO, end: int) -> int:
+    """Offset after the last newline before ``end``, 0 where there is none."""
+    while end > 0:
+        start = max(0, end - _PROBE_BYTES)
+        stream.seek(start, os.SEEK_SET)
+        found = stream.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
     return 0
 
 

@@ -102,11 +102,17 @@ class RunTables:
             self._connection = None
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Rows of a query."""
+        """Rows of a query; ``parameters`` stand for its ``?``.
+
+        tables.query("SELECT count(*) FROM runs WHERE task_id = ?", ["gsm8k"])
+        """
         return list(self._connection.execute(sql, list(parameters)).fetchall())
 
     def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, npt.NDArray[Any]]:
-        """Columns of a query as arrays; NULL becomes ``nan`` in number columns and ``None`` in text."""
+        """Columns of a query as arrays, by name.
+
+        NULL becomes ``nan`` in columns of numbers (which are then floats) and ``None`` in text.
+        """
         fetched: Mapping[str, Any] = self._connection.execute(sql, list(parameters)).fetchnumpy()
         return {name: _unmasked(values) for name, values in fetched.items()}
 
@@ -121,15 +127,19 @@ class RunTables:
     def write_csv(self) -> Path:
         """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets; left where it is current.
 
-        May run on a thread of its own beside queries.
+        May run on a thread of its own beside queries. Returns the file's path.
         """
         target = self.folder / "runs.csv"
         note_file = self.folder / ".parts" / "runs_csv.json"
         if not self._is_noted(note_file, target):
             cursor = self._connection.cursor()
             described = cursor.execute("DESCRIBE SELECT * FROM runs").fetchall()
+            starts = ", ".join(f"chr({ord(start)})" for start in FORMULA_STARTS)
             selected = ", ".join(
-                _safe_text_sql(name) if kind == "VARCHAR" else sql_name(name) for name, kind, *_ in described
+                f"CASE WHEN left({column}, 1) IN ({starts}) THEN '''' || {column} ELSE {column} END AS {column}"
+                if kind == "VARCHAR"
+                else column
+                for column, kind in ((sql_name(name), kind) for name, kind, *_ in described)
             )
             cursor.execute(
                 f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)"
@@ -150,7 +160,7 @@ class RunTables:
             report.malformed_count += state.malformed_count
             if state.malformed:
                 report.malformed[part.log.name] = state.malformed
-            if part.torn_bytes():
+            if part.torn_bytes:
                 report.torn.append(part.log.name)
         if self.loaded.rows == 0:
             names = ", ".join(str(log) for log in self.logs)
@@ -158,10 +168,15 @@ class RunTables:
                 f"{names}: no readable row", hint="pcsuite run --config PROFILE fills the log"
             )
         self.metrics = merged_metrics(part.metrics for log in parts for part in log.state.parts)
-        self.stamp = _state_stamp(parts)
+        self.stamp = sha256_hex(
+            "\n".join(
+                f"{log.folder.name}:{log.state.head}:{log.state.consumed}:{part.file}:{part.stamp}"
+                for log in parts
+                for part in log.state.parts
+            )
+        )
         target = self.folder / "runs.parquet"
         if not self._is_noted(self._note_file, target):
-            self._read_parts([file for part in parts for file in part.files])
             self._write_parquet(target, parts)
         self.execute(
             f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) FROM read_parquet({sql_text(str(target))})"
@@ -172,12 +187,15 @@ class RunTables:
         # rows in log order, so the same log gives the same digits.
         self.execute("SET threads = 1")
 
-    def _read_parts(self, files: Sequence[Path]) -> None:
-        """Views over the parts: all rows in log order, then those that no newer row replaces."""
+    def _write_parquet(self, target: Path, parts: Sequence[LogParts]) -> None:
+        """``runs.parquet`` with one column per metric: the only part as it is, or all parts together.
+
+        Of rows about the same thing the last in log order counts; the others are left out.
+        """
         union = " UNION ALL BY NAME ".join(
-            f"SELECT *, {place * (1 << 40)} + file_row_number AS sequence FROM"
+            f"SELECT *, {index * (1 << 40)} + file_row_number AS sequence FROM"
             f" read_parquet({sql_text(str(file))}, file_row_number=true)"
-            for place, file in enumerate(files)
+            for index, file in enumerate(file for part in parts for file in part.files)
         )
         self.execute(f"CREATE VIEW logged AS SELECT * FROM ({union}) WHERE {well_formed_sql()}")
         key = ", ".join(f"CAST({column} AS VARCHAR)" for column in LOGICAL_KEY)
@@ -193,9 +211,6 @@ class RunTables:
                 " WHERE sequence < newest"
             )
         self.loaded.superseded = int(self.query("SELECT count(*) FROM superseded")[0][0])
-
-    def _write_parquet(self, target: Path, parts: Sequence[LogParts]) -> None:
-        """``runs.parquet`` with one column per metric: the only part as it is, or all parts together."""
         only = [(log, part) for log in parts for part in log.state.parts]
         whole = len(only) == 1 and only[0][1].typed and not (only[0][1].malformed or self.loaded.superseded)
         with replacing(target) as partial:
@@ -241,12 +256,6 @@ class RunTables:
         )
 
 
-def _safe_text_sql(name: str) -> str:
-    column = sql_name(name)
-    starts = ", ".join(f"chr({ord(start)})" for start in FORMULA_STARTS)
-    return f"CASE WHEN left({column}, 1) IN ({starts}) THEN '''' || {column} ELSE {column} END AS {column}"
-
-
 def _linked(file: Path, target: Path) -> bool:
     """Give a file a second name; ``False`` where the file system has no such thing."""
     try:
@@ -255,15 +264,6 @@ def _linked(file: Path, target: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _state_stamp(parts: Sequence[LogParts]) -> str:
-    described = [
-        f"{log.folder.name}:{log.state.head}:{log.state.consumed}:{part.file}:{part.stamp}"
-        for log in parts
-        for part in log.state.parts
-    ]
-    return sha256_hex("\n".join(described))
 
 
 def _unmasked(values: Any) -> npt.NDArray[Any]:

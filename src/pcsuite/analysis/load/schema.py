@@ -1,206 +1,128 @@
-"""The log as DuckDB reads it: its bytes over all files, the columns it has, and metrics as columns."""
+"""The log as DuckDB reads it: JSON columns and flat columns derived from the row, and metrics as columns.
+
+Nothing is detected: a detector that looks at the first lines drops keys that appear late. Only metrics, which
+differ by task and may appear late, are asked of every row; a metric that is text anywhere is kept as text, because
+the string "nan" cast to a number would poison averages.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from pcsuite.logging.segments import Segment, log_segments
+from pcsuite.logging.row import Column, RunRow
 
-# A log as one run of bytes, over all its files and whatever their compression.
+METRIC_PREFIX = "metric_"
+_SCALARS = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
+_METRIC_TYPES = {"number": "DOUBLE", "text": "VARCHAR"}
 
-
-_COPY_BYTES = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A file of the log and the bytes of the log that it holds."""
-
-    segment: Segment
-    start: int
-    end: int
-
-
-class LogBytes:
-    """The bytes of a log as they are now; what is appended later is not seen.
-
-    Rotation moves bytes from the live file into a closed one but not in the log, so a place in the log stays
-    what it was.
-    """
-
-    def __init__(self, log: Path) -> None:
-        self.log = log
-        self.stretches: list[Stretch] = []
-        start = 0
-        for segment in log_segments(log):
-            end = start + segment.raw_bytes()
-            self.stretches.append(Stretch(segment, start, end))
-            start = end
-        self.size = start
-
-    def digest(self, start: int, end: int) -> str:
-        """sha256 of a range."""
-        hashed = hashlib.sha256()
-        for stretch in self._overlapping(start, end):
-            with stretch.segment.open() as stream:
-                stream.seek(max(0, start - stretch.start))
-                hashed.update(stream.read(min(end, stretch.end) - max(start, stretch.start)))
-        return hashed.hexdigest()
-
-    def copy(self, target: BinaryIO, start: int, end: int) -> int:
-        """Copy a range to a file; returns the lines in it."""
-        lines = 0
-        for stretch in self._overlapping(start, end):
-            with stretch.segment.open() as stream:
-                stream.seek(max(0, start - stretch.start))
-                left = min(end, stretch.end) - max(start, stretch.start)
-                while left > 0 and (block := stream.read(min(_COPY_BYTES, left))):
-                    target.write(block)
-                    lines += block.count(b"\n")
-                    left -= len(block)
-        return lines
-
-    def tail_file(self, place: int) -> Stretch | None:
-        """The file whose bytes end before or at a place that is not its beginning."""
-        return next((s for s in self.stretches if s.start < place <= s.end), None)
-
-    def unchanged_files(self) -> bool:
-        """Whether the files are still those, and the live one has not grown."""
-        now = LogBytes(self.log)
-        return [(s.segment, s.end) for s in now.stretches] == [(s.segment, s.end) for s in self.stretches]
-
-    def _overlapping(self, start: int, end: int) -> list[Stretch]:
-        return [s for s in self.stretches if s.start < end and s.end > start]
-
-
-# The log as DuckDB reads it: the JSON columns it is told to expect, and the flat columns made of them.
-#
-# Nothing is detected: a detector that looks at the first lines drops keys that appear late. What is not
-# listed here is not read, so a new key of the row is added here.
-
-
-JSON_COLUMNS: Mapping[str, str] = {
-    "run_id": "VARCHAR",
-    "timestamp_utc": "VARCHAR",
-    "profile": "VARCHAR",
-    "config_hash": "VARCHAR",
-    "pcsuite_version": "VARCHAR",
-    "git_commit": "VARCHAR",
-    "task": "STRUCT(id VARCHAR, split VARCHAR, item_id VARCHAR)",
-    "model": "STRUCT(id VARCHAR, family VARCHAR, size VARCHAR, provider VARCHAR)",
-    "condition": "STRUCT(id VARCHAR, operators VARCHAR[])",
-    "decoding": "STRUCT(id VARCHAR, temperature DOUBLE, top_p DOUBLE, max_tokens BIGINT)",
-    "seed": "BIGINT",
-    "seed_honoured": "BOOLEAN",
-    "perturbation": 'STRUCT("type" VARCHAR, id VARCHAR)',
-    "prompt": (
-        "STRUCT(prompt_hash VARCHAR, schema_hash VARCHAR, template VARCHAR, rendered_chars BIGINT,"
-        " prompt_tokens BIGINT, padded BIGINT, band VARCHAR, tokens_exact BOOLEAN)"
-    ),
-    "generation": (
-        "STRUCT(text VARCHAR, finish_reason VARCHAR, latency_ms DOUBLE,"
-        " usage STRUCT(prompt_tokens BIGINT, completion_tokens BIGINT, total_tokens BIGINT),"
-        " constraint_backend VARCHAR, cache_hit BOOLEAN, react_steps BIGINT, tool_calls BIGINT,"
-        " attempts BIGINT)"
-    ),
-    "parsed": (
-        "STRUCT(json_valid BOOLEAN, schema_valid BOOLEAN, json_mode VARCHAR, answer VARCHAR,"
-        " fields JSON, parse_errors VARCHAR[])"
-    ),
-    "metrics": "JSON",
-    "errors": "VARCHAR[]",
-    "kind": "VARCHAR",
-    "engine": "JSON",
-}
-"""Top-level keys of a row and their DuckDB types."""
-
-FLAT_COLUMNS: Mapping[str, str] = {
-    "run_id": "run_id",
-    "timestamp_utc": "timestamp_utc",
-    "profile": "profile",
-    "config_hash": "config_hash",
-    "pcsuite_version": "pcsuite_version",
-    "git_commit": "git_commit",
-    "kind": "coalesce(kind, 'main')",
-    "task_id": "task.id",
-    "split": "task.split",
-    "item_id": "task.item_id",
-    "model_id": "model.id",
-    "family": "model.family",
-    "size": "model.size",
-    "provider": "model.provider",
-    "condition_id": "condition.id",
-    "operators": "array_to_string(condition.operators, '+')",
-    "decoding_id": "decoding.id",
-    "temperature": "decoding.temperature",
-    "top_p": "decoding.top_p",
-    "max_tokens": "decoding.max_tokens",
-    "seed": "seed",
-    "seed_honoured": "seed_honoured",
-    "perturbation_type": "coalesce(perturbation.type, 'none')",
-    "perturbation_id": "coalesce(perturbation.id, 'none')",
-    "prompt_hash": "prompt.prompt_hash",
-    "schema_hash": "prompt.schema_hash",
-    "template": "prompt.template",
-    "rendered_chars": "prompt.rendered_chars",
-    "rendered_tokens": "prompt.prompt_tokens",
-    "padded": "prompt.padded",
-    "band": "coalesce(prompt.band, 'inside')",
-    "tokens_exact": "coalesce(prompt.tokens_exact, true)",
-    "text": "generation.text",
-    "finish_reason": "generation.finish_reason",
-    "latency_ms": "generation.latency_ms",
-    "prompt_tokens": "generation.usage.prompt_tokens",
-    "completion_tokens": "generation.usage.completion_tokens",
-    "total_tokens": "generation.usage.total_tokens",
-    "constraint_backend": "generation.constraint_backend",
-    "cache_hit": "generation.cache_hit",
-    "react_steps": "generation.react_steps",
-    "tool_calls": "generation.tool_calls",
-    "attempts": "generation.attempts",
-    "json_valid": "parsed.json_valid",
-    "schema_valid": "parsed.schema_valid",
-    "json_mode": "parsed.json_mode",
-    "answer": "parsed.answer",
-    "fields": "CAST(parsed.fields AS VARCHAR)",
-    "parse_errors": "array_to_string(parsed.parse_errors, '; ')",
-    "errors": "array_to_string(errors, '; ')",
-    "n_errors": "coalesce(len(errors), 0)",
-    "metrics": "CAST(metrics AS VARCHAR)",
-    "engine": "CAST(engine AS VARCHAR)",
-}
-"""Columns of the flat table, each with the expression it is made by."""
-
-REQUIRED: tuple[str, ...] = (
-    "run_id",
-    "task_id",
-    "item_id",
-    "model_id",
-    "condition_id",
-    "decoding_id",
-    "seed",
-)
+REQUIRED = ("run_id", "task_id", "item_id", "model_id", "condition_id", "decoding_id", "seed")
 """A line that lacks one of these is malformed."""
 
-LOGICAL_KEY: tuple[str, ...] = (
-    "task_id",
-    "item_id",
-    "model_id",
-    "condition_id",
-    "decoding_id",
-    "seed",
-    "perturbation_type",
-    "perturbation_id",
+LOGICAL_KEY = (
+    "task_id", "item_id", "model_id", "condition_id", "decoding_id", "seed", "perturbation_type", "perturbation_id",
     "kind",
-)
+)  # fmt: skip
 """What a row is about: of several rows with the same key the newest counts."""
+
+
+class _Field(NamedTuple):
+    """A field of a record: its type without annotation and ``None``, and what the declaration says of it."""
+
+    name: str
+    kind: Any
+    optional: bool
+    column: Column
+    default: Any
+
+
+def json_columns(row: type[msgspec.Struct]) -> dict[str, str]:
+    """Top-level keys of a row's JSON and their DuckDB types; records are structs, mappings are ``JSON``.
+
+    Raises :class:`TypeError` on a field whose type no column can hold.
+    """
+    return {field.name: _duckdb_type(field.kind) for field in _fields(row)}
+
+
+def flat_columns(row: type[msgspec.Struct]) -> dict[str, str]:
+    """Columns of the flat table in order, each with the SQL expression that makes it of the JSON columns.
+
+    A list becomes one text, a mapping its JSON text. A key that older logs lack gets the field's default, unless
+    the whole record may be missing: then nothing is known of it.
+    """
+    found: dict[str, str] = {}
+    moved: list[tuple[str, str, str]] = []
+    for path, parent, field, certain in _leaves(row):
+        short = f"{parent}_{field.name}" if parent and field.name in ("id", "type") else field.name
+        name = field.column.name or short
+        if _duckdb_type(field.kind) == "JSON":
+            expression = f"CAST({path} AS VARCHAR)"
+        elif _duckdb_type(field.kind).endswith("[]"):
+            expression = f"array_to_string({path}, {sql_text(field.column.join)})"
+        elif certain and isinstance(field.default, (str, bool, int, float)):
+            default = (
+                sql_text(field.default) if isinstance(field.default, str) else str(field.default).lower()
+            )
+            expression = f"coalesce({path}, {default})"
+        else:
+            expression = path
+        if field.column.after:
+            moved.append((field.column.after, name, expression))
+            continue
+        found[name] = expression
+        if field.column.count:
+            found[field.column.count] = f"coalesce(len({path}), 0)"
+    ordered = list(found)
+    for after, name, expression in moved:
+        ordered.insert(ordered.index(after) + 1, name)
+        found[name] = expression
+    return {name: found[name] for name in ordered}
+
+
+def _fields(record: type[msgspec.Struct]) -> Iterator[_Field]:
+    hints = get_type_hints(record, include_extras=True)
+    for info in msgspec.structs.fields(record):
+        kind, column = hints[info.name], Column()
+        if get_origin(kind) is Annotated:
+            kind, *notes = get_args(kind)
+            column = next((note for note in notes if isinstance(note, Column)), column)
+        several = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+        present = [one for one in several if one is not type(None)]
+        if not column.absent:
+            yield _Field(info.name, present[0], len(present) < len(several), column, info.default)
+
+
+def _leaves(
+    record: type[msgspec.Struct], path: str = "", certain: bool = True
+) -> Iterator[tuple[str, str, _Field, bool]]:
+    """Fields that hold no record, each with its path, its record's name, and whether its record is always there."""
+    for field in _fields(record):
+        here = f"{path}.{field.name}" if path else field.name
+        if _is_record(field.kind):
+            yield from _leaves(field.kind, here, certain and not field.optional)
+        else:
+            yield here, path.rpartition(".")[2], field, certain
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _duckdb_type(kind: Any) -> str:
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if _is_record(kind):
+        inner = ", ".join(f"{sql_name(field.name)} {_duckdb_type(field.kind)}" for field in _fields(kind))
+        return f"STRUCT({inner})"
+    if get_origin(kind) in (list, tuple):
+        return f"{_duckdb_type(get_args(kind)[0])}[]"
+    if get_origin(kind) is dict:
+        return "JSON"
+    raise TypeError(f"{kind} has no column type")
 
 
 def sql_text(value: str) -> str:
@@ -211,6 +133,10 @@ def sql_text(value: str) -> str:
 def sql_name(value: str) -> str:
     """An identifier for SQL."""
     return '"' + value.replace('"', '""') + '"'
+
+
+JSON_COLUMNS: Mapping[str, str] = json_columns(RunRow)
+FLAT_COLUMNS: Mapping[str, str] = flat_columns(RunRow)
 
 
 def read_json_sql(files: Sequence[str]) -> str:
@@ -224,34 +150,18 @@ def read_json_sql(files: Sequence[str]) -> str:
 
 
 def flat_select_sql() -> str:
-    """The select list that makes the flat columns."""
+    """The select list that makes the flat columns of what :func:`read_json_sql` reads."""
     return ", ".join(f"{expression} AS {sql_name(name)}" for name, expression in FLAT_COLUMNS.items())
 
 
 def well_formed_sql() -> str:
-    """True for a line that has everything a row needs."""
+    """The condition that holds for a line with everything a row needs (:data:`REQUIRED`)."""
     return " AND ".join(f"{field} IS NOT NULL" for field in REQUIRED)
-
-
-# Metrics as columns: which there are, and how they are read from a row's JSON.
-#
-# Tasks have different metrics and a metric may appear late, so every row is asked. A metric that is text anywhere
-# is kept as text: the string "nan" cast to a number would poison averages.
-
-
-METRIC_PREFIX = "metric_"
-_TYPES = {"number": "DOUBLE", "text": "VARCHAR"}
-_PROBES = 64
-_PROBE_BYTES = 1 << 16
-
-
-class _Metrics(msgspec.Struct):
-    metrics: dict[str, Any]
 
 
 def metric_select_sql(metrics: Mapping[str, str], source: str = "metrics") -> str:
     """The select list of the metric columns, each beginning with a comma."""
-    shape = sql_text(json.dumps({name: _TYPES[kind] for name, kind in metrics.items()}))
+    shape = sql_text(json.dumps({name: _METRIC_TYPES[kind] for name, kind in metrics.items()}))
     # One transformation for all of them: DuckDB computes an expression that repeats once.
     return "".join(
         f", json_transform({source}, {shape}).{sql_name(name)} AS {sql_name(METRIC_PREFIX + name)}"
@@ -273,7 +183,7 @@ def found_metrics(connection: Any, rows: str) -> dict[str, str]:
         for key, is_text in zip(keys, texts, strict=True):
             if '"' not in key:
                 found[key] = found.get(key, False) or is_text
-    return _named(found)
+    return metric_kinds(found)
 
 
 def merged_metrics(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -282,46 +192,12 @@ def merged_metrics(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
     for metrics in several:
         for name, kind in metrics.items():
             found[name] = found.get(name, False) or kind == "text"
-    return _named(found)
+    return metric_kinds(found)
 
 
-def guess_metrics(stretches: Sequence[Stretch]) -> dict[str, str]:
-    """The metrics of a few lines from all over a log, which are nearly always all of them."""
-    found: dict[str, bool] = {}
-    decode = msgspec.json.Decoder(_Metrics).decode
-    for line in _scattered_lines(stretches):
-        try:
-            metrics = decode(line).metrics
-        except msgspec.MsgspecError:
-            continue
-        for name, value in metrics.items():
-            if '"' not in name:
-                found[name] = found.get(name, False) or isinstance(value, (str, dict, list))
-    return _named(found)
-
-
-def _scattered_lines(stretches: Sequence[Stretch]) -> Iterable[bytes]:
-    """Whole lines from places all over plain files, and from the beginning of compressed ones."""
-    total = sum(stretch.end - stretch.start for stretch in stretches)
-    step = max(1, total // _PROBES)
-    for stretch in stretches:
-        size = stretch.end - stretch.start
-        starts = range(0, size, step) if not stretch.segment.compressed else range(1)
-        with stretch.segment.open() as stream:
-            for start in starts:
-                stream.seek(start)
-                lines = stream.read(_PROBE_BYTES).split(b"\n")
-                yield from lines[1 if start else 0 : -1 if start + _PROBE_BYTES < size else None]
-
-
-def _named(found: Mapping[str, bool]) -> dict[str, str]:
+def metric_kinds(found: Mapping[str, bool]) -> dict[str, str]:
+    """Metrics, sorted, each a ``number`` or ``text``, from whether it was seen as text."""
     return {name: "text" if found[name] else "number" for name in sorted(found)}
-
-
-# ``cell_rows``: what most tables ask of a row, as numbers and codes, in log order.
-#
-# Names are enumerations, sorted, so that grouping and ranking by them is grouping and ranking of small integers; in
-# results they are the names again. Texts stay in ``runs``.
 
 
 NAMES = (
@@ -334,7 +210,11 @@ METRICS = ("task_score", "unsupported_rate", "verifier_score")
 def create_cell_rows(
     execute: Callable[[str], None], query: Callable[[str], list[tuple[Any, ...]]], metrics: Mapping[str, str]
 ) -> None:
-    """Make the table from the view ``runs``."""
+    """Make ``cell_rows`` from the view ``runs``: what most tables ask of a row, as numbers and codes, in log order.
+
+    Names are enumerations, sorted, so that grouping and ranking by them is grouping and ranking of small integers;
+    in results they are the names again. Texts stay in ``runs``.
+    """
     selected = []
     for name in NAMES:
         column, code = sql_name(name), sql_name(f"{name}_code")

@@ -18,7 +18,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.stats.entropy import entropy, semantic_clusters
+from pcsuite.stats.answer_variation import entropy, semantic_clusters
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.information import InfoNce, infonce
 

@@ -19,8 +19,8 @@ from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.analysis.tables.embeddings import Meanings, semantic_meanings
+from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
 from pcsuite.stats.bootstrap import bootstrap_means, paired_bootstrap
-from pcsuite.stats.entropy import disagreement, entropy, fact_disagreement, normalised_entropy
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.permutation import adjust_within_families, sign_flip_test
 

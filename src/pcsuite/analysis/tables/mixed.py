@@ -19,7 +19,7 @@ from pcsuite.analysis.load.schema import sql_text
 from pcsuite.analysis.table import Table, number
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.design import CellTotals, fixed_design
-from pcsuite.stats.marginal_means import MarginalMean, contrasts_with_reference, marginal_means
+from pcsuite.stats.emmeans import MarginalMean, contrasts_with_reference, marginal_means
 from pcsuite.stats.mixed import MixedFit, fit_mixed
 
 ALL_TASKS = "all tasks"

@@ -18,8 +18,8 @@ from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, num
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.profile import ObjectiveSection
 from pcsuite.logging.manifest import RunManifest
+from pcsuite.stats.answer_variation import normalised_entropy
 from pcsuite.stats.bootstrap import paired_bootstrap
-from pcsuite.stats.entropy import normalised_entropy
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.objective import ItemParts, Objective
 
@@ -43,7 +43,7 @@ def objective_tables(
     scores: ItemScores, answers: Sequence[AnswerCounts], manifest: RunManifest
 ) -> tuple[Table, Table, Table]:
     """The three tables; empty where the manifest does not say what J needs."""
-    objective = Objective.of(ObjectiveSection.model_validate(manifest.objective))
+    objective = Objective(*ObjectiveSection.model_validate(manifest.objective).weights)
     parts = {
         counts.key: cell_parts(scores, counts, manifest)
         for counts in answers

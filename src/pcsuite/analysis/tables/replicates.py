@@ -15,13 +15,13 @@ from pcsuite.analysis.load.schema import sql_text
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.equal_tokens import NO_ROW, Arm, EqualTokens, compare_at_equal_tokens
-from pcsuite.stats.self_consistency import self_consistency
 from pcsuite.stats.variance import (
     COMPONENTS,
     VarianceDecomposition,
     decompose_variance,
     decompose_variance_unbalanced,
 )
+from pcsuite.stats.voting import self_consistency
 
 # ``self_consistency.csv`` and ``variance_components.csv``: what replicates and perturbations tell.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import SCORE, Cell, CellKey, ItemScores, natural_key
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores, natural_key
 from pcsuite.analysis.load.runs import LoadReport, RunTables
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
 from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_micro_f1
@@ -131,7 +131,7 @@ PLAIN = ("prompt_tokens", "completion_tokens", "total_tokens", "unsupported_rate
 """Averages that are shown without one."""
 
 
-def cell_estimate(scores: ItemScores, cell: Cell, metric: str = SCORE) -> Estimate:
+def cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) -> Estimate:
     """The cell's corpus figure with its 95 % interval: a mean over items, or pooled micro-F1."""
     key = cell.key
     rng = named_rng("summary", *key, metric)
@@ -184,7 +184,7 @@ def _identity(scores: ItemScores, key: CellKey) -> dict[str, Any]:
     }
 
 
-def _score_columns(scores: ItemScores, cell: Cell) -> dict[str, Any]:
+def _score_columns(scores: ItemScores, cell: CellScores) -> dict[str, Any]:
     estimate = cell_estimate(scores, cell)
     _, values = cell.metric(SCORE)
     low, middle, high = np.percentile(values, [25, 50, 75]) if len(values) else (np.nan,) * 3

@@ -21,9 +21,9 @@ from pcsuite.analysis.verdicts.findings import (
     paired_disagreement,
     paired_twins,
 )
+from pcsuite.stats.emmeans import interaction_contrasts
 from pcsuite.stats.equal_tokens import affordable_share
 from pcsuite.stats.equivalence import Equivalence, tost_contrast
-from pcsuite.stats.marginal_means import interaction_contrasts
 
 # What a publishable result would need, judged on this run.
 

@@ -6,13 +6,13 @@ import csv
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pcsuite._util.files import sha256_file
-from pcsuite.data.items import Item, Row, decoded_lines, read_jsonl
+from pcsuite.data.items import Item, Row, decoded_lines, read_jsonl, split_off
 from pcsuite.errors import DataError, require
 
 R = TypeVar("R")
@@ -64,15 +64,34 @@ class Built:
     """Parts the source lacks: an error unless partial sources are allowed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A published split: how many records it has and where they lie, as files and on the hub."""
+
+    name: str
+    official: int
+    files: tuple[str, ...] = ()
+    """Patterns of its file under the dataset's folder, tried in order."""
+    hub: tuple[str, ...] = ()
+    """Splits of the hub's table that make it up; by default the one of its name."""
+    required: bool = True
+
+
 class Exporter(ABC, Generic[R]):
-    """Reads one dataset by either road and builds its items."""
+    """Declares one dataset, reads it by either road and builds its items.
+
+    A dataset whose records become items one by one is an :class:`ItemExporter`, which needs no more than the
+    declaration and the item of a record.
+    """
 
     name: ClassVar[str]
     """What ``--only`` calls it."""
     folders: ClassVar[tuple[str, ...]]
     """Names its folder may have under ``--from``."""
-    official: ClassVar[Mapping[str, int]]
-    """Published number of records of each source split."""
+    splits: ClassVar[tuple[Split, ...]]
+    hub: ClassVar[HubTable]
+    option_names: ClassVar[tuple[str, ...]] = ("allow_partial",)
+    """Options that decide what is exported; the manifest records them."""
 
     @abstractmethod
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> R:
@@ -84,28 +103,90 @@ class Exporter(ABC, Generic[R]):
 
     @abstractmethod
     def build(self, records: R, options: ExportOptions) -> Built:
-        """Make items of the records."""
+        """Make the files to write of the records."""
 
+    @abstractmethod
     def counts(self, records: R) -> dict[str, int]:
-        """Number of records found in each source split."""
-        if not isinstance(records, Mapping):
-            raise TypeError(f"exporter '{self.name}' must say how to count its records")
-        return {split: len(rows) for split, rows in records.items() if isinstance(rows, Sized)}
+        """Number of records found in each published split."""
 
     def official_counts(self, options: ExportOptions) -> Mapping[str, int]:
-        """Published counts under the given options."""
-        return self.official
+        """Published number of records of each split under the given options."""
+        return {split.name: split.official for split in self.splits}
+
+    def not_on_hub(self, options: ExportOptions) -> str | None:
+        """Why the hub cannot serve the dataset, mirror or not; ``None`` where it can."""
+        return None
 
 
-def item_rows(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """Items as the lines of an items file."""
-    for item in items:
-        yield {"item_id": item.item_id, "input_text": item.input_text, "truth": item.truth}
+class ItemExporter(Exporter[dict[str, list[Item]]]):
+    """A dataset whose records become items one by one, and which is written split by split.
+
+    Subclasses give :meth:`item`, and what differs from the default: how rows are read from a file or a table, and
+    the item of a hub's row.
+    """
+
+    written: ClassVar[tuple[str, ...]]
+    """Splits in the order they are written, the one that is split off among them."""
+    split_off: ClassVar[tuple[str, str, int] | None] = None
+    """``(split, part, n)``: the part is ``n`` items of the split by the fixed seed, and the split keeps the rest."""
+
+    @abstractmethod
+    def item(self, row: Row, split: str, position: int) -> Item:
+        """The item of a record, which is the ``position``-th (from 1) of its split."""
+
+    def hub_item(self, row: Row, split: str, position: int) -> Item:
+        """The item of a row of the hub's table, where its columns differ from the published file's."""
+        return self.item(row, split, position)
+
+    def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterable[Row] | None:
+        """Records of a split's file, by the file's ending; ``None`` where a split that may be absent is."""
+        path = (files.need if split.required else files.find)(*split.files, split=split.name)
+        if path is None:
+            return None
+        readers = {".json": files.json_list, ".jsonl": files.jsonl, ".csv": files.csv_rows}
+        return readers[path.suffix](path)
+
+    def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterable[Row] | None:
+        """Records of a split's tables on the hub; ``None`` where a split that may be absent is."""
+        theirs = split.hub or (split.name,)
+        if not split.required and not hub.has_split(self.hub, theirs[0]):
+            return None
+        return (row for name in theirs for row in hub.rows(self.hub, name))
+
+    def read_files(self, files: OriginalFiles, options: ExportOptions) -> dict[str, list[Item]]:
+        """Items by split, from the published files."""
+        return {
+            split.name: [self.item(row, split.name, number) for number, row in enumerate(rows, start=1)]
+            for split in self.splits
+            if (rows := self.file_rows(files, split, options)) is not None
+        }
+
+    def read_hub(self, hub: HubTables, options: ExportOptions) -> dict[str, list[Item]]:
+        """Items by split, from the hub's tables."""
+        return {
+            split.name: [self.hub_item(row, split.name, number) for number, row in enumerate(rows, start=1)]
+            for split in self.splits
+            if (rows := self.hub_rows(hub, split, options)) is not None
+        }
+
+    def counts(self, records: dict[str, list[Item]]) -> dict[str, int]:
+        """Items of each split."""
+        return {split: len(items) for split, items in records.items()}
+
+    def build(self, records: dict[str, list[Item]], options: ExportOptions) -> Built:
+        """The items files, with the part split off where the dataset has one."""
+        found = dict(records)
+        if self.split_off is not None and self.split_off[0] in found:
+            split, part, n = self.split_off
+            found[part], found[split] = split_off(found[split], n, f"{self.name}_{part}", SPLIT_SEED)
+        return Built(
+            [items_output(self.name, split, found[split]) for split in self.written if split in found]
+        )
 
 
 def items_output(dataset: str, split: str, items: Sequence[Item]) -> Output:
     """The items file of a split."""
-    return Output(f"{dataset}_{split}", item_rows(items))
+    return Output(f"{dataset}_{split}", (item.line() for item in items))
 
 
 def numbered(dataset: str, split: str, position: int) -> str:
@@ -118,14 +199,11 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
-# Original published files under ``--from DIR``: finding them, reading them, remembering their hashes.
-
-
 csv.field_size_limit(1 << 24)
 
 
 class OriginalFiles:
-    """The folder of one dataset. Every file read is recorded, for the manifest."""
+    """The folder of one dataset under ``--from DIR``. Every file read is recorded, for the manifest."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.root = root
@@ -236,12 +314,6 @@ class OriginalFiles:
         return path
 
 
-# Tables of the Hugging Face hub, or of a local mirror in the hub's layout.
-#
-# A mirror (``--hub-dir DIR``) holds what ``DatasetDict.save_to_disk`` writes, at ``DIR/<dataset>/<config>`` or,
-# where there is one configuration, ``DIR/<dataset>``.
-
-
 @dataclass(frozen=True, slots=True)
 class HubTable:
     """A dataset of the hub: its place there and its folder in a mirror."""
@@ -259,7 +331,12 @@ PARQUET = "refs/convert/parquet"
 
 
 class HubTables:
-    """Reads splits of hub tables. Every split read is recorded with a hash of its rows, for the manifest."""
+    """Reads tables of the Hugging Face hub, or of a local mirror in the hub's layout.
+
+    A mirror (``--hub-dir DIR``) holds what ``DatasetDict.save_to_disk`` writes, at ``DIR/<dataset>/<config>`` or,
+    where there is one configuration, ``DIR/<dataset>``. Every split read is recorded with a hash of its rows, for
+    the manifest.
+    """
 
     def __init__(self, mirror: Path | None = None) -> None:
         self.mirror = mirror
@@ -272,7 +349,7 @@ class HubTables:
 
     def rows(self, table: HubTable, split: str) -> Iterator[Row]:
         """Rows of a split in the hub's order; class labels come as integers, as the hub has them."""
-        name = _name(table, split)
+        name = "/".join(part for part in (table.folder, table.config, split) if part)
         tables = self._open(table)
         if split not in tables:
             raise DataError(f"hub table {name}: no such split", hint=f"it has {', '.join(sorted(tables))}")
@@ -299,11 +376,8 @@ class HubTables:
         return [self._sources[key] for key in sorted(self._sources)]
 
     def _open(self, table: HubTable) -> Any:
-        if table not in self._opened:
-            self._opened[table] = self._load(table)
-        return self._opened[table]
-
-    def _load(self, table: HubTable) -> Any:
+        if table in self._opened:
+            return self._opened[table]
         datasets = require("datasets", "hub")
         if self.mirror is not None:
             path = self._mirror_path(table)
@@ -312,36 +386,31 @@ class HubTables:
                     f"{self.mirror}: no table '{table.folder}'",
                     hint="save a DatasetDict at DIR/<dataset>/<config>, or DIR/<dataset> where there is one",
                 )
-            return self._load_from_disk(datasets, path)
-        if table.repo is None:
+            try:
+                loaded = datasets.load_from_disk(str(path))
+            except Exception as error:  # the library raises many kinds; each means the table could not be had
+                raise DataError(f"{path} cannot be loaded as a saved dataset: {error}") from error
+            if not isinstance(loaded, datasets.DatasetDict):
+                raise DataError(f"{path} holds one table, not one a split", hint="save a DatasetDict there")
+        elif table.repo is None:
             raise DataError(
                 f"'{table.folder}' has no table with the published split on the hub",
                 hint="export it from the original files: --from DIR",
             )
-        try:
-            return self._load_from_hub(datasets, table)
-        except Exception as error:  # the library raises many kinds; each means the table could not be had
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise DataError(
-                f"the hub table {table.repo} cannot be loaded: {reason}",
-                hint="use --from DIR with the original files, or --hub-dir DIR with a local mirror",
-            ) from error
-
-    @staticmethod
-    def _load_from_hub(datasets: Any, table: HubTable) -> Any:
-        if not table.converted:
-            return datasets.load_dataset(table.repo, table.config)
-        files = {split: f"{table.config}/{split}/*.parquet" for split in table.converted}
-        return datasets.load_dataset(table.repo, data_files=files, revision=PARQUET)
-
-    @staticmethod
-    def _load_from_disk(datasets: Any, path: Path) -> Any:
-        try:
-            loaded = datasets.load_from_disk(str(path))
-        except Exception as error:  # as above
-            raise DataError(f"{path} cannot be loaded as a saved dataset: {error}") from error
-        if not isinstance(loaded, datasets.DatasetDict):
-            raise DataError(f"{path} holds one table, not one a split", hint="save a DatasetDict there")
+        else:
+            files = {split: f"{table.config}/{split}/*.parquet" for split in table.converted}
+            try:
+                if files:
+                    loaded = datasets.load_dataset(table.repo, data_files=files, revision=PARQUET)
+                else:
+                    loaded = datasets.load_dataset(table.repo, table.config)
+            except Exception as error:  # as above
+                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+                raise DataError(
+                    f"the hub table {table.repo} cannot be loaded: {reason}",
+                    hint="use --from DIR with the original files, or --hub-dir DIR with a local mirror",
+                ) from error
+        self._opened[table] = loaded
         return loaded
 
     def _mirror_path(self, table: HubTable) -> Path | None:
@@ -349,7 +418,3 @@ class HubTables:
         folder = self.mirror / table.folder
         places = [folder / table.config] if table.config else []
         return next((p for p in [*places, folder] if (p / "dataset_dict.json").is_file()), None)
-
-
-def _name(table: HubTable, split: str) -> str:
-    return "/".join(part for part in (table.folder, table.config, split) if part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from pcsuite.data.export.base import (
     SPLIT_SEED,
@@ -19,12 +19,12 @@ from pcsuite.data.export.base import (
     HubTables,
     OriginalFiles,
     Output,
+    Split,
     items_output,
     squeeze,
 )
 from pcsuite.data.items import Item, Row, split_off
 
-HUB_CLAIMS = HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
 HUB_PAGES = HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))
 OPT_ITEMS = 500
 LABELS = {"SUPPORTS": "SUPPORTS", "REFUTES": "REFUTES", "NOT ENOUGH INFO": "NOT_ENOUGH_INFO"}
@@ -81,27 +81,39 @@ class FeverExporter(Exporter[FeverRecords]):
 
     name = "fever"
     folders = ("fever",)
-    official: ClassVar = {"paper_dev": 9999, "train": 145449}
+    hub = HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
+    splits = (
+        Split("paper_dev", 9999, ("paper_dev.jsonl",)),
+        Split("train", 145449, ("train.jsonl",), required=False),
+    )
 
     def counts(self, records: FeverRecords) -> dict[str, int]:
+        """Claims of each split."""
         return {split: len(claims) for split, claims in records.claims.items()}
 
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> FeverRecords:
-        claims = {
-            "paper_dev": [
-                _claim(row) for row in files.jsonl(files.need("paper_dev.jsonl", split="paper_dev"))
-            ]
-        }
-        train = files.find("train.jsonl", split="train")
-        if train is not None:
-            claims["train"] = [_claim(row) for row in files.jsonl(train)]
-        return FeverRecords(claims, _file_pages(files))
+        """Claims, and the pages either repacked as one file or as the Wikipedia dump of the task."""
+        claims = {}
+        for split in self.splits:
+            path = (files.need if split.required else files.find)(*split.files, split=split.name)
+            if path is not None:
+                claims[split.name] = [_claim(row) for row in files.jsonl(path)]
+        repacked = files.find("wiki_pages.jsonl")
+        if repacked is not None:
+            return FeverRecords(claims, lambda: (_repacked_page(row) for row in files.jsonl(repacked)))
+        dump = files.find_all("wiki-pages/*.jsonl") or files.find_all("wiki-pages/wiki-pages/*.jsonl")
+        if not dump:
+            return FeverRecords(claims, None)
+        return FeverRecords(
+            claims, lambda: (_dump_page(row) for path in dump for row in files.jsonl(path) if row.get("id"))
+        )
 
     def read_hub(self, hub: HubTables, options: ExportOptions) -> FeverRecords:
+        """Claims, and the pages where a mirror has them or the user asks for all of Wikipedia."""
         claims = {
-            split: _grouped_claims(hub.rows(HUB_CLAIMS, split))
-            for split in ("paper_dev", "train")
-            if split == "paper_dev" or hub.has_split(HUB_CLAIMS, split)
+            split.name: _grouped_claims(hub.rows(self.hub, split.name))
+            for split in self.splits
+            if split.required or hub.has_split(self.hub, split.name)
         }
         if not (hub.holds(HUB_PAGES) if hub.mirror is not None else options.fever_wiki):
             return FeverRecords(claims, None)
@@ -111,6 +123,7 @@ class FeverExporter(Exporter[FeverRecords]):
         )
 
     def build(self, records: FeverRecords, options: ExportOptions) -> Built:
+        """Items with the texts of their evidence, and the pages as a corpus, where there are pages."""
         texts = _gold_texts(records)
         items = {split: [_item(claim, texts) for claim in claims] for split, claims in records.claims.items()}
         opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", SPLIT_SEED)
@@ -120,13 +133,9 @@ class FeverExporter(Exporter[FeverRecords]):
         if records.pages is None:
             built.notes.append("without wiki pages evidence has no text and there is no corpus to search")
         else:
-            built.outputs.append(Output("fever_pages", _page_rows(records.pages())))
+            pages = ({"page": page.name, "sentences": page.sentences} for page in records.pages())
+            built.outputs.append(Output("fever_pages", pages))
         return built
-
-
-def _page_rows(pages: Iterable[Page]) -> Iterator[dict[str, Any]]:
-    for page in pages:
-        yield {"page": page.name, "sentences": page.sentences}
 
 
 def _item(claim: Claim, texts: Mapping[Sentence, str]) -> Item:
@@ -151,9 +160,9 @@ def _gold_texts(records: FeverRecords) -> dict[Sentence, str]:
         numbers = cited.get(page_record.name, set())
         for number in numbers:
             length = len(page_record.sentences)
-            place = number if page_record.exact else sure_position(number, numbers, length)
-            if place is not None and place < length and page_record.sentences[place]:
-                texts[page_record.name, number] = page_record.sentences[place]
+            index = number if page_record.exact else sure_position(number, numbers, length)
+            if index is not None and index < length and page_record.sentences[index]:
+                texts[page_record.name, number] = page_record.sentences[index]
     return texts
 
 
@@ -195,16 +204,6 @@ def _grouped_claims(rows: Iterable[Row]) -> list[Claim]:
         sentence = (row.get("evidence_wiki_url"), row.get("evidence_sentence_id"))
         sets.setdefault(claim_id, {}).setdefault(key, []).append(sentence)
     return [_checked_claim(row, list(sets[claim_id].values())) for claim_id, row in first_rows.items()]
-
-
-def _file_pages(files: OriginalFiles) -> Callable[[], Iterator[Page]] | None:
-    repacked = files.find("wiki_pages.jsonl")
-    if repacked is not None:
-        return lambda: (_repacked_page(row) for row in files.jsonl(repacked))
-    dump = files.find_all("wiki-pages/*.jsonl") or files.find_all("wiki-pages/wiki-pages/*.jsonl")
-    if dump:
-        return lambda: (_dump_page(row) for path in dump for row in files.jsonl(path) if row.get("id"))
-    return None
 
 
 def _repacked_page(row: Row) -> Page:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from pcsuite.data.export.base import (
     Asset,
@@ -16,6 +16,7 @@ from pcsuite.data.export.base import (
     HubTable,
     HubTables,
     OriginalFiles,
+    Split,
     items_output,
     numbered,
     squeeze,
@@ -23,7 +24,6 @@ from pcsuite.data.export.base import (
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
-HUB = HubTable("spider", "xlangai/spider")
 DATABASES = "spider_databases"
 
 
@@ -50,31 +50,46 @@ class SpiderExporter(Exporter[SpiderRecords]):
 
     name = "spider"
     folders = ("spider",)
-    official: ClassVar = {"dev": 1034, "train": 7000}
+    hub = HubTable("spider", "xlangai/spider")
+    splits = (
+        Split("dev", 1034, ("dev.json",), hub=("validation",)),
+        Split("train", 7000, ("train_spider.json",), required=False),
+    )
 
     def counts(self, records: SpiderRecords) -> dict[str, int]:
+        """Questions of each split."""
         return {split: len(questions) for split, questions in records.questions.items()}
 
+    def not_on_hub(self, options: ExportOptions) -> str | None:
+        """The databases come from a folder of the user's."""
+        return None if options.spider_dir else "the hub does not carry its databases (--spider-dir DIR)"
+
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> SpiderRecords:
-        questions = {"dev": [_question(row) for row in files.json_list(files.need("dev.json", split="dev"))]}
-        train = files.find("train_spider.json", split="train")
-        if train is not None:
-            questions["train"] = [_question(row) for row in files.json_list(train)]
-        return SpiderRecords(questions, _schemas(files), _databases(files, questions))
+        """Questions, schemas and databases from one folder."""
+        questions = {}
+        for split in self.splits:
+            path = (files.need if split.required else files.find)(*split.files, split=split.name)
+            if path is not None:
+                questions[split.name] = [_question(row) for row in files.json_list(path)]
+        return _records(files, questions)
 
     def read_hub(self, hub: HubTables, options: ExportOptions) -> SpiderRecords:
+        """Questions from the hub, schemas and databases from ``--spider-dir``."""
         if options.spider_dir is None:
             raise DataError(
                 "the hub carries Spider's questions but not its databases",
                 hint="give the folder that has tables.json and database/: --spider-dir DIR",
             )
-        files = OriginalFiles(options.spider_dir, options.spider_dir)
-        questions = {"dev": [_question(row) for row in hub.rows(HUB, "validation")]}
-        if hub.has_split(HUB, "train"):
-            questions["train"] = [_question(row) for row in hub.rows(HUB, "train")]
-        return SpiderRecords(questions, _schemas(files), _databases(files, questions))
+        questions = {
+            split.name: [_question(row) for row in hub.rows(self.hub, theirs)]
+            for split in self.splits
+            for theirs in (split.hub or (split.name,))
+            if split.required or hub.has_split(self.hub, theirs)
+        }
+        return _records(OriginalFiles(options.spider_dir, options.spider_dir), questions)
 
     def build(self, records: SpiderRecords, options: ExportOptions) -> Built:
+        """Items of the questions whose database is there, and those databases."""
         built = Built([])
         used: set[str] = set()
         for split, questions in records.questions.items():
@@ -95,9 +110,11 @@ class SpiderExporter(Exporter[SpiderRecords]):
         return built
 
 
-def schema_text(table_file_row: Row) -> str:
-    """A database's schema as one CREATE TABLE line a table, from an entry of tables.json."""
-    row = table_file_row
+def schema_text(row: Row) -> str:
+    """A database's schema as one CREATE TABLE line a table, from an entry of tables.json.
+
+    Raises :class:`DataError` where columns, types and keys of the entry do not fit together.
+    """
     tables, columns, types = (
         row.texts("table_names_original"),
         row.items("column_names_original"),
@@ -145,11 +162,11 @@ def _question(row: Row) -> SqlQuestion:
     return SqlQuestion(row.text("db_id"), squeeze(row.text("question")), row.text("query").strip(), row.where)
 
 
-def _schemas(files: OriginalFiles) -> dict[str, str]:
-    return {row.text("db_id"): schema_text(row) for row in files.json_list(files.need("tables.json"))}
-
-
-def _databases(files: OriginalFiles, questions: Mapping[str, list[SqlQuestion]]) -> dict[str, Path]:
+def _records(files: OriginalFiles, questions: dict[str, list[SqlQuestion]]) -> SpiderRecords:
+    """Questions with the schemas of tables.json and the databases that are there."""
+    schemas = {row.text("db_id"): schema_text(row) for row in files.json_list(files.need("tables.json"))}
     wanted = sorted({question.db_id for rows in questions.values() for question in rows})
     found = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in wanted}
-    return {db_id: path for db_id, path in found.items() if path is not None}
+    return SpiderRecords(
+        questions, schemas, {db_id: path for db_id, path in found.items() if path is not None}
+    )

@@ -83,7 +83,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 CONSTRAINT_BACKEND = "native:simulated"
 PROVIDER = "simulated"
-QUADRATURE_POINTS = 80
 _UNIT = 2.0**-64
 _STANDARD_NORMAL = NormalDist()
 _UNBRACED = str.maketrans("{}[]", "()()")
@@ -258,56 +257,6 @@ def json_probability(
         return 1.0
     total = sum(options.json_effects.get(operator_name(operator), 0.0) for operator in operators)
     return logistic(logit(options.json_validity) + total)
-
-
-def true_accuracy(
-    options: SimulatedOptions,
-    task_id: str,
-    operators: Iterable[str],
-    *,
-    perturbation: str = "none",
-    json_answers: bool = True,
-    constrained: bool = False,
-) -> float:
-    """The share of perfect answers a condition has over all items and seeds.
-
-    The logit is normal with variance item_difficulty_sd² + seed_noise_sd²; its mean under the logistic curve
-    is a one-dimensional integral, taken by Gauss–Hermite quadrature. A malformed JSON answer and an
-    abstention are never perfect.
-    """
-    from numpy import exp, pi, sqrt
-    from numpy.polynomial.hermite import hermgauss
-
-    names = tuple(operators)
-    centre = accuracy_logit(options, task_id, names, perturbation)
-    spread = math.hypot(options.item_difficulty_sd, options.seed_noise_sd)
-    nodes, weights = hermgauss(QUADRATURE_POINTS)
-    right = float((weights / (1 + exp(-(centre + math.sqrt(2) * spread * nodes)))).sum() / sqrt(pi))
-    valid = json_probability(options, names, constrained=constrained) if json_answers else 1.0
-    return right * valid * (1 - options.abstain_rate)
-
-
-def true_effect(
-    options: SimulatedOptions,
-    task_id: str,
-    operators: Iterable[str],
-    baseline: Iterable[str] = (),
-    *,
-    perturbation: str = "none",
-    json_answers: bool = True,
-    constrained: bool = False,
-) -> float:
-    """True accuracy of a condition minus that of an unconstrained baseline under the same perturbation."""
-    with_operators = true_accuracy(
-        options,
-        task_id,
-        operators,
-        perturbation=perturbation,
-        json_answers=json_answers,
-        constrained=constrained,
-    )
-    without = true_accuracy(options, task_id, baseline, perturbation=perturbation, json_answers=json_answers)
-    return with_operators - without
 
 
 def operator_name(operator: str) -> str:

@@ -1,4 +1,8 @@
-"""The models HELM is to ask: served on loopback, and the files by which it learns of them."""
+"""The models HELM is to ask: the files by which it learns of them, and a server on loopback in front of them.
+
+Of OpenAI's protocol the server understands what such tools send: one user message, temperature, top_p, a completion
+limit, ``n``, ``stop`` and a seed. Anything else that would change the answer is refused, never ignored.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,6 @@ from pcsuite.errors import (
 if TYPE_CHECKING:
     from aiohttp import web
 
-# The models HELM is to ask, and the files by which it learns of them.
-
-
 BUILT_IN = "simple/model1"
 """HELM's own toy model, which repeats the prompt's last word: it shows that the pipeline works, nothing else."""
 ORGANISATION = "pcsuite"
@@ -43,6 +44,20 @@ CHARACTERS_PER_TOKEN = 3
 """How many characters of English a token holds at least, for a window that is known in tokens."""
 WIDEST_WINDOW = 1_000_000
 """Characters, where the model's window is not known: the server then refuses what is too long."""
+
+HOST = "127.0.0.1"
+EXTRA = "helm"
+_NEUTRAL: Mapping[str, tuple[object, ...]] = {
+    "presence_penalty": (None, 0),
+    "frequency_penalty": (None, 0),
+    "logprobs": (None, False),
+    "stream": (None, False),
+    "response_format": (None,),
+    "tools": (None, []),
+}
+"""Fields that change the answer, and the values under which they do not."""
+_DEFAULT_MAX_TOKENS = 256
+_LARGEST_REQUEST = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,7 @@ class HelmModel:
 
 
 def helm_name(model_id: str) -> str:
-    """HELM's name of one of our models."""
+    """HELM's name of one of our models, by which its results are given back our id."""
     return BUILT_IN if model_id == BUILT_IN else f"{ORGANISATION}/{_plain(model_id)}"
 
 
@@ -83,98 +98,67 @@ def _plain(model_id: str) -> str:
 
 
 def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
-    """Write ``model_metadata.yaml``, ``model_deployments.yaml`` and ``tokenizer_configs.yaml``.
+    """Write ``model_metadata.yaml``, ``model_deployments.yaml`` and ``tokenizer_configs.yaml`` into a folder.
 
-    Models of earlier runs stay in them: HELM's summary of a suite asks for all that ran in it.
+    Models of earlier runs stay in them: HELM's summary of a suite asks for all that ran in it. Raises
+    :class:`~pcsuite.errors.IntegrationError` where the folder cannot be written to.
     """
-    listed = list(models)
-    files = {
-        "model_metadata.yaml": ("models", [_metadata(model) for model in listed]),
-        "model_deployments.yaml": ("model_deployments", [_deployment(model) for model in listed]),
-        "tokenizer_configs.yaml": ("tokenizer_configs", [_tokenizer()]),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, (key, entries) in files.items():
-            known = {entry["name"]: entry for entry in [*_earlier(folder / name, key), *entries]}
-            text = yaml.safe_dump({key: list(known.values())}, sort_keys=False)
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise IntegrationError(
-            f"{folder}: HELM's files cannot be written ({error.strerror or error})"
-        ) from error
-
-
-def _earlier(path: Path, key: str) -> list[dict[str, Any]]:
-    """Entries of a file that an earlier run wrote; none where it cannot be read."""
-    try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))[key]
-        return [entry for entry in entries if isinstance(entry, dict) and "name" in entry]
-    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
-        return []
-
-
-def _metadata(model: HelmModel) -> dict[str, Any]:
-    known = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
-    return {
-        "name": model.name,
-        "display_name": model.id,
-        "description": f"Model '{model.id}' of the suite's profile.",
-        "creator_organization_name": ORGANISATION,
-        "access": "open",
-        "release_date": None,
-        "tags": ["TEXT_MODEL_TAG", "FULL_FUNCTIONALITY_TEXT_MODEL_TAG", "INSTRUCTION_FOLLOWING_MODEL_TAG"],
-        **known,
-    }
-
-
-def _deployment(model: HelmModel) -> dict[str, Any]:
-    window = WIDEST_WINDOW if model.context_tokens is None else model.context_tokens * CHARACTERS_PER_TOKEN
-    return {
-        "name": model.deployment,
-        "model_name": model.name,
-        "tokenizer_name": TOKENIZER,
-        "max_sequence_length": window,
-        "client_spec": {
+    metadata, deployments = [], []
+    for model in models:
+        known = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
+        metadata.append(
+            {
+                "name": model.name,
+                "display_name": model.id,
+                "description": f"Model '{model.id}' of the suite's profile.",
+                "creator_organization_name": ORGANISATION,
+                "access": "open",
+                "release_date": None,
+                "tags": [
+                    f"{tag}_MODEL_TAG" for tag in ("TEXT", "FULL_FUNCTIONALITY_TEXT", "INSTRUCTION_FOLLOWING")
+                ],
+                **known,
+            }
+        )
+        tokens = model.context_tokens
+        asked = {"base_url": model.base_url, "vllm_model_name": model.remote_name}
+        client = {
             "class_name": "helm.clients.vllm_client.VLLMChatClient",
-            "args": {
-                "base_url": model.base_url,
-                "vllm_model_name": model.remote_name,
-                "timeout": model.timeout_s,
-                "max_retries": 0,
-            },
-        },
-    }
-
-
-def _tokenizer() -> dict[str, Any]:
-    return {
+            "args": {**asked, "timeout": model.timeout_s, "max_retries": 0},
+        }
+        deployments.append(
+            {
+                "name": model.deployment,
+                "model_name": model.name,
+                "tokenizer_name": TOKENIZER,
+                "max_sequence_length": WIDEST_WINDOW if tokens is None else tokens * CHARACTERS_PER_TOKEN,
+                "client_spec": client,
+            }
+        )
+    tokenizer = {
         "name": TOKENIZER,
         "tokenizer_spec": {"class_name": "helm.tokenizers.simple_tokenizer.SimpleTokenizer"},
         "end_of_text_token": "</s>",
         "prefix_token": "<s>",
     }
-
-
-# Models of a profile behind an OpenAI-compatible server on loopback, so that other tools can ask them.
-#
-# Only what such tools send is understood: one user message, temperature, top_p, a completion limit, ``n``,
-# ``stop`` and a seed. Anything else that would change the answer is refused, never ignored.
-
-
-HOST = "127.0.0.1"
-EXTRA = "helm"
-_NEUTRAL: Mapping[str, tuple[object, ...]] = {
-    "presence_penalty": (None, 0),
-    "frequency_penalty": (None, 0),
-    "logprobs": (None, False),
-    "stream": (None, False),
-    "response_format": (None,),
-    "tools": (None, []),
-}
-"""Fields that change the answer, and the values under which they do not."""
-_DEFAULT_MAX_TOKENS = 256
-_LARGEST_REQUEST = 16 * 2**20
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, key, entries in (
+            ("model_metadata.yaml", "models", metadata),
+            ("model_deployments.yaml", "model_deployments", deployments),
+            ("tokenizer_configs.yaml", "tokenizer_configs", [tokenizer]),
+        ):
+            try:
+                earlier = yaml.safe_load((folder / name).read_text(encoding="utf-8"))[key]
+                found = {one["name"]: one for one in earlier if isinstance(one, dict) and "name" in one}
+            except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+                found = {}  # not there, or not a file of ours
+            found |= {entry["name"]: entry for entry in entries}
+            text = yaml.safe_dump({key: list(found.values())}, sort_keys=False)
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or error
+        raise IntegrationError(f"{folder}: HELM's files cannot be written ({why})") from error
 
 
 class BadRequestError(PcsuiteError):
@@ -254,25 +238,25 @@ class ModelServer:
         from aiohttp import web
 
         try:
-            body = await _body(request)
-            answer = await self._answer(body)
+            return web.json_response(await self._answer(await request.json()))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            status, kind, message = 400, "bad_request", f"the request is not JSON: {error}"
         except BadRequestError as error:
-            return web.json_response({"error": {"message": str(error), "type": "bad_request"}}, status=400)
+            status, kind, message = 400, "bad_request", str(error)
         except BudgetExceededError as error:
-            return web.json_response({"error": {"message": str(error), "type": "budget"}}, status=402)
+            status, kind, message = 402, "budget", str(error)
         except EngineError as error:
-            return web.json_response({"error": {"message": str(error), "type": "engine"}}, status=500)
-        return web.json_response(answer)
+            status, kind, message = 500, "engine", str(error)
+        return web.json_response({"error": {"message": message, "type": kind}}, status=status)
 
-    async def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _answer(self, body: Any) -> dict[str, Any]:
+        if not isinstance(body, dict):
+            raise BadRequestError("the request is not a JSON object")
         name = str(body.get("model", ""))
         if name not in self._clients:
             raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
-        prompt, stops, count = _prompt(body), _stops(body), int(_number(body, "n", 1))
-        seed = int(_number(body, "seed", 0))
-        decoding = Decoding(
-            "served", _number(body, "temperature", 1.0), _number(body, "top_p", 1.0), _limit(body)
-        )
+        prompt, stops, decoding = _understood(body)
+        count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
         client = self._clients[name]
         replies = await asyncio.gather(
             *(client.ask(Request(prompt, decoding, seed + index)) for index in range(count))
@@ -281,43 +265,26 @@ class ModelServer:
         return _completion(name, replies, stops)
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
-    try:
-        body = await request.json()
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BadRequestError(f"the request is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise BadRequestError("the request is not a JSON object")
+def _understood(body: Mapping[str, Any]) -> tuple[str, list[str], Decoding]:
+    """Prompt, stop sequences and decoding of a request; raises for one that cannot be honoured to the letter."""
     for field, harmless in _NEUTRAL.items():
         if body.get(field) not in harmless:
             raise BadRequestError(f"'{field}' is not supported by this server")
-    return body
-
-
-def _prompt(body: Mapping[str, Any]) -> str:
     messages = body.get("messages")
     if not isinstance(messages, list) or len(messages) != 1 or not isinstance(messages[0], dict):
         raise BadRequestError("exactly one message is supported by this server")
-    message = messages[0]
-    if message.get("role") != "user" or not isinstance(message.get("content"), str):
+    if messages[0].get("role") != "user" or not isinstance(messages[0].get("content"), str):
         raise BadRequestError("the message must be a user's text")
-    return str(message["content"])
-
-
-def _stops(body: Mapping[str, Any]) -> list[str]:
     stops = body.get("stop") or []
     listed = [stops] if isinstance(stops, str) else stops
     if not isinstance(listed, list) or not all(isinstance(stop, str) and stop for stop in listed):
         raise BadRequestError("'stop' must be text or a list of texts")
-    return listed
-
-
-def _limit(body: Mapping[str, Any]) -> int:
     field = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     limit = int(_number(body, field, _DEFAULT_MAX_TOKENS))
     if limit < 1:
         raise BadRequestError(f"'{field}' must be at least 1")
-    return limit
+    temperature, top_p = _number(body, "temperature", 1.0), _number(body, "top_p", 1.0)
+    return messages[0]["content"], listed, Decoding("served", temperature, top_p, limit)
 
 
 def _number(body: Mapping[str, Any], field: str, default: float) -> float:
@@ -330,9 +297,12 @@ def _number(body: Mapping[str, Any], field: str, default: float) -> float:
 
 
 def cut_at_stop(text: str, stops: list[str]) -> tuple[str, bool]:
-    """The text before the first stop sequence, and whether there was one."""
-    places = [place for place in (text.find(stop) for stop in stops) if place >= 0]
-    return (text[: min(places)], True) if places else (text, False)
+    """The text before the first stop sequence, and whether there was one.
+
+    cut_at_stop("a. b! c", ["!", "."]) == ("a", True)
+    """
+    found = [index for index in (text.find(stop) for stop in stops) if index >= 0]
+    return (text[: min(found)], True) if found else (text, False)
 
 
 def _completion(name: str, replies: list[Generation], stops: list[str]) -> dict[str, Any]:

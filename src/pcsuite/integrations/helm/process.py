@@ -1,4 +1,4 @@
-"""HELM's scenarios by name, and its commands as child processes."""
+"""HELM's scenarios by name with the data they need, and its commands as child processes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +20,20 @@ from pcsuite._util.files import sha256_file
 from pcsuite.errors import ConfigError, DataError, IntegrationError
 from pcsuite.integrations.environments import HELM, environment_python, environment_variables
 
-# HELM's scenarios: how they are named, which task of ours they share a benchmark with, where their data goes.
-
-
 SCENARIOS_FOLDER = "scenarios"
 """Folder of HELM's output where it looks for data before it fetches any."""
-MMLU_SPLITS = ("dev", "val", "test")
+STOP_SECONDS = 10.0
+"""How long a process that was asked to end is waited for before it is killed."""
+_LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ [A-Z]+ +(?P<text>.*)$")
+_COUNT = re.compile(r"^\d+ entries produced (\d+) run specs$")
+_BEGIN = re.compile(r"^Running (?P<name>.+) \{$")
+_REQUESTS = re.compile(r"^(\d+) requests$")
+_FAILED = re.compile(r"^Error when running (?P<name>.+):$")
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
+_LONGEST_REASON = 300
+_ANSWERS_EVERY_S = 10.0
+
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class Scenario:
 
     @property
     def entry(self) -> str:
-        """As HELM writes it."""
+        """As HELM writes it: ``name:key=value,key=value``."""
         listed = ",".join(f"{key}={value}" for key, value in self.arguments.items())
         return f"{self.name}:{listed}" if listed else self.name
 
@@ -49,35 +58,33 @@ class Scenario:
 def parse_scenarios(text: str | Iterable[str]) -> list[Scenario]:
     """Scenarios from a list, or from text with commas both between entries and between an entry's arguments.
 
-    A piece such as ``method=x`` can only go on with the entry before it.
+    A piece such as ``method=x`` can only go on with the entry before it. Raises
+    :class:`~pcsuite.errors.ConfigError` for arguments that are not KEY=VALUE, name a model, or lack mmlu's subject.
     """
     entries: list[str] = []
-    pieces = (
-        text.split(",") if isinstance(text, str) else [part for entry in text for part in entry.split(",")]
-    )
-    for piece in (piece.strip() for piece in pieces):
+    joined = text if isinstance(text, str) else ",".join(text)
+    for piece in (piece.strip() for piece in joined.split(",")):
         if piece and entries and "=" in piece and ":" not in piece:
             entries[-1] += ("," if ":" in entries[-1] else ":") + piece
         elif piece:
             entries.append(piece)
-    return [_scenario(entry) for entry in dict.fromkeys(entries)]
-
-
-def _scenario(entry: str) -> Scenario:
-    name, _, rest = entry.partition(":")
-    arguments: dict[str, str] = {}
-    for part in filter(None, rest.split(",")):
-        key, sep, value = part.partition("=")
-        if not sep or not key or not value:
-            raise ConfigError(f"scenario '{entry}': '{part}' is not KEY=VALUE")
-        if key in ("model", "model_deployment"):
-            raise ConfigError(f"scenario '{entry}': models are chosen by --models, not in the scenario")
-        arguments[key] = value
-    if name == "truthful_qa":
-        arguments.setdefault("task", "mc_single")
-    if name == "mmlu" and "subject" not in arguments:
-        raise ConfigError("scenario 'mmlu' needs a subject", hint="for example mmlu:subject=econometrics")
-    return Scenario(name, arguments)
+    found = []
+    for entry in dict.fromkeys(entries):
+        name, _, rest = entry.partition(":")
+        arguments: dict[str, str] = {}
+        for part in filter(None, rest.split(",")):
+            key, _, value = part.partition("=")
+            if not key or not value:
+                raise ConfigError(f"scenario '{entry}': '{part}' is not KEY=VALUE")
+            if key in ("model", "model_deployment"):
+                raise ConfigError(f"scenario '{entry}': models are chosen by --models, not in the scenario")
+            arguments[key] = value
+        if name == "truthful_qa":
+            arguments.setdefault("task", "mc_single")
+        if name == "mmlu" and "subject" not in arguments:
+            raise ConfigError("scenario 'mmlu' needs a subject", hint="for example mmlu:subject=econometrics")
+        found.append(Scenario(name, arguments))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,90 +97,56 @@ class DataFile:
 
 
 def data_files(scenario: Scenario) -> tuple[DataFile, ...]:
-    """What a scenario needs locally; nothing for scenarios whose data HELM fetches itself."""
+    """What a scenario needs locally; nothing for scenarios whose data HELM fetches itself.
+
+    The places are tried in their order, in the layout that ``pcsuite export-datasets --from`` reads first.
+    """
+
+    def file(target: str, name: str, *folders: str) -> DataFile:
+        return DataFile(target, (*(f"{folder}/{name}" for folder in folders), name))
+
     if scenario.name == "truthful_qa":
         name = "TruthfulQA.csv"
-        places = (f"truthfulqa/v1/{name}", f"truthfulqa/{name}", f"truthful_qa/{name}", f"v1/{name}", name)
-        return (DataFile(f"truthful_qa/data/{name}", places),)
+        return (file(f"truthful_qa/data/{name}", name, "truthfulqa/v1", "truthfulqa", "truthful_qa", "v1"),)
     if scenario.name == "gsm":
-        return tuple(
-            DataFile(
-                f"gsm/gsm_data_{split}", (f"gsm8k/{split}.jsonl", f"gsm/{split}.jsonl", f"{split}.jsonl")
-            )
-            for split in ("train", "test")
-        )
+        return tuple(file(f"gsm/gsm_data_{s}", f"{s}.jsonl", "gsm8k", "gsm") for s in ("train", "test"))
     if scenario.name == "mmlu":
-        files = []
-        for split in MMLU_SPLITS:
-            name = f"{split}/{scenario.arguments['subject']}_{split}.csv"
-            found = (f"mmlu/data/{name}", f"mmlu/{name}", f"data/{name}", name)
-            files.append(DataFile(f"mmlu/data/{name}", found))
-        return tuple(files)
+        names = [f"{split}/{scenario.arguments['subject']}_{split}.csv" for split in ("dev", "val", "test")]
+        return tuple(file(f"mmlu/data/{name}", name, "mmlu/data", "mmlu", "data") for name in names)
     return ()
 
 
 def place_data(scenarios: Iterable[Scenario], data_dir: Path | None, output: Path) -> str:
-    """Put the scenarios' files where HELM looks, and return a hash of them.
+    """Put the scenarios' files where HELM looks below ``output``, and return a hash of them (hex).
 
-    Files that HELM's folder has already stay; those of ``data_dir`` replace them.
+    Files that HELM's folder has already stay; those of ``data_dir`` replace them. Raises
+    :class:`~pcsuite.errors.DataError` for a file that is in neither, or that cannot be copied.
     """
     digest = hashlib.sha256()
     for scenario in scenarios:
         for wanted in data_files(scenario):
             target = output / SCENARIOS_FOLDER / wanted.target
-            source = _source(wanted, data_dir)
-            if source is not None:
-                _copy(source, target)
+            for source in [data_dir / place for place in wanted.places] if data_dir is not None else []:
+                if source.is_file():
+                    try:
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copyfile(source, target)
+                    except OSError as error:
+                        why = error.strerror or error
+                        raise DataError(f"{source} cannot be placed for HELM at {target}: {why}") from error
+                    break
             if not target.is_file():
-                raise _missing(scenario, wanted, data_dir)
+                name = Path(wanted.places[-1]).name
+                if data_dir is None:
+                    raise DataError(
+                        f"scenario '{scenario.entry}' needs {name}, and no folder with published files was named",
+                        hint="give --data DIR, or integrations.helm.data_dir",
+                    )
+                looked = "looked for " + ", ".join(wanted.places)
+                raise DataError(f"scenario '{scenario.entry}': {data_dir} has no {name}", hint=looked)
             digest.update(wanted.target.encode())
             digest.update(bytes.fromhex(sha256_file(target)))
     return digest.hexdigest()
-
-
-def _source(wanted: DataFile, data_dir: Path | None) -> Path | None:
-    if data_dir is None:
-        return None
-    return next((data_dir / place for place in wanted.places if (data_dir / place).is_file()), None)
-
-
-def _copy(source: Path, target: Path) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-    except OSError as error:
-        raise DataError(
-            f"{source} cannot be placed for HELM at {target}: {error.strerror or error}"
-        ) from error
-
-
-def _missing(scenario: Scenario, wanted: DataFile, data_dir: Path | None) -> DataError:
-    name = Path(wanted.places[-1]).name
-    if data_dir is None:
-        return DataError(
-            f"scenario '{scenario.entry}' needs {name}, and no folder with published files was named",
-            hint="give --data DIR, or integrations.helm.data_dir",
-        )
-    return DataError(
-        f"scenario '{scenario.entry}': {data_dir} has no {name}",
-        hint="looked for " + ", ".join(wanted.places),
-    )
-
-
-# HELM's commands as child processes: started in a group of their own, read line by line, stopped whole.
-
-
-STOP_SECONDS = 10.0
-"""How long a process that was asked to end is waited for before it is killed."""
-_LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ [A-Z]+ +(?P<text>.*)$")
-_COUNT = re.compile(r"^\d+ entries produced (\d+) run specs$")
-_BEGIN = re.compile(r"^Running (?P<name>.+) \{$")
-_REQUESTS = re.compile(r"^(\d+) requests$")
-_FAILED = re.compile(r"^Error when running (?P<name>.+):$")
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
-_LONGEST_REASON = 300
-
-Report = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -191,9 +164,13 @@ class HelmProgress:
     """Reason of every run that failed."""
     last_exception: str = ""
     _failing: str = ""
+    _told: float = field(default_factory=time.monotonic)
 
     def feed(self, line: str) -> None:
-        """Take one line of the log."""
+        """Take one line of the log, without its line end; what it means is told to ``report``.
+
+        Lines that HELM did not log itself are looked through for the exception that ended a run.
+        """
         logged = _LOGGED.match(line)
         text = (logged["text"] if logged else line).strip()
         if logged:
@@ -216,6 +193,13 @@ class HelmProgress:
                 # The last exception of a chain is the one that ended the run.
                 self.failures[self._failing] = self.last_exception
 
+    def count_answer(self, model_id: str) -> None:
+        """Count an answer of a served model, and tell the number every ten seconds."""
+        self.answered += 1
+        if time.monotonic() - self._told > _ANSWERS_EVERY_S:
+            self._told = time.monotonic()
+            self.report(f"  {self.answered}/{self.requests} answered by {model_id}")
+
     @property
     def unfinished(self) -> str | None:
         """The run in progress, where the log ended in the midst of one."""
@@ -223,7 +207,10 @@ class HelmProgress:
 
 
 def reason_of(text: str) -> str:
-    """An exception's last line for people: without its module, and without the request that HELM appends."""
+    """An exception's last line for people: without its module, and without the request that HELM appends.
+
+    At most 300 characters.
+    """
     kind, sep, message = text.partition(" Request: Request(")[0].partition(":")
     shown = kind.rsplit(".", 1)[-1] + sep + message
     return shown if len(shown) <= _LONGEST_REASON else shown[: _LONGEST_REASON - 1] + "…"
@@ -232,15 +219,32 @@ def reason_of(text: str) -> str:
 def run_tool(command: str, arguments: Sequence[str], log: Path, feed: Callable[[str], None]) -> int:
     """Run one of HELM's commands to its end, its output into ``log`` and to ``feed``; returns its status.
 
-    Whatever ends the wait, an interrupt included, the process and its children are gone afterwards.
+    ``command`` is a script of HELM's environment; ``feed`` gets every line without its end. Whatever ends the wait, an
+    interrupt included, the process and its children are gone afterwards. Raises
+    :class:`~pcsuite.errors.IntegrationError` where it cannot be started or its log not be written.
     """
     python = environment_python(HELM)
+    # A proxy must not stand between HELM and a server on loopback.
+    variables = environment_variables(HELM) | {"PYTHONUNBUFFERED": "1"}
+    direct = ",".join(filter(None, (variables.get("NO_PROXY"), "127.0.0.1", "localhost")))
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with (
             log.open("a", encoding="utf-8") as kept,
             _ended_by_signal(),
-            _started(python, command, arguments) as process,
+            _ended_with_its_group(
+                subprocess.Popen(
+                    [str(python), str(python.with_name(command)), *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    encoding="utf-8",
+                    errors="replace",
+                    env=variables | {"NO_PROXY": direct, "no_proxy": direct},
+                    start_new_session=True,  # a group of its own, which can be ended as a whole
+                )
+            ) as process,
         ):
             assert process.stdout is not None
             for line in process.stdout:
@@ -249,27 +253,6 @@ def run_tool(command: str, arguments: Sequence[str], log: Path, feed: Callable[[
             return process.wait()
     except OSError as error:
         raise IntegrationError(f"{command} cannot be run: {error.strerror or error}") from error
-
-
-@contextlib.contextmanager
-def _started(python: Path, command: str, arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [str(python), str(python.with_name(command)), *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        env=_variables(),
-        start_new_session=True,  # a group of its own, which can be ended as a whole
-    )
-    try:
-        yield process
-    finally:
-        _end(process)
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 @contextlib.contextmanager
@@ -285,19 +268,17 @@ def _ended_by_signal() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the process group, first by asking."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, sign)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
-
-
-def _variables() -> dict[str, str]:
-    """HELM's environment; a proxy must not stand between it and a server on loopback."""
-    variables = environment_variables(HELM) | {"PYTHONUNBUFFERED": "1"}
-    direct = ",".join(filter(None, (variables.get("NO_PROXY"), "127.0.0.1", "localhost")))
-    return variables | {"NO_PROXY": direct, "no_proxy": direct}
+@contextlib.contextmanager
+def _ended_with_its_group(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """End the process and its children when the block ends, first by asking."""
+    try:
+        yield process
+    finally:
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, sign)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(STOP_SECONDS)
+        if process.stdout is not None:
+            process.stdout.close()

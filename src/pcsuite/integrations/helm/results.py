@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,12 +13,6 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.table import LEVEL_RESAMPLES, Table
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_mean
-
-# Reading what HELM left behind: finished runs with their instances, and those that have nothing to show.
-#
-# A run's folder is made when it begins and filled when it ends, so an empty one was interrupted or failed.
-# ``count`` in HELM's statistics is not a number of instances; instances are counted here.
-
 
 FILES = ("run_spec.json", "stats.json", "per_instance_stats.json", "scenario_state.json")
 """What a finished run has, besides files that are not read here."""
@@ -37,6 +31,27 @@ BOOKKEEPING = frozenset(
 )  # fmt: skip
 """Per-instance figures that are no scores: counts by a stand-in tokenizer, and log-probabilities that chat
 servers do not report."""
+
+TASKS: Mapping[str, tuple[str, str]] = {
+    "truthful_qa": ("truthfulqa_mc", "exact_match"),
+    "gsm": ("gsm8k", "final_number_exact_match"),
+    "commonsense": ("csqa_json", "exact_match"),
+    "boolq": ("boolq", "quasi_exact_match"),
+}
+"""By HELM scenario: our task on the same benchmark, and the metric HELM itself puts first."""
+FIRST_METRICS = ("exact_match", "quasi_exact_match")
+"""What is put first for any other scenario, as far as it has it."""
+RUN_COLUMNS = (
+    "suite", "scenario", "model", "task", "status", "reason", "instances", "prompts_truncated", "deployment",
+)  # fmt: skip
+METRIC_COLUMNS = (
+    "suite", "scenario", "model", "task", "metric", "main", "split", "value", "value_low", "value_high", "interval",
+    "n_instances", "helm_value",
+)  # fmt: skip
+_INSTANCE_COLUMNS = (
+    "suite", "scenario", "model", "instance_id", "split", "trials", "output", "correct_references", "finish_reason",
+    "prompt_truncated",
+)  # fmt: skip
 
 Status = Literal["complete", "superseded", "unfinished"]
 Score = tuple[str, str]
@@ -79,54 +94,41 @@ class HelmRun:
     """HELM's own figures, from ``stats.json``."""
 
     def scores(self, metric: str, split: str) -> list[float]:
-        """Values of a metric, one for each instance of the split that has it."""
-        return [
-            instance.scores[metric]
-            for instance in self.instances
-            if instance.split == split and metric in instance.scores
-        ]
+        """Values of a metric, one for each instance of the split that has it, in HELM's order."""
+        instances = [instance for instance in self.instances if instance.split == split]
+        return [instance.scores[metric] for instance in instances if metric in instance.scores]
 
     @property
     def metrics(self) -> list[Score]:
-        """Every metric that instances have, in HELM's order."""
-        found = {(metric, one.split): None for one in self.instances for metric in one.scores}
-        return list(found)
+        """Every metric that instances have, with the split, in HELM's order."""
+        return list(dict.fromkeys((metric, one.split) for one in self.instances for metric in one.scores))
 
 
 def read_helm_runs(folder: Path) -> list[HelmRun]:
     """Every run below ``folder``: HELM's output, one of its suites, or a single run.
 
     The newest finished run of a scenario and model counts; older ones are superseded, and older unfinished
-    attempts are left out.
+    attempts are left out. Raises :class:`~pcsuite.errors.AnalysisError` where there is no run at all.
     """
     if not folder.is_dir():
         raise AnalysisError(
             f"{folder} is not a folder", hint="give HELM's output folder, or one of its suites"
         )
-    runs = [_read_run(path) for path in _run_folders(folder)]
+    if any((folder / name).exists() for name in FILES):
+        folders = [folder]
+    else:
+        whole = (folder / "runs").is_dir()
+        suites = sorted((folder / "runs").iterdir()) if whole else [folder]
+        folders = [
+            path
+            for suite in suites
+            if suite.is_dir() and not (whole and suite.is_symlink())
+            for path in sorted(suite.iterdir())
+            if path.is_dir() and path.name not in NOT_RUNS and "model=" in path.name
+        ]
+    runs = [_read_run(path) for path in folders]
     if not runs:
         raise AnalysisError(f"{folder} holds no HELM run", hint="run pcsuite helm, or name another folder")
-    return sorted(_newest_first(runs), key=lambda run: (run.scenario, run.model, run.suite))
-
-
-def _run_folders(folder: Path) -> list[Path]:
-    """Run folders have one of HELM's files, or stand beside others in a suite below ``runs``."""
-    if any((folder / name).exists() for name in FILES):
-        return [folder]
-    if (folder / "runs").is_dir():
-        suites = [
-            path for path in sorted((folder / "runs").iterdir()) if path.is_dir() and not path.is_symlink()
-        ]
-    else:
-        suites = [folder]
-    return [path for suite in suites for path in sorted(suite.iterdir()) if _looks_like_run(path)]
-
-
-def _looks_like_run(path: Path) -> bool:
-    return path.is_dir() and path.name not in NOT_RUNS and "model=" in path.name
-
-
-def _newest_first(runs: list[HelmRun]) -> list[HelmRun]:
     newest: dict[tuple[str, str], HelmRun] = {}
     for run in runs:
         key = (run.scenario, run.model)
@@ -137,41 +139,50 @@ def _newest_first(runs: list[HelmRun]) -> list[HelmRun]:
         winner = newest.get((run.scenario, run.model))
         if run.status == "complete" and run is not winner:
             run.status, run.reason = "superseded", "a newer run of the same scenario and model counts"
-        elif run.status == "unfinished" and winner is not None and run.finished < winner.finished:
-            continue
-        kept.append(run)
-    return kept
+        if run.status != "unfinished" or winner is None or run.finished >= winner.finished:
+            kept.append(run)
+    return sorted(kept, key=lambda run: (run.scenario, run.model, run.suite))
 
 
 def _read_run(folder: Path) -> HelmRun:
-    scenario, model, deployment = _parts(folder.name)
+    """One run; HELM makes its folder when it begins and fills it when it ends, so an empty one did not end."""
+    scenario, model, deployment = _name_parts(folder.name)
     run = HelmRun(folder, folder.parent.name, folder.name, "unfinished", "", scenario, model, deployment)
     present = [folder / name for name in FILES if (folder / name).is_file()]
     run.finished = max(path.stat().st_mtime for path in [*present, folder])
     if len(present) < len(FILES):
-        run.reason = told_reasons(folder.parent).get(folder.name) or (
-            "no results: it was interrupted or failed"
-            if not present
-            else "interrupted: it has no "
-            + ", ".join(name for name in FILES if not (folder / name).is_file())
-        )
+        missing = ", ".join(name for name in FILES if not (folder / name).is_file())
+        why = f"interrupted: it has no {missing}" if present else "no results: it was interrupted or failed"
+        run.reason = failure_reasons(folder.parent).get(folder.name) or why
         return run
     try:
-        _fill(run)
+        spec = json.loads((folder / FILES[0]).read_text(encoding="utf-8"))
+        adapter = spec["adapter_spec"]
+        run.model = str(adapter["model"])
+        run.deployment = str(adapter.get("model_deployment") or run.model)
+        run.scenario = _name_parts(str(spec["name"]))[0]
+        stats, per_instance, state = (
+            json.loads((folder / name).read_text(encoding="utf-8")) for name in FILES[1:]
+        )
+        run.instances = _instances(state["request_states"], per_instance)
+        run.means = {
+            (stat["name"]["name"], stat["name"].get("split", "")): float(stat["mean"])
+            for stat in stats
+            if _is_clean(stat)
+        }
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         run.instances, run.means = [], {}
         run.reason = (
             f"its files cannot be read ({type(error).__name__}: {error}): it was interrupted while writing"
         )
         return run
-    if not run.instances:
-        run.reason = "no instance was evaluated"
-        return run
-    run.status = "complete"
+    run.status, run.reason = (
+        ("complete", "") if run.instances else ("unfinished", "no instance was evaluated")
+    )
     return run
 
 
-def _parts(name: str) -> tuple[str, str, str]:
+def _name_parts(name: str) -> tuple[str, str, str]:
     """Scenario, model and deployment from a run's name; HELM writes slashes of model names as underscores."""
     head, _, rest = name.partition(":")
     arguments = [part for part in rest.split(",") if part]
@@ -182,180 +193,97 @@ def _parts(name: str) -> tuple[str, str, str]:
     return scenario, model, values.get("model_deployment", "").replace("_", "/", 1) or model
 
 
-def told_reasons(suite_folder: Path) -> dict[str, str]:
-    """Why runs of a suite have no results, by name, as far as it was kept."""
+def failure_reasons(suite_folder: Path) -> dict[str, str]:
+    """Why runs of a suite have no results, by name, as far as it was kept in ``pcsuite_failures.json``."""
     try:
-        told = json.loads((suite_folder / FAILURES).read_text(encoding="utf-8"))
-        return {str(name): str(reason) for name, reason in told.items()}
+        kept = json.loads((suite_folder / FAILURES).read_text(encoding="utf-8"))
+        return {str(name): str(reason) for name, reason in kept.items()}
     except (OSError, ValueError, AttributeError):
         return {}
 
 
-def _fill(run: HelmRun) -> None:
-    spec = _load(run.folder / "run_spec.json")
-    adapter = spec["adapter_spec"]
-    run.model = str(adapter["model"])
-    run.deployment = str(adapter.get("model_deployment") or run.model)
-    run.scenario = _parts(str(spec["name"]))[0]
-    instances: dict[str, HelmInstance] = {}
-    _add_outputs(_load(run.folder / "scenario_state.json"), instances)
-    _add_scores(_load(run.folder / "per_instance_stats.json"), instances)
-    run.instances = [one for one in instances.values() if one.scores]
-    run.means = {
-        (stat["name"]["name"], stat["name"].get("split", "")): float(stat["mean"])
-        for stat in _load(run.folder / "stats.json")
-        if _is_clean(stat) and "mean" in stat
-    }
-
-
-def _load(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
 def _is_clean(stat: Mapping[str, Any]) -> bool:
-    """Whether a figure belongs to the unperturbed instances of a whole split."""
-    name = stat["name"]
-    return "perturbation" not in name and "sub_split" not in name
+    """Whether a figure is a mean over the unperturbed instances of a whole split."""
+    return "perturbation" not in stat["name"] and "sub_split" not in stat["name"] and "mean" in stat
 
 
-def _add_outputs(state: Mapping[str, Any], instances: dict[str, HelmInstance]) -> None:
-    for request in state["request_states"]:
-        instance = request["instance"]
+def _instances(requests: Any, per_instance: Any) -> list[HelmInstance]:
+    """What the model said to each instance and how it scored; instances without a score are left out."""
+    instances: dict[str, HelmInstance] = {}
+    for request in requests:
+        instance, truncated = request["instance"], bool(request.get("prompt_truncated"))
+        key = str(instance["id"])
         if "perturbation" in instance:
             continue
-        key = str(instance["id"])
         if key in instances:
-            instances[key].prompt_truncated |= bool(request.get("prompt_truncated"))
+            instances[key].prompt_truncated |= truncated
             continue
         completions = request["result"]["completions"]
         first = completions[0] if completions else {}
+        correct = [
+            str(reference["output"]["text"])
+            for reference in instance.get("references", ())
+            if "correct" in reference.get("tags", ())
+        ]
         instances[key] = HelmInstance(
             key,
             str(instance.get("split", "")),
             output=str(first.get("text", "")),
-            references=" | ".join(_correct(instance)),
-            prompt_truncated=bool(request.get("prompt_truncated")),
+            references=" | ".join(correct),
+            prompt_truncated=truncated,
             finish_reason=str((first.get("finish_reason") or {}).get("reason", "")),
         )
-
-
-def _correct(instance: Mapping[str, Any]) -> Iterator[str]:
-    for reference in instance.get("references", ()):
-        if "correct" in reference.get("tags", ()):
-            yield str(reference["output"]["text"])
-
-
-def _add_scores(stats: Any, instances: dict[str, HelmInstance]) -> None:
-    sums: dict[tuple[str, str], list[float]] = {}
+    values: dict[tuple[str, str], list[float]] = {}
     trials: dict[str, set[int]] = {}
-    for entry in stats:
+    for entry in per_instance:
         if "perturbation" in entry:
             continue
         key = str(entry["instance_id"])
         trials.setdefault(key, set()).add(int(entry.get("train_trial_index", 0)))
         for stat in entry["stats"]:
             metric = stat["name"]["name"]
-            if metric in BOOKKEEPING or not _is_clean(stat) or "mean" not in stat:
-                continue
-            value = float(stat["mean"])
-            if math.isfinite(value):
-                sums.setdefault((key, metric), []).append(value)
-    for (key, metric), values in sums.items():
-        instances[key].scores[metric] = sum(values) / len(values)
+            if metric not in BOOKKEEPING and _is_clean(stat) and math.isfinite(value := float(stat["mean"])):
+                values.setdefault((key, metric), []).append(value)
+    for (key, metric), found in values.items():
+        instances[key].scores[metric] = sum(found) / len(found)
     for key, seen in trials.items():
         if key in instances:
             instances[key].trials = len(seen)
-
-
-# ``helm_*.csv``: HELM's runs, its metrics with intervals over instances, and its instances.
-#
-# HELM gives no intervals. Its instances are the units, repeated trials averaged within them first.
-
-
-TASKS: Mapping[str, tuple[str, str]] = {
-    "truthful_qa": ("truthfulqa_mc", "exact_match"),
-    "gsm": ("gsm8k", "final_number_exact_match"),
-    "commonsense": ("csqa_json", "exact_match"),
-    "boolq": ("boolq", "quasi_exact_match"),
-}
-"""By HELM scenario: our task on the same benchmark, and the metric HELM itself puts first."""
-FIRST_METRICS = ("exact_match", "quasi_exact_match")
-"""What is put first for any other scenario, as far as it has it."""
-RUN_COLUMNS = (
-    "suite", "scenario", "model", "task", "status", "reason", "instances", "prompts_truncated", "deployment",
-)  # fmt: skip
-METRIC_COLUMNS = (
-    "suite", "scenario", "model", "task", "metric", "main", "split", "value", "value_low", "value_high", "interval",
-    "n_instances", "helm_value",
-)  # fmt: skip
-_INSTANCE_COLUMNS = (
-    "suite", "scenario", "model", "instance_id", "split", "trials", "output", "correct_references", "finish_reason",
-    "prompt_truncated",
-)  # fmt: skip
+    return [instance for instance in instances.values() if instance.scores]
 
 
 def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table]:
-    """The tables of an import; ``names`` gives our ids of HELM's model names."""
-    complete = [run for run in runs if run.status == "complete"]
-    return [
-        Table.of("helm_runs", [_run_record(run, names) for run in runs], RUN_COLUMNS),
-        Table.of("helm_metrics", [row for run in complete for row in _metrics(run, names)], METRIC_COLUMNS),
-        _instances(complete, names),
-    ]
+    """``helm_runs``, ``helm_metrics`` and ``helm_instances``; ``names`` gives our ids of HELM's model names.
 
-
-def write_helm_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
-    """Write the tables as CSV files."""
-    return [table.write_csv(folder / f"{table.name}.csv") for table in tables]
-
-
-def task_of(scenario: str) -> str:
-    """Our task on the scenario's benchmark, or nothing."""
-    name = scenario.partition(":")[0]
-    if name == "commonsense" and "dataset=commonsenseqa" not in scenario:
-        return ""
-    return TASKS.get(name, ("", ""))[0]
-
-
-def main_score(run: HelmRun) -> Score | None:
-    """The metric HELM puts first for the scenario, on the split it puts first: the test split where there is one."""
-    splits = list(dict.fromkeys(split for _, split in run.metrics))
-    split = "test" if "test" in splits else next(iter(splits), "")
-    present = [metric for metric, on in run.metrics if on == split]
-    wanted = TASKS.get(run.scenario.partition(":")[0], ("", ""))[1]
-    first = next((metric for metric in (wanted, *FIRST_METRICS, *present) if metric in present), None)
-    return None if first is None else (first, split)
-
-
-def _identity(run: HelmRun, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "suite": run.suite,
-        "scenario": run.scenario,
-        "model": names.get(run.model, run.model),
-        "task": task_of(run.scenario),
-    }
-
-
-def _run_record(run: HelmRun, names: Mapping[str, str]) -> dict[str, Any]:
-    return _identity(run, names) | {
-        "status": run.status,
-        "reason": run.reason,
-        "instances": len(run.instances),
-        "prompts_truncated": sum(instance.prompt_truncated for instance in run.instances),
-        "deployment": run.deployment,
-    }
-
-
-def _metrics(run: HelmRun, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    first = main_score(run)
-    records = []
-    for metric, split in run.metrics:
-        values = run.scores(metric, split)
-        rng = named_rng("helm", run.scenario, run.model, metric, split)
-        estimate = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
-        records.append(
-            _identity(run, names)
-            | {
+    HELM gives no intervals, and ``count`` in its statistics is not a number of instances. Instances are the units here,
+    repeated trials averaged within them first.
+    """
+    run_records: list[dict[str, Any]] = []
+    metric_records: list[dict[str, Any]] = []
+    instance_records: list[dict[str, Any]] = []
+    scores: dict[str, None] = {}
+    for run in runs:
+        identity = {
+            "suite": run.suite,
+            "scenario": run.scenario,
+            "model": names.get(run.model, run.model),
+            "task": task_of(run.scenario),
+        }
+        counts = {
+            "instances": len(run.instances),
+            "prompts_truncated": sum(instance.prompt_truncated for instance in run.instances),
+        }
+        told = {"status": run.status, "reason": run.reason, "deployment": run.deployment}
+        run_records.append(identity | told | counts)
+        if run.status != "complete":
+            continue
+        first = main_score(run)
+        for metric, split in run.metrics:
+            scores[metric] = None
+            values = run.scores(metric, split)
+            rng = named_rng("helm", run.scenario, run.model, metric, split)
+            estimate = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
+            figures = {
                 "metric": metric,
                 "main": (metric, split) == first,
                 "split": split,
@@ -366,27 +294,44 @@ def _metrics(run: HelmRun, names: Mapping[str, str]) -> list[dict[str, Any]]:
                 "n_instances": len(values),
                 "helm_value": run.means.get((metric, split)),
             }
-        )
-    return records
-
-
-def _instances(runs: Sequence[HelmRun], names: Mapping[str, str]) -> Table:
-    metrics = list(dict.fromkeys(metric for run in runs for metric, _ in run.metrics))
-    records = []
-    for run in runs:
-        identity = _identity(run, names)
+            metric_records.append(identity | figures)
         for instance in run.instances:
-            records.append(
-                identity
-                | {
-                    "instance_id": instance.id,
-                    "split": instance.split,
-                    "trials": instance.trials,
-                    "output": instance.output,
-                    "correct_references": instance.references,
-                    "finish_reason": instance.finish_reason,
-                    "prompt_truncated": instance.prompt_truncated,
-                }
-                | instance.scores
-            )
-    return Table.of("helm_instances", records, (*_INSTANCE_COLUMNS, *metrics))
+            said = {
+                "instance_id": instance.id,
+                "split": instance.split,
+                "trials": instance.trials,
+                "output": instance.output,
+                "correct_references": instance.references,
+                "finish_reason": instance.finish_reason,
+                "prompt_truncated": instance.prompt_truncated,
+            }
+            instance_records.append(identity | said | instance.scores)
+    return [
+        Table.of("helm_runs", run_records, RUN_COLUMNS),
+        Table.of("helm_metrics", metric_records, METRIC_COLUMNS),
+        Table.of("helm_instances", instance_records, (*_INSTANCE_COLUMNS, *scores)),
+    ]
+
+
+def task_of(scenario: str) -> str:
+    """Our task on the scenario's benchmark, or an empty text.
+
+    task_of("gsm") == "gsm8k" and task_of("mmlu:subject=anatomy") == ""
+    """
+    name = scenario.partition(":")[0]
+    if name == "commonsense" and "dataset=commonsenseqa" not in scenario:
+        return ""
+    return TASKS.get(name, ("", ""))[0]
+
+
+def main_score(run: HelmRun) -> Score | None:
+    """The metric HELM puts first for the scenario, on the split it puts first: the test split where there is one.
+
+    ``None`` for a run without scores.
+    """
+    splits = list(dict.fromkeys(split for _, split in run.metrics))
+    split = "test" if "test" in splits else next(iter(splits), "")
+    present = [metric for metric, on in run.metrics if on == split]
+    wanted = TASKS.get(run.scenario.partition(":")[0], ("", ""))[1]
+    first = next((metric for metric in (wanted, *FIRST_METRICS, *present) if metric in present), None)
+    return None if first is None else (first, split)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -28,16 +27,7 @@ from pcsuite.integrations.helm.process import (
     place_data,
     run_tool,
 )
-from pcsuite.integrations.helm.results import (
-    FAILURES,
-    HelmRun,
-    helm_tables,
-    read_helm_runs,
-    told_reasons,
-    write_helm_tables,
-)
-
-_ANSWERS_EVERY_S = 10.0
+from pcsuite.integrations.helm.results import FAILURES, HelmRun, failure_reasons, helm_tables, read_helm_runs
 
 
 @dataclass(slots=True)
@@ -83,25 +73,23 @@ class HelmPlan:
         return self.output / f"{self.name}.log"
 
 
-def helm_output(suite: Suite) -> Path:
-    """Where HELM writes."""
-    profile = suite.profile
-    chosen = profile.integrations.helm.helm_output_dir
-    return Path(chosen or Path(profile.run.output_dir) / "helm").expanduser().resolve()
-
-
 def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
-    """Check everything that can be checked before a model is started, and put the data in its place."""
+    """Check everything that can be checked before a model is started, and put the data in its place.
+
+    ``model_ids`` are models of the suite or HELM's own ``simple/model1``. Raises
+    :class:`~pcsuite.errors.IntegrationError` where HELM is not installed, :class:`~pcsuite.errors.ConfigError` where no
+    scenario or model is chosen, :class:`~pcsuite.errors.DataError` where a scenario's data is missing.
+    """
     environment_python(HELM)
     settings = suite.profile.integrations.helm
     scenarios = tuple(parse_scenarios(settings.scenarios))
     if not scenarios:
-        raise ConfigError(
-            "no HELM scenario is chosen", hint="give --scenarios, or integrations.helm.scenarios"
-        )
+        hint = "give --scenarios, or integrations.helm.scenarios"
+        raise ConfigError("no HELM scenario is chosen", hint=hint)
     if not model_ids:
         raise ConfigError("no model is chosen", hint="give --models, or selection.models")
-    output = helm_output(suite)
+    output = Path(settings.helm_output_dir or Path(suite.profile.run.output_dir) / "helm")
+    output = output.expanduser().resolve()
     data_dir = None if settings.data_dir is None else Path(settings.data_dir).expanduser()
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigError(f"{data_dir}: the folder of published files is not there")
@@ -110,68 +98,78 @@ def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
 
 
 def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
-    """Run HELM to its end, then import; what was finished before an interrupt is imported too."""
+    """Run HELM to its end, then import; what was finished before an interrupt is imported too.
+
+    Scenarios that failed are unfinished runs of the import, with their reasons. Raises
+    :class:`~pcsuite.errors.IntegrationError` where HELM ended before it began any.
+    """
     progress = HelmProgress(report)
+    tables = Path(plan.suite.profile.run.output_dir) / "tables"
+    folders = ["--output-path", str(plan.output), "--local-path", str(plan.local_path)]
     try:
-        status = _run(plan, progress)
+        with ExitStack() as stack:
+            for scenario in plan.scenarios:
+                if not data_files(scenario):
+                    report(f"HELM fetches the data of {scenario.entry} itself")
+            models, threads = _offer(plan, stack, progress.count_answer)
+            write_model_files(models, plan.local_path)
+            names = {model.id: (model.name, model.deployment) for model in models}
+            pairs = [names.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
+            entries = [scenario.for_model(*pair) for pair in pairs for scenario in plan.scenarios]
+            arguments = ["--run-entries", *entries, "--suite", plan.name, *folders, "--skip-completed-runs"]
+            arguments += ["--max-eval-instances", str(plan.limit), "--num-train-trials", "1"]
+            arguments += ["--num-threads", str(threads)]
+            status = run_tool("helm-run", arguments, plan.log, progress.feed)
     except (KeyboardInterrupt, SystemExit):
         _keep_reasons(plan, progress, "interrupted")
         with suppress(AnalysisError):  # where it came too early to leave anything
-            import_helm(plan.suite, plan.output, _tables_folder(plan.suite))
+            import_helm(plan.suite, plan.output, tables)
         raise
     if status != 0:
         _keep_reasons(plan, progress, f"helm-run ended with status {status}")
         if not progress.failures:
             why = progress.last_exception or f"status {status}"
             raise IntegrationError(f"helm-run failed: {why}", hint=f"its words are in {plan.log}")
-    imported = import_helm(plan.suite, plan.output, _tables_folder(plan.suite))
+    imported = import_helm(plan.suite, plan.output, tables)
     if any(run.status == "complete" for run in imported.runs):
-        imported.notes += _summarize(plan, report)
+        report("helm-summarize")  # HELM's own summary, for its browser; the import does not rest on it
+        log = plan.output / f"{plan.name}-summarize.log"
+        status = run_tool("helm-summarize", ["--suite", plan.name, *folders], log, lambda line: None)
+        if status:
+            imported.notes.append(f"helm-summarize ended with status {status}; its words are in {log}")
     return imported
 
 
 def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmImport:
-    """Read HELM's results and write them as ``helm_*.csv``; the run log is never touched."""
+    """Read HELM's results in ``folder`` and write them as ``helm_*.csv``; the run log is never touched.
+
+    A suite gives HELM's model names the ids they have there. Raises :class:`~pcsuite.errors.AnalysisError` where the
+    folder holds no run.
+    """
     runs = read_helm_runs(folder)
     names = {} if suite is None else {helm_name(model_id): model_id for model_id in suite.models}
     tables = helm_tables(runs, names)
-    return HelmImport(runs, tables, write_helm_tables(tables, tables_folder))
-
-
-def _tables_folder(suite: Suite) -> Path:
-    return Path(suite.profile.run.output_dir) / "tables"
-
-
-def _run(plan: HelmPlan, progress: HelmProgress) -> int:
-    with ExitStack() as stack:
-        for scenario in plan.scenarios:
-            if not data_files(scenario):
-                progress.report(f"HELM fetches the data of {scenario.entry} itself")
-        models, threads = _offer(plan, stack, _counter(progress))
-        write_model_files(models, plan.local_path)
-        return run_tool("helm-run", _arguments(plan, models, threads), plan.log, progress.feed)
-
-
-def _arguments(plan: HelmPlan, models: Sequence[HelmModel], threads: int) -> list[str]:
-    deployments = {model.id: (model.name, model.deployment) for model in models}
-    pairs = [deployments.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
-    entries = [scenario.for_model(*pair) for pair in pairs for scenario in plan.scenarios]
-    return [
-        *("--run-entries", *entries),
-        *("--suite", plan.name),
-        *("--max-eval-instances", str(plan.limit)),
-        *("--num-train-trials", "1"),
-        *("--num-threads", str(threads)),
-        *("--local-path", str(plan.local_path)),
-        *("--output-path", str(plan.output)),
-        "--skip-completed-runs",
-    ]
+    return HelmImport(
+        runs, tables, [table.write_csv(tables_folder / f"{table.name}.csv") for table in tables]
+    )
 
 
 def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -> tuple[list[HelmModel], int]:
     """The models as HELM reaches them, served on loopback where they have no server, and how many calls at once."""
+
+    def reached(adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:
+        return HelmModel(
+            adapter.model_id,
+            base_url,
+            remote_name,
+            dict(adapter.identity()),
+            context_tokens=getattr(adapter.options, "context_tokens", None),
+            params_b=plan.suite.models[adapter.model_id].params_b,
+            timeout_s=float(getattr(adapter.options, "timeout_s", 600.0)) * 2,
+        )
+
     inflight = plan.suite.profile.repro.max_inflight
-    direct: list[HelmModel] = []
+    offered: list[HelmModel] = []
     served: dict[str, ModelAdapter] = {}
     threads = 1
     for model_id in plan.model_ids:
@@ -187,16 +185,12 @@ def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -
         threads = max(threads, min(inflight, adapter.max_concurrency or inflight))
         if isinstance(adapter, OpenAIAdapter) and _helm_can_ask(adapter):
             remote = adapter.options.model or model_id
-            direct.append(_helm_model(plan.suite, adapter, adapter.options.base_url, remote))
+            offered.append(reached(adapter, adapter.options.base_url, remote))
         else:
             served[model_id] = adapter
-    offered = direct
     if served:
         server = stack.enter_context(ModelServer(plan.suite, served, on_answer=on_answer))
-        offered += [
-            _helm_model(plan.suite, adapter, server.base_url, model_id)
-            for model_id, adapter in served.items()
-        ]
+        offered += [reached(adapter, server.base_url, model_id) for model_id, adapter in served.items()]
     return offered, threads
 
 
@@ -214,49 +208,6 @@ def _helm_can_ask(adapter: OpenAIAdapter) -> bool:
     )
 
 
-def _helm_model(suite: Suite, adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:
-    return HelmModel(
-        adapter.model_id,
-        base_url,
-        remote_name,
-        dict(adapter.identity()),
-        context_tokens=getattr(adapter.options, "context_tokens", None),
-        params_b=suite.models[adapter.model_id].params_b,
-        timeout_s=float(getattr(adapter.options, "timeout_s", 600.0)) * 2,
-    )
-
-
-def _counter(progress: HelmProgress) -> Callable[[str], None]:
-    """Counts answers of the served models and tells the number now and then."""
-    told = time.monotonic()
-
-    def on_answer(model_id: str) -> None:
-        nonlocal told
-        progress.answered += 1
-        if time.monotonic() - told > _ANSWERS_EVERY_S:
-            told = time.monotonic()
-            progress.report(f"  {progress.answered}/{progress.requests} answered by {model_id}")
-
-    return on_answer
-
-
-def _summarize(plan: HelmPlan, report: Report) -> list[str]:
-    """HELM's own summary, for its browser; the import does not rest on it."""
-    report("helm-summarize")
-    lines: list[str] = []
-    log = plan.output / f"{plan.name}-summarize.log"
-    arguments = [
-        "--suite",
-        plan.name,
-        "--output-path",
-        str(plan.output),
-        "--local-path",
-        str(plan.local_path),
-    ]
-    status = run_tool("helm-summarize", arguments, log, lines.append)
-    return [f"helm-summarize ended with status {status}; its words are in {log}"] if status else []
-
-
 def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:
     """Leave beside the run folders why some are empty: HELM leaves nothing in them."""
     reasons = dict(progress.failures)
@@ -264,5 +215,5 @@ def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:
         reasons[progress.unfinished] = ended
     folder = plan.output / "runs" / plan.name
     if reasons and folder.is_dir():
-        kept = {**told_reasons(folder), **reasons}
+        kept = failure_reasons(folder) | reasons
         (folder / FAILURES).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

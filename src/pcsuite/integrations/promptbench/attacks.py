@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,56 +21,69 @@ from pcsuite.logging.row import PerturbationRef
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.prompt import PromptTree
 
-# The part of a prompt that a text attack may change, as one text, and back.
-
-
+ATTACKS = ("deepwordbug", "checklist", "stresstest", "semantic")
+"""Attacks that need nothing from the network."""
+PREFIX = "promptbench:"
+"""What the kinds of these attacks begin with in profiles and in the log."""
 SEPARATOR = "\n\n~~~\n\n"
 """Between the parts of an attacked text; it has no letter, so word attacks leave it alone."""
 _LITERAL = re.compile(r'"[^"\n]+"|\{[^\n]*\}|\[[^\n]*\]|####|\b[A-Z][A-Z_]+\b|\b[A-Z]\b')
 _WORD = re.compile(r"\w+")
 _PROTOCOL = ("Action", "Observation", "Final", "Answer", "search", "JSON")
+_LINE_BYTES = 1 << 22
+_START_SECONDS = 300.0
+
+Scorer = Callable[[str], Awaitable[float]]
+"""Gives the score of a changed text, 0 to 1."""
 
 
 def attackable_parts(tree: PromptTree, ctx: PromptContext) -> list[str]:
-    """Instruction and blocks, without what must stay verbatim: the schema, exemplars, the input."""
-    return [tree.instruction, *(tree.blocks[place].text for place in _places(tree, ctx))]
+    """Instruction and blocks, without what must stay verbatim: the schema, exemplars, the input.
+
+    The instruction comes first; :func:`with_parts` puts changed parts back.
+    """
+    return [tree.instruction, *(tree.blocks[index].text for index in _attackable(tree, ctx))]
 
 
 def with_parts(tree: PromptTree, ctx: PromptContext, parts: Sequence[str]) -> PromptTree:
-    """The prompt with its attackable parts replaced."""
-    places = _places(tree, ctx)
-    if len(parts) != len(places) + 1:
-        raise ValueError(f"{len(parts)} parts given, the prompt has {len(places) + 1}")
+    """The prompt with its attackable parts replaced, in the order of :func:`attackable_parts`.
+
+    Raises :class:`ValueError` where there are more or fewer of them than the prompt has.
+    """
+    indices = _attackable(tree, ctx)
+    if len(parts) != len(indices) + 1:
+        raise ValueError(f"{len(parts)} parts given, the prompt has {len(indices) + 1}")
     blocks = list(tree.blocks)
-    for place, text in zip(places, parts[1:], strict=True):
-        blocks[place] = replace(blocks[place], text=text)
+    for index, text in zip(indices, parts[1:], strict=True):
+        blocks[index] = replace(blocks[index], text=text)
     return replace(tree, instruction=parts[0], blocks=tuple(blocks))
 
 
 def protected_words(tree: PromptTree, ctx: PromptContext) -> tuple[str, ...]:
-    """Words of schema, labels, field names, formats and protocol lines, which keep the task solvable."""
-    parts = attackable_parts(tree, ctx)
-    literals = [match for part in parts for match in _LITERAL.findall(part)]
+    """Words of schema, labels, field names, formats and protocol lines, sorted.
+
+    An attack leaves them as they are, so that the task stays solvable.
+    """
+    literals = [match for part in attackable_parts(tree, ctx) for match in _LITERAL.findall(part)]
     sources = [ctx.schema_text, *literals, *_PROTOCOL, ctx.final_answer_format, ctx.abstain]
     return tuple(sorted({word for source in sources for word in _WORD.findall(source)}))
 
 
 def keeps_literals(original: str, changed: str, protected: Sequence[str]) -> bool:
-    """Whether a reworded part still has every quoted text, label, field name and format of the original."""
-    literals = set(_LITERAL.findall(original))
+    """Whether a reworded part still has every quoted text, label, field name and format of the original.
+
+    ``protected`` are the words of :func:`protected_words`, of which those in the original must stay.
+    """
     words, kept = set(_WORD.findall(original)), set(_WORD.findall(changed))
-    return all(literal in changed for literal in literals) and words & set(protected) <= kept
+    return all(text in changed for text in _LITERAL.findall(original)) and words & set(protected) <= kept
 
 
-def _places(tree: PromptTree, ctx: PromptContext) -> list[int]:
+def _attackable(tree: PromptTree, ctx: PromptContext) -> list[int]:
     return [
-        place
-        for place, block in enumerate(tree.blocks)
+        index
+        for index, block in enumerate(tree.blocks)
         if block.slot != "fewshot" and not (ctx.schema_text and ctx.schema_text in block.text)
     ]
-
-
-# Attacked prompts that were found, kept beside the log: a search is done once and goes on after a kill.
 
 
 class AttackRecord(msgspec.Struct, frozen=True):
@@ -99,7 +112,10 @@ class AttackRecord(msgspec.Struct, frozen=True):
 
 
 class AttackStore:
-    """The file of attacked prompts of a run."""
+    """The file of attacked prompts of a run, so that each is searched once, also after a kill.
+
+    Raises :class:`~pcsuite.errors.LogError` where the file cannot be read or written.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -119,7 +135,10 @@ class AttackStore:
         return cls(paths.log.with_suffix(".attacks.json"))
 
     def put(self, key: str, record: AttackRecord) -> None:
-        """Add a record; the file is replaced whole."""
+        """Add a record; the file is replaced whole.
+
+        ``key`` is a hash of all that the search rests on.
+        """
         self.records[key] = record
         content: Any = msgspec.json.format(msgspec.json.encode(self.records), indent=1)
         try:
@@ -127,19 +146,6 @@ class AttackStore:
             replace_atomically(self.path, content + b"\n")
         except OSError as error:
             raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
-
-
-# PromptBench behind a JSON-lines worker in its own environment.
-
-
-ATTACKS = ("deepwordbug", "checklist", "stresstest", "semantic")
-"""Attacks that need nothing from the network."""
-PREFIX = "promptbench:"
-"""What the kinds of these attacks begin with in profiles and in the log."""
-_LINE_BYTES = 1 << 22
-_START_SECONDS = 300.0
-
-Scorer = Callable[[str], Awaitable[float]]
 
 
 class AttackNotApplicableError(IntegrationError):
@@ -162,10 +168,6 @@ class AttackRequest:
     dataset: str = ""
     """The data set whose canned prompts ``semantic`` uses."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for the wire."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"protected": list(self.protected)}
-
 
 class PromptBenchWorker:
     """One PromptBench process, kept alive between attacks: it takes seconds to start."""
@@ -174,9 +176,13 @@ class PromptBenchWorker:
         self._process: asyncio.subprocess.Process | None = None
 
     async def attack(self, request: AttackRequest, score: Scorer) -> dict[str, Any]:
-        """Run one attack, answering its questions by ``score``; returns what the worker reports."""
+        """Run one attack, answering its questions by ``score``; returns what ``worker.run_attack`` reports.
+
+        Raises :class:`AttackNotApplicableError` where the attack has nothing to do on this text, and
+        :class:`~pcsuite.errors.IntegrationError` where PromptBench fails or its process has died.
+        """
         process = await self._started()
-        await self._send(request.as_dict())
+        await self._send(asdict(request))
         while True:
             message = await self._receive(process)
             if "ask" in message:
@@ -186,12 +192,11 @@ class PromptBenchWorker:
             elif "not_applicable" in message:
                 raise AttackNotApplicableError(str(message["not_applicable"]))
             else:
-                raise IntegrationError(
-                    f"PromptBench {request.attack}: {message.get('error', 'no reason given')}"
-                )
+                why = message.get("error", "no reason given")
+                raise IntegrationError(f"PromptBench {request.attack}: {why}")
 
     async def aclose(self) -> None:
-        """End the process."""
+        """End the process, by closing its input and killing it where it does not end within 5 seconds."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -205,10 +210,9 @@ class PromptBenchWorker:
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None:
-            python = environment_python(PROMPTBENCH)
             self._process = await asyncio.create_subprocess_exec(
-                str(python),
-                "-I",  # this folder must not be on the path: it holds a promptbench.py of our own
+                str(environment_python(PROMPTBENCH)),
+                "-I",  # no folder of ours on its path
                 str(Path(promptbench_worker.__file__)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -226,16 +230,13 @@ class PromptBenchWorker:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             await self._process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise IntegrationError(
-                "the PromptBench worker has died", hint=f"{PROMPTBENCH.command} --force"
-            ) from error
+            hint = f"{PROMPTBENCH.command} --force"
+            raise IntegrationError("the PromptBench worker has died", hint=hint) from error
 
     async def _receive(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
         assert process.stdout is not None
         line = await process.stdout.readline()
         if not line:
-            raise IntegrationError(
-                f"the PromptBench worker ended with status {await process.wait()}",
-                hint=f"{PROMPTBENCH.command} --force",
-            )
+            status, hint = await process.wait(), f"{PROMPTBENCH.command} --force"
+            raise IntegrationError(f"the PromptBench worker ended with status {status}", hint=hint)
         return dict(json.loads(line))

@@ -1,9 +1,14 @@
-"""The perturbation block of a profile: paraphrases and attacks found, planned and run into the log."""
+"""The perturbation block of a profile: paraphrases and attacks found, planned and run into the log.
+
+Where the profile names a ``paraphrase_model``, it rewords every prompt. A part that comes back without one of its
+labels, field names or formats keeps its own words, because the perturbed prompt must ask for the same thing.
+Paraphrases are kept beside the log like attacked prompts.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pcsuite._util.hashing import digest
@@ -36,12 +41,7 @@ from pcsuite.runners.pipeline import perturbation_refs
 from pcsuite.runners.plan import Cell, Plan, Scope, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_plan
 
-# Paraphrases that a model writes, where the profile names one; kept beside the log like attacked prompts.
-#
-# A part that comes back without one of its labels, field names or formats keeps its own words: the perturbed prompt
-# must ask for the same thing.
-
-
+BLOCK = "promptbench"
 DECODING = Decoding("paraphrase", 0.7, 0.95, 400)
 _REQUEST = (
     "Reword the text between the lines of dashes. Keep its meaning, its line breaks, its bullet points, and every "
@@ -51,8 +51,72 @@ _LONGER = 2.5
 """A rewording that is longer or shorter by this factor says something else."""
 
 
+def run_promptbench(
+    suite: Suite,
+    *,
+    regimes: Sequence[str] = (),
+    report: Callable[[str], None],
+    quiet: bool,
+    use_cache: bool,
+    executor: ExecutorChoice = LOCAL,
+) -> RunSummary:
+    """Run the block into the profile's log, or go on with it; clean rows that the log has already are not repeated.
+
+    Searches for attacks and paraphrases are made in this process; ``executor`` runs the grid they add to.
+    """
+    plan, attacks = plan_promptbench(suite, regimes)
+    records = find_attacks(plan, attacks, report, use_cache=use_cache)
+    records += find_paraphrases(plan, report, use_cache=use_cache)
+    return run_plan(
+        with_attacks(plan, records),
+        quiet=quiet,
+        use_cache=use_cache,
+        perturber=attacked_perturber(records),
+        executor=executor,
+    )
+
+
+def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, list[str]]:
+    """The block's plan with its own kinds of perturbation, and the attacks of PromptBench it asks for.
+
+    Without ``regimes`` the greedy ones of the selection are planned, which tell a perturbation from chance, and all
+    where none is greedy. Raises :class:`~pcsuite.errors.ConfigError` for a name that is not defined.
+    """
+    settings, selection = suite.profile.integrations.promptbench, suite.profile.selection
+    writer = settings.paraphrase_model
+    kinds = [*PERTURBATIONS, *(f"{PREFIX}{attack}" for attack in ATTACKS)]
+    for key, names, known, what in (
+        ("attack_types", settings.attack_types, kinds, "kind of perturbation"),
+        ("tasks", settings.tasks, suite.tasks, "task"),
+        ("conditions_subset", settings.conditions_subset, suite.conditions, "condition"),
+        ("--regimes", regimes, suite.regimes, "regime"),
+        ("paraphrase_model", [writer] if writer else [], suite.models, "model"),
+    ):
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            where = key if key.startswith("--") else f"{suite.path}: integrations.promptbench.{key}"
+            raise ConfigError(f"{where}: unknown {what} '{unknown}'", hint=did_you_mean(unknown, known))
+    own = [name for name in settings.attack_types if not name.startswith(PREFIX)]
+    attacks = [name.removeprefix(PREFIX) for name in settings.attack_types if name.startswith(PREFIX)]
+    greedy = tuple(name for name in selection.decoding_regimes if suite.regimes[name].temperature == 0)
+    scope = Scope(
+        settings.tasks,
+        selection.models,
+        settings.conditions_subset,
+        tuple(regimes) or greedy or selection.decoding_regimes,
+        settings.max_items,
+        BLOCK,
+    )
+    plan = build_plan(suite, perturbation_refs(own, settings.variants), scope)
+    used = {name: task for name, task in plan.tasks.items() if any(cell.task is task for cell in plan.cells)}
+    return replace(plan, tasks=used), attacks
+
+
 def find_paraphrases(plan: Plan, report: Report, *, use_cache: bool = True) -> list[AttackRecord]:
-    """Paraphrases of every prompt of a plan by the profile's ``paraphrase_model``; none where it names none."""
+    """Paraphrases of every prompt of a plan by the profile's ``paraphrase_model``; none where it names none.
+
+    ``variants`` of each are asked for, and taken from the run's ``.attacks.json`` where they were written before.
+    """
     writer = plan.suite.profile.integrations.promptbench.paraphrase_model
     if writer is None:
         return []
@@ -83,7 +147,10 @@ async def _write(
     if key in store.records:
         return store.records[key]
     written = await asyncio.gather(*(_reworded(part, number, client) for part in parts))
-    kept = [new if _acceptable(old, new, protected) else old for old, new in zip(parts, written, strict=True)]
+    kept = []
+    for old, new in zip(parts, written, strict=True):
+        fits = len(old) / _LONGER <= len(new) <= len(old) * _LONGER
+        kept.append(new if new and fits and keeps_literals(old, new, protected) else old)
     changed = sum(new != old for old, new in zip(parts, kept, strict=True))
     where = f"{kind} {number} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
     if not changed:
@@ -116,90 +183,3 @@ async def _reworded(part: str, number: int, client: ModelClient) -> str:
     if reply is None or reply["finish_reason"] != "stop":
         return part
     return reply["text"].strip().strip("-").strip()
-
-
-def _acceptable(old: str, new: str, protected: Sequence[str]) -> bool:
-    fits = len(old) / _LONGER <= len(new) <= len(old) * _LONGER
-    return bool(new) and new != old and fits and keeps_literals(old, new, protected)
-
-
-# The perturbation block of a profile: planned, attacked where asked for, and run into the profile's log.
-
-
-BLOCK = "promptbench"
-
-
-def run_promptbench(
-    suite: Suite,
-    *,
-    regimes: Sequence[str] = (),
-    report: Callable[[str], None],
-    quiet: bool,
-    use_cache: bool,
-    executor: ExecutorChoice = LOCAL,
-) -> RunSummary:
-    """Run the block, or go on with it; clean rows that the log has already are not repeated.
-
-    Searches for attacks and paraphrases are made in this process; ``executor`` runs the grid they add to.
-    """
-    plan, attacks = plan_promptbench(suite, regimes)
-    records = find_attacks(plan, attacks, report, use_cache=use_cache)
-    records += find_paraphrases(plan, report, use_cache=use_cache)
-    return run_plan(
-        with_attacks(plan, records),
-        quiet=quiet,
-        use_cache=use_cache,
-        perturber=attacked_perturber(records),
-        executor=executor,
-    )
-
-
-def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, list[str]]:
-    """The block's plan with its own kinds, and the attacks of PromptBench it asks for."""
-    settings = suite.profile.integrations.promptbench
-    kinds, attacks = _sorted_out(suite)
-    _check(suite, settings.tasks, suite.tasks, "task", "tasks")
-    _check(suite, settings.conditions_subset, suite.conditions, "condition", "conditions_subset")
-    _check(suite, regimes, suite.regimes, "regime", "--regimes")
-    writer = settings.paraphrase_model
-    _check(suite, [writer] if writer else [], suite.models, "model", "paraphrase_model")
-    scope = Scope(
-        settings.tasks,
-        suite.profile.selection.models,
-        settings.conditions_subset,
-        tuple(regimes) or _steady_regimes(suite),
-        settings.max_items,
-        BLOCK,
-    )
-    plan = build_plan(suite, perturbation_refs(kinds, settings.variants), scope)
-    unused = [task for task in plan.tasks.values() if not any(cell.task is task for cell in plan.cells)]
-    return replace(
-        plan, tasks={name: task for name, task in plan.tasks.items() if task not in unused}
-    ), attacks
-
-
-def _sorted_out(suite: Suite) -> tuple[list[str], list[str]]:
-    """Kinds of our own and attacks of PromptBench among the profile's ``attack_types``."""
-    kinds: list[str] = []
-    attacks: list[str] = []
-    known = [*PERTURBATIONS, *(f"{PREFIX}{attack}" for attack in ATTACKS)]
-    asked = suite.profile.integrations.promptbench.attack_types
-    _check(suite, asked, known, "kind of perturbation", "attack_types")
-    for name in asked:
-        (attacks if name.startswith(PREFIX) else kinds).append(name.removeprefix(PREFIX))
-    return kinds, attacks
-
-
-def _steady_regimes(suite: Suite) -> tuple[str, ...]:
-    """The greedy regimes of the selection, which tell a perturbation from chance; all where none is greedy."""
-    chosen = suite.profile.selection.decoding_regimes
-    greedy = tuple(name for name in chosen if suite.regimes[name].temperature == 0)
-    return greedy or chosen
-
-
-def _check(suite: Suite, names: Iterable[str], known: Iterable[str], what: str, key: str) -> None:
-    choices = list(known)
-    for name in names:
-        if name not in choices:
-            where = key if key.startswith("--") else f"{suite.path}: integrations.promptbench.{key}"
-            raise ConfigError(f"{where}: unknown {what} '{name}'", hint=did_you_mean(name, choices))

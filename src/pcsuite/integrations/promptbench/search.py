@@ -7,10 +7,10 @@ worse than it is, because it was chosen for being bad on them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pcsuite._util.hashing import digest
 from pcsuite.config.load import Suite
@@ -35,7 +35,7 @@ from pcsuite.integrations.promptbench.attacks import (
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
+from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
 from pcsuite.runners.plan import Cell, Plan, Unit, cell_program
@@ -54,7 +54,11 @@ class Target(NamedTuple):
 def find_attacks(
     plan: Plan, attacks: Sequence[str], report: Report, *, use_cache: bool = True
 ) -> list[AttackRecord]:
-    """An attacked prompt for each attack and prompt of a plan; those not stored yet are searched."""
+    """An attacked prompt for each attack and prompt of a plan; those not stored yet are searched.
+
+    ``report`` gets one line for each search and for each attack that does not apply. Raises
+    :class:`~pcsuite.errors.IntegrationError` where PromptBench is not installed.
+    """
     if not attacks:
         return []
     environment_python(PROMPTBENCH)  # a missing install is told before anything else starts
@@ -64,26 +68,24 @@ def find_attacks(
 
 
 def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
-    """The plan with each cell's attacked prompts among its perturbations."""
+    """The plan with each cell's attacked prompts among its perturbations.
+
+    Run it with :func:`attacked_perturber` of the same records.
+    """
     found: dict[Target, list[PerturbationRef]] = {}
     for record in records:
         target = Target(record.task, record.model, record.condition)
         found.setdefault(target, []).append(record.perturbation)
-    cells = [
-        replace(
-            cell, perturbations=tuple(dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ()))))
-        )
-        for cell in plan.cells
-    ]
+    cells = []
+    for cell in plan.cells:
+        refs = dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ())))
+        cells.append(replace(cell, perturbations=tuple(refs)))
     return replace(plan, cells=tuple(cells))
 
 
 def attacked_perturber(records: Sequence[AttackRecord]) -> Perturber:
-    """Edits of attacked prompts, and of the registered kinds."""
-    by_ref = {
-        (Target(record.task, record.model, record.condition), record.perturbation): record
-        for record in records
-    }
+    """Edits of a unit's prompt: attacked parts put in where a record has them, else the registered kinds."""
+    by_ref = {(Target(one.task, one.model, one.condition), one.perturbation): one for one in records}
 
     def edit_of(unit: Unit) -> Edit | None:
         record = by_ref.get((target_of(unit.cell), unit.perturbation))
@@ -101,7 +103,10 @@ def target_of(cell: Cell) -> Target:
 
 
 def search_items(suite: Suite, cell: Cell) -> list[Item]:
-    """The development items that attacks are tried on."""
+    """The development items that attacks are tried on, ``search_items`` of the profile.
+
+    Raises :class:`~pcsuite.errors.DataError` where the task has no development split.
+    """
     spec, repro = cell.task.spec, suite.profile.repro
     if not spec.dev_split:
         raise DataError(f"task '{cell.task.id}' has no dev_split to search attacks on")
@@ -142,20 +147,32 @@ class ModelSearch:
         self._worker = worker
 
     async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
-        """One attacked prompt, stored or searched; ``None`` where the attack does not apply."""
+        """One attacked prompt of a cell, stored or searched; ``None`` where the attack does not apply.
+
+        The outcome is told to ``report`` in one line, and a new one added to the store.
+        """
         where = f"{attack} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
         reason = await self._why_not(cell)
         if reason is not None:
             report(f"{where}: not applicable: {reason}")
             return None
         items = search_items(self._suite, cell)
-        request = self._request(cell, attack, items[0])
-        key = digest(
-            [request.as_dict(), dict(self._client.identity), cell.fingerprint, [i.item_id for i in items]]
+        item_ids = [item.item_id for item in items]
+        ctx = cell.task.prompting.context(items[0].input_text)
+        tree = apply_condition(cell.condition, ctx).tree
+        parts = attackable_parts(tree, ctx)
+        request = AttackRequest(
+            attack=attack,
+            text=SEPARATOR.join(parts),
+            protected=protected_words(tree, ctx),
+            seed=self._suite.profile.repro.global_seed,
+            budget=self._suite.profile.integrations.promptbench.query_budget,
+            instruction=tree.instruction,
+            dataset=cell.task.spec.dataset,
         )
+        key = digest([asdict(request), dict(self._client.identity), cell.fingerprint, item_ids])
         if key in self._store.records:
             return self._store.records[key]
-        parts = request.text.split(SEPARATOR)
 
         async def score(text: str) -> float:
             found = text.split(SEPARATOR)
@@ -167,7 +184,24 @@ class ModelSearch:
         except AttackNotApplicableError as why:
             report(f"{where}: not applicable: {why}")
             return None
-        record = _record(cell, request, result, items)
+        attacked, kind = str(result["attacked"]).split(SEPARATOR), f"{PREFIX}{attack}"
+        record = AttackRecord(
+            attack=attack,
+            task=cell.task.id,
+            model=cell.model_id,
+            condition=cell.condition.id,
+            parts=attacked,
+            original=parts,
+            original_score=float(result["original_score"]),
+            attacked_score=float(result["attacked_score"]),
+            queries=int(result["queries"]),
+            budget=request.budget,
+            seed=request.seed,
+            ranking=str(result["ranking"]),
+            search_items=item_ids,
+            version=PROMPTBENCH.version,
+            perturbation=PerturbationRef(kind, f"{kind}-{digest(attacked)[:12]}"),
+        )
         self._store.put(key, record)
         report(
             f"{where}: {record.original_score:.2f} → {record.attacked_score:.2f} on {len(items)} development"
@@ -182,21 +216,6 @@ class ModelSearch:
         wanted = constraint_of(apply_condition(cell.condition, cell.task.prompting.context("")))
         return None if wanted is None else await self._client.why_unenforced(wanted)
 
-    def _request(self, cell: Cell, attack: str, item: Item) -> AttackRequest:
-        settings = self._suite.profile.integrations.promptbench
-        ctx = cell.task.prompting.context(item.input_text)
-        tree = apply_condition(cell.condition, ctx).tree
-        parts = attackable_parts(tree, ctx)
-        return AttackRequest(
-            attack=attack,
-            text=SEPARATOR.join(parts),
-            protected=protected_words(tree, ctx),
-            seed=self._suite.profile.repro.global_seed,
-            budget=settings.query_budget,
-            instruction=tree.instruction,
-            dataset=cell.task.spec.dataset,
-        )
-
     async def _score(self, cell: Cell, attack: str, parts: Sequence[str], items: Sequence[Item]) -> float:
         """Mean score over the items that were answered; a prompt that none was answered for is no gain."""
         asked = await asyncio.gather(*(self._item_score(cell, attack, parts, item) for item in items))
@@ -204,43 +223,14 @@ class ModelSearch:
         return sum(scores) / len(scores) if scores else 1.0
 
     async def _item_score(self, cell: Cell, attack: str, parts: Sequence[str], item: Item) -> float | None:
-        evaluator = cell.task.evaluator
         ctx = cell.task.prompting.context(item.input_text)
         condition = apply_condition(cell.condition, ctx, perturb=lambda tree: with_parts(tree, ctx, parts))
+        control = self._suite.profile.length_control
+        text = fit(condition.tree, cell.task.band, control, self._client.adapter.count_tokens).text
         context = cell.context(item, f"{PREFIX}{attack}")
-        constraint = constraint_of(condition)
-        text = self._text(cell, condition)
-        request = Request(text, cell.decoding, cell.seeds[0], constraint, context)
+        request = Request(text, cell.decoding, cell.seeds[0], constraint_of(condition), context)
         reply = await self._client.ask_if_possible(request)
         if reply is None:
             return None
-        evaluation = evaluator.evaluate(item, Answer(reply["text"], reply["finish_reason"]))
+        evaluation = cell.task.evaluator.evaluate(item, Answer(reply["text"], reply["finish_reason"]))
         return float(evaluation.metrics["task_score"] or 0.0)
-
-    def _text(self, cell: Cell, condition: PromptCondition) -> str:
-        control = self._suite.profile.length_control
-        return fit(condition.tree, cell.task.band, control, self._client.adapter.count_tokens).text
-
-
-def _record(
-    cell: Cell, request: AttackRequest, result: Mapping[str, Any], items: Sequence[Item]
-) -> AttackRecord:
-    attacked = str(result["attacked"]).split(SEPARATOR)
-    kind = f"{PREFIX}{request.attack}"
-    return AttackRecord(
-        attack=request.attack,
-        task=cell.task.id,
-        model=cell.model_id,
-        condition=cell.condition.id,
-        parts=attacked,
-        original=request.text.split(SEPARATOR),
-        original_score=float(result["original_score"]),
-        attacked_score=float(result["attacked_score"]),
-        queries=int(result["queries"]),
-        budget=request.budget,
-        seed=request.seed,
-        ranking=str(result["ranking"]),
-        search_items=[item.item_id for item in items],
-        version=PROMPTBENCH.version,
-        perturbation=PerturbationRef(kind, f"{kind}-{digest(attacked)[:12]}"),
-    )

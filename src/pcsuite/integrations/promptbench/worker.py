@@ -45,10 +45,18 @@ class Scores:
 
 
 def run_attack(request: dict[str, Any], ask: Callable[[str], float]) -> dict[str, Any]:
-    """Attack one text and report the worst version that was found."""
+    """Attack one text and report the worst version that was found, with its score and the number of questions.
+
+    ``ask`` gives the score of a changed text. Raises :class:`NotApplicableError` where no text was changed.
+    """
+    import numpy
+    import torch  # type: ignore[import-not-found,unused-ignore]
+
     scores = Scores(ask)
-    text = request["text"]
-    _seed_everything(int(request["seed"]))
+    text, seed = request["text"], int(request["seed"])
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)
     ranking = "none"
     if request["attack"] == "semantic":
         _try_canned(request, scores)
@@ -101,28 +109,14 @@ def _try_canned(request: dict[str, Any], scores: Scores) -> None:
     dataset = request.get("dataset", "")
     if dataset not in SEMANTIC_ADV_PROMPT_SET:
         known = ", ".join(sorted(SEMANTIC_ADV_PROMPT_SET))
-        raise NotApplicableError(
-            f"semantic has no canned prompts for dataset '{dataset}'; it has them for {known}"
-        )
-    canned = [
-        prompt.strip()
-        for group in SEMANTIC_ADV_PROMPT_SET[dataset].values()
-        for prompt in group
-        if "{" not in prompt
-    ]
+        why = f"semantic has no canned prompts for dataset '{dataset}'; it has them for {known}"
+        raise NotApplicableError(why)
+    groups = SEMANTIC_ADV_PROMPT_SET[dataset].values()
+    canned = [prompt.strip() for group in groups for prompt in group if "{" not in prompt]
     random.shuffle(canned)
     scores(request["text"])
     for prompt in canned[: int(request["budget"]) - 1]:
         scores(request["text"].replace(request["instruction"], prompt, 1))
-
-
-def _seed_everything(seed: int) -> None:
-    import numpy
-    import torch  # type: ignore[import-not-found,unused-ignore]
-
-    random.seed(seed)
-    numpy.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 def main() -> None:

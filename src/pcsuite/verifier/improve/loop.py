@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +17,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pcsuite._util.files import folder_lock
-from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.errors import DataError, did_you_mean
-from pcsuite.verifier.cells import decode_text, read_bytes
+from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.compare import Rules, Scored, score_bytes
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval
 from pcsuite.verifier.improve.state import (
@@ -30,8 +30,8 @@ from pcsuite.verifier.improve.state import (
     StepRecord,
     summarise_failures,
 )
-from pcsuite.verifier.mapping import FieldMapping, canonical_json
-from pcsuite.verifier.scores import paired_difference, ratio
+from pcsuite.verifier.mapping import FieldMapping
+from pcsuite.verifier.scores import paired_difference
 from pcsuite.verifier.truth import read_truth
 
 Extract = Callable[[PromptVersion, str], Mapping[str, Any] | str]
@@ -61,9 +61,8 @@ class ImproveConfig(Definition):
     """What extracts (model, condition, decoding), as a hash: scores of different engines are never compared."""
 
     def config_hash(self) -> str:
-        """Hash of what decides a step; how long the loop goes on is no part of it."""
-        content = self.model_dump(mode="json", exclude={"max_iterations", "patience"})
-        return sha256_hex(canonical_json(content))
+        """Hash (sha256, hex) of what decides a step; how long the loop goes on is no part of it."""
+        return digest(self.model_dump(mode="json", exclude={"max_iterations", "patience"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ class ImproveResult:
 
     @property
     def best(self) -> StepRecord:
-        """The step whose prompt is in use."""
-        return next(step for step in reversed(self.steps) if step.decision != "rolled back")
+        """The step whose prompt is in use: the last that was not rolled back."""
+        return _in_use(self.steps)
 
     @property
     def gap(self) -> float:
@@ -87,7 +86,7 @@ class ImproveResult:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    eval: Eval
+    name: str
     document: str
     rules: Rules
 
@@ -105,94 +104,95 @@ class ImprovementLoop:
         propose: Propose,
         workers: int = 1,
     ) -> None:
-        """``workers``: how many extractions may run at once; above 1 ``extract`` is called from several threads."""
-        _check_held_out(evals, config)
-        self._cases = [_read_case(one, mapping) for one in evals]
+        """``workers``: how many extractions may run at once; above 1 ``extract`` is called from several threads.
+
+        Raises ``DataError`` for held-out evals that do not exist, none of them or all of them, and for an eval whose
+        truth or document cannot be read.
+        """
+        names = [one.eval_id for one in evals]
+        for name in config.held_out:
+            if name not in names:
+                raise DataError(f"held-out eval '{name}' does not exist", hint=did_you_mean(name, names))
+        if not config.held_out:
+            raise DataError("no evals are held out", hint="name some: they decide whether a change is kept")
+        if len(set(config.held_out)) == len(names):
+            raise DataError("every eval is held out", hint="leave some for the optimiser")
+        self._cases = [
+            _Case(
+                one.eval_id,
+                read_text(one.folder / DOCUMENT),
+                Rules(read_truth(one.folder / TRUTH, mapping), mapping),
+            )
+            for one in evals
+        ]
         self._config = config
         self._extract = extract
         self._propose = propose
         self._workers = workers
         self._folder = folder
-        self._state = ImproveState(
-            folder, mapping.rules_hash(), config.config_hash(), _truths_hash(self._cases)
-        )
+        contents = {
+            case.name: [case.rules.truth.content_hash, sha256_hex(case.document)] for case in self._cases
+        }
+        self._state = ImproveState(folder, mapping.rules_hash(), config.config_hash(), digest(contents))
 
     def run(self, first_prompt: str, *, propose_only: bool = False) -> ImproveResult:
         """Go on from the state on disk until a plateau, the last iteration or a perfect score.
 
-        ``propose_only`` stops as soon as the next prompt is drafted; a later run takes it up, edited by hand or not.
+        ``first_prompt`` is where a new loop starts. ``propose_only`` stops as soon as the next prompt is drafted; a
+        later run takes it up, edited by hand or not. Raises ``RunLockedError`` where another process runs the loop.
         """
         with folder_lock(self._folder, timeout=1.0):
             steps = self._state.load()
             if not steps:
-                steps = [self._baseline(first_prompt)]
+                prompt = self._state.pending(0) or self._state.save_prompt(0, first_prompt)
+                reason = "the prompt to start from"
+                steps = [self._record(0, prompt, self._scores(prompt), "baseline", reason, None)]
                 self._state.append(steps[0])
             while (stopped := self._stop_reason(steps)) is None:
-                current = self._current(steps)
+                current = _in_use(steps)
                 candidate = self._state.pending(len(steps)) or self._draft(current, len(steps))
                 if propose_only:
                     return ImproveResult(tuple(steps), candidate, "proposed")
                 steps.append(self._try(candidate, current, len(steps)))
                 self._state.append(steps[-1])
-            prompt = self._state.prompt(self._current(steps).prompt_version)
+            prompt = self._state.prompt(_in_use(steps).prompt_version)
         return ImproveResult(tuple(steps), prompt, stopped)
 
     def _stop_reason(self, steps: list[StepRecord]) -> Literal["plateau", "max_iterations", "perfect"] | None:
-        current = self._current(steps)
+        current = _in_use(steps)
         if current.train_f1 == 1.0:
             return "perfect"
         if len(steps) - 1 - current.iteration >= self._config.patience:
             return "plateau"
         return "max_iterations" if len(steps) > self._config.max_iterations else None
 
-    @staticmethod
-    def _current(steps: list[StepRecord]) -> StepRecord:
-        return next(step for step in reversed(steps) if step.decision != "rolled back")
-
-    def _baseline(self, first_prompt: str) -> StepRecord:
-        prompt = self._state.pending(0) or self._state.save_prompt(0, first_prompt)
-        return self._record(0, prompt, self._scores(prompt), "baseline", "the prompt to start from", None)
-
     def _draft(self, current: StepRecord, iteration: int) -> PromptVersion:
+        """Have a change drafted from the failures of the training evals, and store both."""
         prompt = self._state.prompt(current.prompt_version)
-        scored = [(case.eval.eval_id, self._score(prompt, case)) for case in self._training()]
+        training = [case for case in self._cases if case.name not in self._config.held_out]
+        scored = [(case.name, self._score(prompt, case)) for case in training]
         failures = summarise_failures(scored)[: self._config.failures_shown]
         text = self._propose(failures, prompt.text)
         self._state.save_failures(iteration, [asdict(failure) for failure in failures])
         return self._state.save_prompt(iteration, text)
 
     def _try(self, candidate: PromptVersion, current: StepRecord, iteration: int) -> StepRecord:
+        """Score a change; keep it if training gains and the held-out evals neither lose on average nor may by more."""
         if candidate.text_hash == current.prompt_hash:
-            return self._record(
-                iteration,
-                candidate,
-                dict(current.scores),
-                "rolled back",
-                "the prompt did not change",
-                current,
-            )
-        scores = self._scores(candidate)
-        draft = self._record(iteration, candidate, scores, "kept", "", current)
-        decision, reason = self._decide(draft, current)
-        return self._record(iteration, candidate, scores, decision, reason, current)
-
-    def _decide(self, step: StepRecord, current: StepRecord) -> tuple[Decision, str]:
-        """Kept if training gains, and the held-out evals do not get worse on average nor possibly by the margin."""
-        gain = step.train_f1 - current.train_f1
-        if gain <= self._config.min_gain:
-            return (
-                "rolled back",
-                f"training macro-F1 changed by {gain:+.4f}, not by more than {self._config.min_gain:g}",
-            )
-        low = step.held_out_low if step.held_out_low is not None else step.held_out_change
-        if step.held_out_change < -1e-12:
-            return "rolled back", f"held-out evals got worse by {-step.held_out_change:.4f} on average"
-        if low < -self._config.margin - 1e-12:
-            return (
-                "rolled back",
-                f"held-out evals may be worse by {-low:.4f}, more than {self._config.margin:g}",
-            )
-        return "kept", f"training {gain:+.4f}, held out {step.held_out_change:+.4f}"
+            reason = "the prompt did not change"
+            return self._record(iteration, candidate, dict(current.scores), "rolled back", reason, current)
+        step = self._record(iteration, candidate, self._scores(candidate), "rolled back", "", current)
+        gain, change, limits = step.train_f1 - current.train_f1, step.held_out_change, self._config
+        low = step.held_out_low if step.held_out_low is not None else change
+        if gain <= limits.min_gain:
+            reason = f"training macro-F1 changed by {gain:+.4f}, not by more than {limits.min_gain:g}"
+        elif change < -1e-12:
+            reason = f"held-out evals got worse by {-change:.4f} on average"
+        elif low < -limits.margin - 1e-12:
+            reason = f"held-out evals may be worse by {-low:.4f}, more than {limits.margin:g}"
+        else:
+            return replace(step, decision="kept", reason=f"training {gain:+.4f}, held out {change:+.4f}")
+        return replace(step, reason=reason)
 
     def _record(
         self,
@@ -215,17 +215,14 @@ class ImprovementLoop:
             rules_hash=self._state.rules_hash,
             config_hash=self._state.config_hash,
             scores=scores,
-            train_f1=ratio(sum(train), len(train)),
-            held_out_f1=ratio(sum(scores[name] for name in held_out), len(held_out)),
+            train_f1=sum(train) / len(train),
+            held_out_f1=sum(scores[name] for name in held_out) / len(held_out),
             held_out_change=change,
-            held_out_low=interval.low if interval else None,
-            held_out_high=interval.high if interval else None,
+            held_out_low=interval[0] if interval else None,
+            held_out_high=interval[1] if interval else None,
             decision=decision,
             reason=reason,
         )
-
-    def _training(self) -> list[_Case]:
-        return [case for case in self._cases if case.eval.eval_id not in self._config.held_out]
 
     def _scores(self, prompt: PromptVersion) -> dict[str, float]:
         if self._workers == 1:
@@ -233,45 +230,25 @@ class ImprovementLoop:
         else:
             with ThreadPoolExecutor(self._workers) as pool:
                 scored = list(pool.map(lambda case: self._score(prompt, case), self._cases))
-        return {
-            case.eval.eval_id: one.comparison.counts.f1 for case, one in zip(self._cases, scored, strict=True)
-        }
+        return {case.name: one.comparison.counts.f1 for case, one in zip(self._cases, scored, strict=True)}
 
     def _score(self, prompt: PromptVersion, case: _Case) -> Scored:
         """Score an eval under a prompt, extracting only what is not on disk yet."""
-        name = case.eval.eval_id
-        data = self._state.extraction(prompt, name)
+        data = self._state.extraction(prompt, case.name)
         if data is None:
             answer = self._extract(prompt, case.document)
-            data = self._state.save_extraction(prompt, name, answer)
-        return score_bytes(data, case.rules, name, strict=False)
+            data = self._state.save_extraction(prompt, case.name, answer)
+        return score_bytes(data, case.rules, case.name, strict=False)
+
+
+def _in_use(steps: Sequence[StepRecord]) -> StepRecord:
+    return next(step for step in reversed(steps) if step.decision != "rolled back")
 
 
 def choose_held_out(eval_ids: Sequence[str], seed: str) -> tuple[str, ...]:
-    """A third of the evals, at least one, by the hash of their names: the same choice everywhere."""
+    """A third of the evals, at least one, sorted: the same choice on every machine.
+
+    They are those whose names, hashed with ``seed`` (``repro.deterministic_hash_seed``), come first.
+    """
     ranked = sorted(eval_ids, key=lambda name: sha256_hex(f"{seed}|held out|{name}"))
     return tuple(sorted(ranked[: max(1, round(len(ranked) / 3))]))
-
-
-def _check_held_out(evals: Sequence[Eval], config: ImproveConfig) -> None:
-    names = [one.eval_id for one in evals]
-    for name in config.held_out:
-        if name not in names:
-            raise DataError(f"held-out eval '{name}' does not exist", hint=did_you_mean(name, names))
-    if not config.held_out:
-        raise DataError("no evals are held out", hint="name some: they decide whether a change is kept")
-    if len(set(config.held_out)) == len(names):
-        raise DataError("every eval is held out", hint="leave some for the optimiser")
-
-
-def _read_case(one: Eval, mapping: FieldMapping) -> _Case:
-    path = one.folder / DOCUMENT
-    document = decode_text(read_bytes(path), str(path))
-    return _Case(one, document, Rules.of(read_truth(one.folder / TRUTH, mapping), mapping))
-
-
-def _truths_hash(cases: Sequence[_Case]) -> str:
-    content = {
-        case.eval.eval_id: [case.rules.truth.content_hash, sha256_hex(case.document)] for case in cases
-    }
-    return sha256_hex(canonical_json(content))

@@ -23,9 +23,6 @@ from pcsuite.verifier.paths import parse_path, pattern_of
 from pcsuite.verifier.scores import ErrorType
 from pcsuite.verifier.store import to_json
 
-# What goes wrong most often over several evals: the raw material of a better prompt.
-
-
 _EXAMPLES = 3
 
 
@@ -40,30 +37,23 @@ class Failure:
 
 
 def summarise_failures(scored: Iterable[tuple[str, Scored]]) -> list[Failure]:
-    """Errors of several evals by field and type, most frequent first."""
+    """Errors of several evals, given by eval id, by field and type: the raw material of a better prompt.
+
+    Most frequent first, each with a few examples.
+    """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for eval_id, one in scored:
         for entry in one.comparison.discrepancies:
-            key = (_pattern(entry.field_path), entry.error_type)
-            found.setdefault(key, []).append({"eval_id": eval_id, **entry.as_dict()})
+            try:
+                pattern = pattern_of(parse_path(entry.field_path))
+            except ValueError:  # a key the model made up can hold any character
+                pattern = entry.field_path
+            found.setdefault((pattern, entry.error_type), []).append({"eval_id": eval_id, **asdict(entry)})
     failures = [
         Failure(field, kind, len(entries), tuple(entries[:_EXAMPLES]))
         for (field, kind), entries in found.items()
     ]
     return sorted(failures, key=lambda failure: (-failure.count, failure.field, failure.error_type))
-
-
-def _pattern(path: str) -> str:
-    try:
-        return pattern_of(parse_path(path))
-    except ValueError:  # a key the model made up can hold any character
-        return path
-
-
-# The state of an improvement loop on disk.
-#
-# ``state.json`` lists the finished steps; ``prompts/v000.txt`` … the prompts; ``failures/`` what a prompt was drafted
-# from; ``extractions/<prompt hash>/<eval>.json`` the answers. Each file is whole or absent.
 
 
 STATE = "state.json"
@@ -103,12 +93,16 @@ class StepRecord:
 
 
 def stored_prompts(folder: Path) -> list[str]:
-    """Texts of all prompts of a loop, tried or drafted, oldest first."""
+    """Texts of all prompts of the loop in ``folder``, tried or drafted, oldest first; the index is the version."""
     return [path.read_bytes().decode("utf-8") for path in sorted((folder / "prompts").glob("v*.txt"))]
 
 
 class ImproveState:
-    """Reads and writes the files of one loop; refuses a state made under other rules or other evals."""
+    """The files of one loop, each whole or absent; a state made under other rules or other evals is refused.
+
+    ``state.json`` lists the finished steps; ``prompts/v000.txt`` … the prompts; ``failures/`` what a prompt was drafted
+    from; ``extractions/<prompt hash>/<eval>.json`` the answers.
+    """
 
     def __init__(self, folder: Path, rules_hash: str, config_hash: str, evals_hash: str) -> None:
         self._folder = folder
@@ -118,7 +112,10 @@ class ImproveState:
         self._steps: list[StepRecord] = []
 
     def load(self) -> list[StepRecord]:
-        """Finished steps, oldest first; none where the loop is new."""
+        """Finished steps, oldest first; none where the loop is new.
+
+        Raises ``DataError`` for a damaged state and for one made under another mapping, configuration or evals.
+        """
         path = self._folder / STATE
         if not path.exists():
             return []
@@ -140,16 +137,14 @@ class ImproveState:
         return list(steps)
 
     def append(self, step: StepRecord) -> None:
-        """Add a finished step."""
+        """Add a finished step; it is on disk when this returns."""
         self._steps = [*self._steps, step]
         document = {**self._made_under, "steps": [asdict(one) for one in self._steps]}
         replace_atomically(self._folder / STATE, to_json(document))
 
     def save_prompt(self, version: int, text: str) -> PromptVersion:
         """Store a prompt; it counts from now on, whatever happens."""
-        path = self._prompt_path(version)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(path, text.encode("utf-8", "backslashreplace"))
+        _write(self._prompt_path(version), text)
         return self.prompt(version)
 
     def prompt(self, version: int) -> PromptVersion:
@@ -157,7 +152,10 @@ class ImproveState:
         return PromptVersion(version, self._prompt_path(version).read_bytes().decode("utf-8"))
 
     def pending(self, version: int) -> PromptVersion | None:
-        """A prompt that was drafted but not tried to the end."""
+        """A prompt that was drafted but not tried to the end, ``None`` where there is none.
+
+        It is read from its file, so an edit by hand counts.
+        """
         return self.prompt(version) if self._prompt_path(version).exists() else None
 
     def _prompt_path(self, version: int) -> Path:
@@ -165,9 +163,7 @@ class ImproveState:
 
     def save_failures(self, version: int, failures: list[dict[str, Any]]) -> None:
         """Store what a prompt was drafted from."""
-        path = self._folder / "failures" / f"v{version:03d}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(path, to_json({"failures": failures}))
+        _write(self._folder / "failures" / f"v{version:03d}.json", to_json({"failures": failures}))
 
     def extraction(self, prompt: PromptVersion, eval_id: str) -> bytes | None:
         """A stored answer."""
@@ -175,20 +171,20 @@ class ImproveState:
         return path.read_bytes() if path.exists() else None
 
     def save_extraction(self, prompt: PromptVersion, eval_id: str, answer: Mapping[str, Any] | str) -> bytes:
-        """Store an answer and return its bytes."""
+        """Store an answer, a record as JSON and anything else as it came, and return the bytes stored."""
         data = (
             answer.encode("utf-8", "backslashreplace") if isinstance(answer, str) else to_json(dict(answer))
         )
-        path = self._extraction_path(prompt, eval_id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(path, data)
+        _write(self._extraction_path(prompt, eval_id), data)
         return data
 
     def _extraction_path(self, prompt: PromptVersion, eval_id: str) -> Path:
         return self._folder / "extractions" / prompt.text_hash[:16] / f"{eval_id}.json"
 
 
-# A catalogue of hand-written rules, and a proposer that adds the one the failures ask for.
+def _write(path: Path, data: bytes | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_atomically(path, data)
 
 
 BUNDLED_RULES = "extraction_rules_v1.yaml"
@@ -219,7 +215,10 @@ class PromptRule(Definition):
         return self.text.replace(_FIELD, field)
 
     def stands_in(self, prompt: str) -> bool:
-        """Whether a prompt has the rule, for any field."""
+        """Whether a prompt has the rule, for any field.
+
+        The sentence must be there word for word, except for what stands in place of ``{field}``.
+        """
         if _FIELD not in self.text:
             return self.text in prompt
         return re.search(re.escape(self.text).replace(re.escape(_FIELD), ".+?"), prompt) is not None
@@ -239,7 +238,10 @@ class RuleCatalogue(Definition):
 
 
 def load_rules(path: Path | None = None) -> RuleCatalogue:
-    """Read a catalogue; by default the bundled one."""
+    """Read a catalogue of rules, by default the bundled one.
+
+    Raises ``ConfigError`` with file, line and key where it is wrong.
+    """
     return YamlSource.read(path or bundled_configs() / BUNDLED_RULES).parse(RuleCatalogue)
 
 

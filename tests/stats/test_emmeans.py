@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.marginal_means import contrasts_with_reference, interaction_contrasts, marginal_means
+from pcsuite.stats.emmeans import contrasts_with_reference, interaction_contrasts, marginal_means
 from pcsuite.stats.mixed import fit_mixed_rows
 
 

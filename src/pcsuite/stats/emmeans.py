@@ -27,26 +27,47 @@ class MarginalMean:
 
 
 def marginal_means(fit: MixedFit, over: Sequence[str], *, level: float = 0.95) -> list[MarginalMean]:
-    """Marginal means for every combination of the levels of ``over``."""
+    """Marginal means for every combination of the levels of the factors ``over``.
+
+    Raises ``AnalysisError`` for a factor that is not in the model.
+
+    >>> from pcsuite.stats import fit_mixed_rows
+    >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], [0, 0, 1, 1, 2, 2, 3, 3]
+    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
+    >>> [round(mean.contrast.estimate, 3) for mean in marginal_means(fit, ["condition"])]
+    [0.4, 0.65]
+    """
     return [
         MarginalMean(levels, _evaluate(fit, weights, _label(levels), level))
-        for levels, weights in zip(*_grid(fit, over), strict=True)
+        for levels, weights in _grid(fit, over)
     ]
 
 
 def contrasts_with_reference(
     fit: MixedFit, factor: str, *, by: Sequence[str] = (), level: float = 0.95
 ) -> list[MarginalMean]:
-    """Each level of ``factor`` minus its reference, averaged over other factors, within levels of ``by``."""
-    combinations, weights = _grid(fit, [factor, *by])
+    """Each level of ``factor`` minus its reference, averaged over other factors, within levels of ``by``.
+
+    >>> from pcsuite.stats import fit_mixed_rows
+    >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], [0, 0, 1, 1, 2, 2, 3, 3]
+    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
+    >>> [round(gain.contrast.estimate, 3) for gain in contrasts_with_reference(fit, "condition")]
+    [0.25]
+    """
+    grid = _grid(fit, [factor, *by])
     reference = fit.design.factors[factor][0]
-    base = {_by_key(c, by): w for c, w in zip(combinations, weights, strict=True) if c[factor] == reference}
-    results = []
-    for levels, row in zip(combinations, weights, strict=True):
-        if levels[factor] != reference:
-            name = f"{_label(levels)} - {reference}"
-            results.append(MarginalMean(levels, _evaluate(fit, row - base[_by_key(levels, by)], name, level)))
-    return results
+
+    def key(levels: dict[str, str]) -> tuple[str, ...]:
+        return tuple(levels[name] for name in by)
+
+    base = {key(levels): weights for levels, weights in grid if levels[factor] == reference}
+    return [
+        MarginalMean(
+            levels, _evaluate(fit, weights - base[key(levels)], f"{_label(levels)} - {reference}", level)
+        )
+        for levels, weights in grid
+        if levels[factor] != reference
+    ]
 
 
 def interaction_contrasts(
@@ -55,9 +76,16 @@ def interaction_contrasts(
     """How the effect of each level of ``factor`` differs between levels of ``moderator``.
 
     Levels of both are compared with their references: differences of differences.
+
+    >>> from pcsuite.stats import fit_mixed_rows
+    >>> factors = {"condition": ["C0", "C1"] * 8, "size": ["large"] * 8 + ["small"] * 8}
+    >>> scores = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9, 0.1, 0.2, 0.4, 0.4, 0.3, 0.5, 0.6, 0.7]
+    >>> terms = ["condition", "size", "condition:size"]
+    >>> fit = fit_mixed_rows(scores, [0, 0, 1, 1, 2, 2, 3, 3] * 2, factors, terms)
+    >>> round(interaction_contrasts(fit, "condition", "size")[0].contrast.estimate, 3)
+    -0.15
     """
-    combinations, weights = _grid(fit, [factor, moderator])
-    by_levels = {(c[factor], c[moderator]): w for c, w in zip(combinations, weights, strict=True)}
+    by_levels = {(c[factor], c[moderator]): w for c, w in _grid(fit, [factor, moderator])}
     low_f, low_m = fit.design.factors[factor][0], fit.design.factors[moderator][0]
     results = []
     for f in fit.design.factors[factor][1:]:
@@ -68,40 +96,31 @@ def interaction_contrasts(
     return results
 
 
-def _grid(fit: MixedFit, over: Sequence[str]) -> tuple[list[dict[str, str]], list[FloatArray]]:
-    """Combinations of ``over``, and weights over *full* coefficients that average out the rest."""
+def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], FloatArray]]:
+    """Combinations of ``over``, each with weights over *full* coefficients that average out the rest."""
     factors = fit.design.factors
     for name in over:
         if name not in factors:
             raise AnalysisError(f"factor '{name}' is not in the model", hint=did_you_mean(name, factors))
     others = [name for name in factors if name not in over]
-    combinations, weights = [], []
+    grid = []
     for chosen in itertools.product(*(factors[name] for name in over)):
         levels = dict(zip(over, chosen, strict=True))
         cells = [
             levels | dict(zip(others, rest, strict=True))
             for rest in itertools.product(*(factors[name] for name in others))
         ]
-        combinations.append(levels)
-        weights.append(np.asarray(fit.design.full_rows(cells).mean(axis=0), dtype=np.float64))
-    return combinations, weights
+        grid.append((levels, np.asarray(fit.design.full_rows(cells).mean(axis=0), dtype=np.float64)))
+    return grid
 
 
 def _evaluate(fit: MixedFit, weights: FloatArray, name: str, level: float) -> Contrast:
     if not fit.design.estimable(weights[None, :])[0]:
         nan = float("nan")
         return Contrast(name, nan, nan, nan, nan, nan, nan, nan)
-    return fit.contrast(_on_kept(fit, weights), name, level=level)
-
-
-def _on_kept(fit: MixedFit, weights: FloatArray) -> FloatArray:
-    """An estimable combination written on the kept coefficients (the dropped ones are 0 in the fit)."""
-    return weights[list(fit.design.kept)]
+    # An estimable combination can be written on the kept coefficients: the dropped ones are 0 in the fit.
+    return fit.contrast(weights[list(fit.design.kept)], name, level=level)
 
 
 def _label(levels: dict[str, str]) -> str:
     return ", ".join(f"{name}={level}" for name, level in levels.items())
-
-
-def _by_key(levels: dict[str, str], by: Sequence[str]) -> tuple[str, ...]:
-    return tuple(levels[name] for name in by)

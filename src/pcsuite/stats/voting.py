@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng, as_matrix
 
 MAX_SUBSETS = 300
 """All subsets of K of 10 answers are at most 252, so ten samples are voted on exactly."""
@@ -32,11 +33,11 @@ class Vote:
 
 def self_consistency(
     answers: Sequence[Sequence[Hashable]],
-    correct: npt.ArrayLike,
+    correct: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     ks: Sequence[int] | None = None,
-    verifier: npt.ArrayLike | None = None,
+    verifier: ArrayLike | None = None,
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> list[Vote]:
@@ -45,6 +46,11 @@ def self_consistency(
     ``answers`` holds R canonical answers per item (``None``: no answer, which never wins), ``correct`` the
     score of each. Ties go to the answer with the highest mean ``verifier`` score among its votes; without
     one, or where that ties too, each tied answer counts by its expected value. K defaults to 1..R.
+
+    >>> answers, correct = [["4", "4", "5"], ["7", "8", "7"]], [[1, 1, 0], [1, 0, 1]]
+    >>> votes = self_consistency(answers, correct, rng=np.random.default_rng(0), resamples=100)
+    >>> [(vote.k, round(vote.accuracy.value, 3)) for vote in votes]
+    [(1, 0.667), (2, 0.667), (3, 1.0)]
     """
     scores = as_matrix(correct, "correct")
     n, r = scores.shape
@@ -54,11 +60,16 @@ def self_consistency(
     wanted = list(ks) if ks is not None else list(range(1, r + 1))
     if any(not 1 <= k <= r for k in wanted):
         raise AnalysisError(f"K must lie between 1 and the {r} answers there are, not {wanted}")
-    same = _same_answer(answers)
-    single = vote_accuracy(same, scores, 1, rng=rng, verifier=weights)[0]
+    same = np.zeros((n, r, r), dtype=bool)
+    for i, row in enumerate(answers):
+        index: dict[Hashable, int] = {}
+        for a, answer in enumerate(row):
+            if answer is not None:
+                same[i, a, index.setdefault(answer, len(index))] = True
+    single = _vote_accuracy(same, scores, 1, rng, weights)[0]
     votes = []
     for k in wanted:
-        accuracy, exact = vote_accuracy(same, scores, k, rng=rng, verifier=weights)
+        accuracy, exact = _vote_accuracy(same, scores, k, rng, weights)
         votes.append(
             Vote(
                 k,
@@ -70,13 +81,8 @@ def self_consistency(
     return votes
 
 
-def vote_accuracy(
-    same: npt.NDArray[np.bool_],
-    scores: FloatArray,
-    k: int,
-    *,
-    rng: np.random.Generator,
-    verifier: FloatArray | None = None,
+def _vote_accuracy(
+    same: npt.NDArray[np.bool_], scores: FloatArray, k: int, rng: Rng, verifier: FloatArray | None
 ) -> tuple[FloatArray, bool]:
     """Expected score by item of the vote over ``k`` answers, and whether it is exact.
 
@@ -87,7 +93,12 @@ def vote_accuracy(
     total = votes.sum(axis=1)
     worth = np.einsum("nab,na->nb", votes, scores) / np.where(total > 0, total, 1.0)
     exact = math.comb(r, k) <= MAX_SUBSETS
-    masks = _all_masks(r, k) if exact else _random_masks(r, k, rng)
+    if exact:
+        subsets = np.array(list(itertools.combinations(range(r), k)))
+    else:
+        subsets = rng.random((MAX_SUBSETS, r)).argsort(axis=1)[:, :k]
+    masks = np.zeros((len(subsets), r))
+    np.put_along_axis(masks, subsets, 1.0, axis=1)
     result = np.zeros(n)
     for start in range(0, len(masks), _BLOCK):
         block = masks[start : start + _BLOCK]
@@ -101,30 +112,3 @@ def vote_accuracy(
         winners = leading.sum(axis=2)
         result += ((leading * worth).sum(axis=2) / np.where(winners > 0, winners, 1)).sum(axis=0)
     return result / len(masks), exact
-
-
-def _same_answer(answers: Sequence[Sequence[Hashable]]) -> npt.NDArray[np.bool_]:
-    n, r = len(answers), len(answers[0])
-    same = np.zeros((n, r, r), dtype=bool)
-    for i, row in enumerate(answers):
-        place: dict[Hashable, int] = {}
-        for a, answer in enumerate(row):
-            if answer is not None:
-                same[i, a, place.setdefault(answer, len(place))] = True
-    return same
-
-
-def _all_masks(r: int, k: int) -> FloatArray:
-    return np.array(list(_chosen(r, itertools.combinations(range(r), k))))
-
-
-def _random_masks(r: int, k: int, rng: np.random.Generator) -> FloatArray:
-    picks = rng.random((MAX_SUBSETS, r)).argsort(axis=1)[:, :k]
-    return np.array(list(_chosen(r, (tuple(int(i) for i in row) for row in picks))))
-
-
-def _chosen(r: int, subsets: Iterator[tuple[int, ...]]) -> Iterator[FloatArray]:
-    for subset in subsets:
-        mask = np.zeros(r)
-        mask[list(subset)] = 1.0
-        yield mask

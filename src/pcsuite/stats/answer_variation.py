@@ -1,4 +1,4 @@
-"""How much answers vary over replicates: entropy with bias correction, and unbiased disagreement.
+"""How much answers vary over replicates: entropy with bias correction, unbiased disagreement, and free text.
 
 The plug-in entropy of R answers is 15–30 % low at R = 10 and 40–58 % low at R = 3. Chao & Shen's 2003
 estimator is the default: in simulation over Dirichlet answer distributions with 4 to 5 labels its mean over
@@ -6,45 +6,54 @@ items was within 4 % of the truth at R = 3, 5, 10 and 30, where Miller–Madow w
 6–7 % at R = 10, and the jackknife 11–14 % and 1–2 %. With open answers (20 to 50 labels) it is 10–13 % low
 at R = 3, and then the disagreement, which is unbiased at every R ≥ 2, is the safer number. Answers that are
 missing count as an answer of their own.
+
+Free text varies in key facts (numbers and capitalised names: blind to negation and paraphrase) and in clusters of
+embeddings, which catch paraphrase but not always a changed number. Neither judges whether an answer is true.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, as_matrix, check_same_length
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, check_same_length
+from pcsuite.stats.information import unit_rows, xlogx
 
 Estimator = Literal["chao_shen", "miller_madow", "jackknife", "plug_in"]
 
 
 def answer_counts(answers: Sequence[Sequence[Hashable]]) -> FloatArray:
-    """Counts of each distinct answer, one row per item, padded with zeros.
+    """Counts of each distinct answer, one row per item, the most frequent first, padded with zeros.
 
-    Columns have no meaning across items.
+    Columns have no meaning across items. ``None`` (no answer) counts as an answer of its own.
+
+    >>> answer_counts([["a", "b", "a"], ["c", "c", "c"]]).tolist()
+    [[2.0, 1.0], [3.0, 0.0]]
     """
     if not answers:
         raise AnalysisError("there are no items to count answers of")
-    rows = []
-    for given in answers:
-        tally: dict[Hashable, int] = {}
-        for answer in given:
-            tally[answer] = tally.get(answer, 0) + 1
-        rows.append(sorted(tally.values(), reverse=True))
+    rows = [sorted(Counter(given).values(), reverse=True) for given in answers]
     counts = np.zeros((len(rows), max(1, *(len(row) for row in rows))))
     for index, row in enumerate(rows):
         counts[index, : len(row)] = row
     return counts
 
 
-def entropy(counts: npt.ArrayLike, *, estimator: Estimator = "chao_shen") -> FloatArray:
-    """Entropy in nats of the answers behind each row of counts; ``nan`` for a row without answers."""
+def entropy(counts: ArrayLike, *, estimator: Estimator = "chao_shen") -> FloatArray:
+    """Entropy in nats of the answers behind each row of counts (items by answers); ``nan`` for a row without answers.
+
+    ``estimator`` is ``chao_shen``, ``miller_madow``, ``jackknife`` or ``plug_in``.
+
+    >>> entropy([[5, 5], [10, 0]], estimator="plug_in").round(3).tolist()
+    [0.693, 0.0]
+    """
     table, total = _rows_with_totals(counts)
     if estimator not in _ESTIMATORS:
         raise AnalysisError(f"unknown estimator '{estimator}'", hint=did_you_mean(estimator, _ESTIMATORS))
@@ -53,12 +62,15 @@ def entropy(counts: npt.ArrayLike, *, estimator: Estimator = "chao_shen") -> Flo
 
 
 def normalised_entropy(
-    counts: npt.ArrayLike, *, categories: int | None = None, estimator: Estimator = "chao_shen"
+    counts: ArrayLike, *, categories: int | None = None, estimator: Estimator = "chao_shen"
 ) -> FloatArray:
     """Entropy over its maximum, 0..1.
 
     The maximum is ``log(categories)``, the number of answers the task allows; for open answers ``log R``.
-    Values that the bias correction lifts above 1 are cut to 1.
+    Values that the bias correction lifts above 1 are cut to 1; fewer than two answers give ``nan``.
+
+    >>> normalised_entropy([[5, 5]], categories=4, estimator="plug_in").tolist()
+    [0.5]
     """
     table, total = _rows_with_totals(counts)
     if categories is not None and categories < 2:
@@ -69,18 +81,26 @@ def normalised_entropy(
     return np.where(total > 1, np.minimum(value / maximum, 1.0), np.nan)
 
 
-def disagreement(counts: npt.ArrayLike) -> FloatArray:
-    """Chance that two different replicates disagree, 1 - Σ n_k(n_k-1)/(R(R-1)): unbiased at every R ≥ 2."""
+def disagreement(counts: ArrayLike) -> FloatArray:
+    """Chance that two different replicates disagree, 1 - Σ n_k(n_k-1)/(R(R-1)): unbiased at every R ≥ 2.
+
+    >>> disagreement([[2, 1], [3, 0]]).round(3).tolist()
+    [0.667, 0.0]
+    """
     table, total = _rows_with_totals(counts)
     pairs = total * (total - 1)
     same = (table * (table - 1)).sum(axis=1)
     return np.where(pairs > 0, 1 - same / np.where(pairs > 0, pairs, 1.0), np.nan)
 
 
-def rarefied_entropy(counts: npt.ArrayLike, replicates: int) -> FloatArray:
+def rarefied_entropy(counts: ArrayLike, replicates: int) -> FloatArray:
     """Expected plug-in entropy of ``replicates`` answers drawn from those given, without replacement.
 
     Puts conditions with unequal R on the same footing exactly (Hurlbert 1971's rarefaction, for entropy).
+    Raises ``AnalysisError`` where an item has fewer answers than that.
+
+    >>> rarefied_entropy([[2, 1]], 2).round(3).tolist()
+    [0.462]
     """
     stats = require("scipy.stats", "stats")
     table, total = _rows_with_totals(counts)
@@ -98,30 +118,38 @@ def rarefied_entropy(counts: npt.ArrayLike, replicates: int) -> FloatArray:
 
 
 def mean_entropy(
-    counts: npt.ArrayLike,
+    counts: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     estimator: Estimator = "chao_shen",
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """Mean entropy over items with its bootstrap interval over items."""
+    """Mean entropy (nats) over items with its bootstrap interval; items without answers are left out.
+
+    >>> mean_entropy([[2, 1], [3, 0]], rng=np.random.default_rng(0), estimator="plug_in", resamples=100).n
+    2
+    """
     values = entropy(counts, estimator=estimator)
     return _mean_over_items(values, rng, resamples, level, f"{estimator}, ")
 
 
 def mean_disagreement(
-    counts: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
+    counts: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """Mean disagreement over items with its bootstrap interval over items."""
+    """Mean disagreement (0..1) over items with its bootstrap interval; items with one answer are left out.
+
+    >>> round(mean_disagreement([[2, 1], [3, 0]], rng=np.random.default_rng(0), resamples=100).value, 3)
+    0.333
+    """
     return _mean_over_items(disagreement(counts), rng, resamples, level, "disagreement, ")
 
 
 def compare_entropy(
-    treated: npt.ArrayLike,
-    control: npt.ArrayLike,
+    treated: ArrayLike,
+    control: ArrayLike,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     estimator: Estimator | Literal["disagreement", "rarefied"] = "disagreement",
     resamples: int = RESAMPLES,
     level: float = 0.95,
@@ -129,6 +157,10 @@ def compare_entropy(
     """Mean per-item difference ``treated - control`` in how much answers vary.
 
     Refuses the plug-in estimator where the two have different numbers of replicates: its bias would differ.
+
+    >>> steady, loose = [[3, 0], [3, 0]], [[2, 1], [2, 1]]
+    >>> round(compare_entropy(steady, loose, rng=np.random.default_rng(0), resamples=100).value, 3)
+    -0.667
     """
     first, first_total = _rows_with_totals(treated)
     second, second_total = _rows_with_totals(control)
@@ -149,9 +181,7 @@ def compare_entropy(
     return _mean_over_items(deltas, rng, resamples, level, f"{estimator}, ")
 
 
-def _mean_over_items(
-    values: FloatArray, rng: np.random.Generator, resamples: int, level: float, prefix: str
-) -> Estimate:
+def _mean_over_items(values: FloatArray, rng: Rng, resamples: int, level: float, prefix: str) -> Estimate:
     known = values[np.isfinite(values)]
     if known.size == 0:
         raise AnalysisError("no item has enough replicates", hint="at least 2 answers per item are needed")
@@ -159,19 +189,15 @@ def _mean_over_items(
     return Estimate(result.value, result.low, result.high, level, result.n, prefix + result.method, result.se)
 
 
-def _rows_with_totals(counts: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _rows_with_totals(counts: ArrayLike) -> tuple[FloatArray, FloatArray]:
     table = as_matrix(counts, "counts")
     if (table < 0).any() or (table != np.floor(table)).any():
         raise AnalysisError("counts must be whole and not negative")
     return table, np.asarray(table.sum(axis=1), dtype=np.float64)
 
 
-def _xlogx(share: FloatArray) -> FloatArray:
-    return np.asarray(np.where(share > 0, share * np.log(np.where(share > 0, share, 1.0)), 0.0))
-
-
 def _plug_in(table: FloatArray, total: FloatArray) -> FloatArray:
-    return np.asarray(np.abs(_xlogx(table / total[:, None]).sum(axis=1)), dtype=np.float64)
+    return np.asarray(np.abs(xlogx(table / total[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 def _miller_madow(table: FloatArray, total: FloatArray) -> FloatArray:
@@ -187,7 +213,7 @@ def _chao_shen(table: FloatArray, total: FloatArray) -> FloatArray:
     coverage = 1 - np.where(singletons == total, total - 1, singletons) / total
     share = coverage[:, None] * table / total[:, None]
     seen = 1 - (1 - share) ** total[:, None]
-    return np.asarray(-(_xlogx(share) / np.where(table > 0, seen, 1.0)).sum(axis=1), dtype=np.float64)
+    return np.asarray(-(xlogx(share) / np.where(table > 0, seen, 1.0)).sum(axis=1), dtype=np.float64)
 
 
 def _jackknife(table: FloatArray, total: FloatArray) -> FloatArray:
@@ -210,13 +236,6 @@ _ESTIMATORS: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
 }
 
 
-# Variation of free-text answers: disagreement on key facts, and clusters of meaning from embeddings.
-#
-# Key facts are the numbers and the capitalised names of an answer. They miss negation and paraphrase;
-# clusters of embeddings catch paraphrase but not always a changed number. Neither judges whether an answer is
-# true.
-
-
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?%?")
 _NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:of|de|la|van|von|the)\s+[A-Z][\w'’-]*|\s+[A-Z][\w'’-]*)*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n]\s*|[\"“(]\s*)$")
@@ -234,8 +253,16 @@ def key_facts(text: str) -> frozenset[str]:
 
     A capitalised word that opens a sentence counts only if it is no function word; runs of capitalised words
     are one name.
+
+    >>> sorted(key_facts("The tower in New York is 1,200.0 ft tall."))
+    ['1200', 'new york']
     """
-    facts = {_normal_number(match.group()) for match in _NUMBER.finditer(text)}
+    facts = set()
+    for match in _NUMBER.finditer(text):
+        digits = match.group().rstrip("%").replace(",", "").lstrip("+")
+        if "." in digits:
+            digits = digits.rstrip("0").rstrip(".")
+        facts.add(digits + ("%" if match.group().endswith("%") else ""))
     for match in _NAME.finditer(text):
         words = match.group().split()
         opens = _SENTENCE_START.search(text[: match.start()]) is not None
@@ -250,6 +277,9 @@ def fact_disagreement(answers: Sequence[str]) -> float:
     """Mean over pairs of answers of 1 - |common facts| / |all facts|; 0 where neither states any.
 
     Unbiased for the disagreement of two fresh answers, at any number of replicates ≥ 2 (``nan`` below).
+
+    >>> fact_disagreement(["It was Paris in 1889.", "Paris, 1900."])
+    0.6666666666666667
     """
     if len(answers) < 2:
         return float("nan")
@@ -262,10 +292,14 @@ def fact_disagreement(answers: Sequence[str]) -> float:
     return float(np.mean(gaps))
 
 
-def semantic_clusters(embeddings: npt.ArrayLike, *, similarity: float = 0.85) -> IntArray:
-    """Group answers whose embeddings have cosine similarity of at least ``similarity`` on average.
+def semantic_clusters(embeddings: ArrayLike, *, similarity: float = 0.85) -> IntArray:
+    """Cluster code of each answer: those whose embeddings (answers by dimensions) are alike share a code.
 
-    Average linkage, which does not depend on the order of the answers and does not chain.
+    Average linkage at cosine ``similarity`` (-1..1), which does not depend on the order of the answers and does not
+    chain. Raises ``AnalysisError`` for a zero vector.
+
+    >>> semantic_clusters([[1, 0], [0.99, 0.1], [0, 1]]).tolist()
+    [0, 0, 1]
     """
     vectors = as_matrix(embeddings, "embeddings")
     if not -1 < similarity <= 1:
@@ -273,7 +307,8 @@ def semantic_clusters(embeddings: npt.ArrayLike, *, similarity: float = 0.85) ->
     if len(vectors) == 1:
         return np.zeros(1, dtype=np.int64)
     hierarchy = require("scipy.cluster.hierarchy", "stats")
-    cosine = _cosine(vectors)
+    unit = unit_rows(vectors, "embedding")
+    cosine = unit @ unit.T
     upper = np.triu_indices(len(vectors), 1)
     distance = np.clip(1 - cosine[upper], 0.0, 2.0)
     tree = hierarchy.linkage(distance, method="average")
@@ -283,29 +318,14 @@ def semantic_clusters(embeddings: npt.ArrayLike, *, similarity: float = 0.85) ->
 
 
 def semantic_entropy(
-    embeddings: npt.ArrayLike, *, similarity: float = 0.85, estimator: Estimator = "chao_shen"
+    embeddings: ArrayLike, *, similarity: float = 0.85, estimator: Estimator = "chao_shen"
 ) -> float:
     """Entropy in nats over clusters of meaning: the discrete form of Farquhar et al. 2024.
 
     They cluster by two-way entailment; here embeddings stand in for it, which is coarser.
+
+    >>> round(semantic_entropy([[1, 0], [0.99, 0.1], [0, 1], [0, 1]], estimator="plug_in"), 3)
+    0.693
     """
     sizes = np.bincount(semantic_clusters(embeddings, similarity=similarity))
     return float(entropy(sizes[None, :], estimator=estimator)[0])
-
-
-def _cosine(vectors: FloatArray) -> FloatArray:
-    length = np.linalg.norm(vectors, axis=1)
-    if (length == 0).any():
-        raise AnalysisError(
-            f"embedding {int(np.argmin(length))} is the zero vector", hint="was the text empty?"
-        )
-    unit = vectors / length[:, None]
-    return np.asarray(unit @ unit.T, dtype=np.float64)
-
-
-def _normal_number(text: str) -> str:
-    percent = text.endswith("%")
-    digits = text.rstrip("%").replace(",", "").lstrip("+")
-    if "." in digits:
-        digits = digits.rstrip("0").rstrip(".")
-    return digits + ("%" if percent else "")

@@ -1,4 +1,4 @@
-"""What ``prompt``, ``plan``, ``config`` and ``run`` print."""
+"""What ``prompt``, ``plan`` and ``config`` print."""
 
 import json
 
@@ -50,29 +50,6 @@ def test_plan_counts_calls_and_says_what_is_not_applicable(tmp_path, capsys):
     capsys.readouterr()
     assert main(["plan", "--config", str(path)]) == 0
     assert "24 rows, 0 to run" in capsys.readouterr().out
-
-
-def test_run_says_where_the_log_is(tmp_path, capsys):
-    path = write_profile(tmp_path, items=2)
-    assert main(["run", "--config", str(path), "--quiet", "--limit", "1", "--conditions", "C0"]) == 0
-    shown = capsys.readouterr().out
-    assert "t: 3 rows in" in shown
-    assert str(tmp_path / "outputs" / "runs" / "t.jsonl") in shown
-
-
-def test_run_task_and_set(tmp_path, capsys):
-    path = write_profile(tmp_path, tasks=("agnews_json", "gsm8k"), items=1)
-    arguments = [
-        "run-task",
-        "gsm8k",
-        "--config",
-        str(path),
-        "--quiet",
-        "--set",
-        "repro.seeds_per_task={default: 1}",
-    ]
-    assert main(arguments) == 0
-    assert "t: 6 rows in" in capsys.readouterr().out
 
 
 def test_config_check_and_schema(tmp_path, capsys):

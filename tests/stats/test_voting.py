@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.self_consistency import self_consistency
+from pcsuite.stats.voting import self_consistency
 
 
 def generator(seed=0):

@@ -1,15 +1,12 @@
 """Reading HELM's folders: figures that equal its own, intervals it does not give, and runs without results."""
 
-import csv
 import json
 import os
 
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from pcsuite.analysis.table import Table
 from pcsuite.errors import AnalysisError
-from pcsuite.integrations.helm.evidence import beside_ours, read_evidence
 from pcsuite.integrations.helm.results import (
     FAILURES,
     HelmInstance,
@@ -17,7 +14,6 @@ from pcsuite.integrations.helm.results import (
     main_score,
     read_helm_runs,
     task_of,
-    write_helm_tables,
 )
 from support.helm_folder import SCENARIO, write_run
 
@@ -141,42 +137,3 @@ def test_the_first_metric_is_helms(tmp_path):
     mine.instances.append(HelmInstance("b", "test", scores={"other": 1.0, "exact_match": 0.0}))
     assert main_score(mine) == ("exact_match", "test")
     assert [row["main"] for row in table([mine], "helm_metrics").records()] == [False, False, True]
-
-
-def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
-    output, tables = tmp_path / "helm", tmp_path / "tables"
-    write_run(output, {"a": [1.0], "b": [0.0], "c": [0.0], "d": [0.0]})
-    write_run(output, {"a": [1.0]}, scenario="gsm", metric="final_number_exact_match", model="simple/model1")
-    write_helm_tables(helm_tables(read_helm_runs(output), NAMES), tables)
-    own = {"task": "truthfulqa_mc", "decoding": "d0", "score_low": 0.1, "score_high": 0.6, "n_items": 8}
-    summary = Table.of(
-        "summary_by_condition",
-        [
-            own | {"model": "tiny", "condition": "C0", "score": 0.25, "perturbation": "none"},
-            own | {"model": "tiny", "condition": "C4", "score": 0.5, "perturbation": "none"},
-            own | {"model": "tiny", "condition": "C4", "score": 0.0, "perturbation": "reorder"},
-            own | {"model": "other", "condition": "C0", "score": 0.75, "perturbation": "none"},
-        ],
-    )
-    evidence = read_evidence([tmp_path / "elsewhere", tables])
-    rows = list(beside_ours(evidence, summary).records())
-    assert [(row["task"], row["condition"], row["score"], row["helm_value"]) for row in rows] == [
-        ("gsm8k", None, None, 1),
-        ("truthfulqa_mc", "C0", 0.25, 0.25),
-        ("truthfulqa_mc", "C4", 0.5, 0.25),
-    ]
-    assert rows[1]["helm_instances"] == 4
-
-
-def test_a_damaged_table_is_a_line_and_no_error(tmp_path):
-    assert read_evidence([tmp_path]) is None
-    write_run(tmp_path / "helm", {"a": [1.0]})
-    write_helm_tables(helm_tables(read_helm_runs(tmp_path / "helm"), NAMES), tmp_path)
-    with (tmp_path / "helm_metrics.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows([["suite", "scenario"], ["s", "x"]])
-    evidence = read_evidence([tmp_path])
-    assert len(evidence.runs) == 1
-    assert evidence.metrics == []
-    assert evidence.problems == [
-        "helm_metrics.csv cannot be read (no column 'model'): import HELM's results again."
-    ]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.entropy import (
+from pcsuite.stats.answer_variation import (
     answer_counts,
     compare_entropy,
     disagreement,

@@ -1,28 +1,17 @@
 """Searches against a simulated model whose best prompt is known (the ten seeds are in benchmarks/)."""
 
-import importlib.util
-from pathlib import Path
-
+import optimizer_recovery as recovery
 import pytest
+from simulated_truth import SimulatedTask, best_sets, true_accuracy, true_parts
 
-from pcsuite.engines.adapters.simulated import SimulatedOptions, true_accuracy
+from pcsuite.engines.adapters.simulated import SimulatedOptions
 from pcsuite.optimization.development import plan_dev_task
-from pcsuite.optimization.known_optimum import SimulatedTask, best_sets, true_parts
 from pcsuite.optimization.problem import Candidate
 from pcsuite.optimization.run import OptimizeSettings, open_problem, optimize
 from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.stats.objective import Objective
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "optimizer_recovery.py"
 TASK = SimulatedTask("agnews_json", 3, 3, 770)
-
-
-@pytest.fixture(scope="module")
-def recovery():
-    spec = importlib.util.spec_from_file_location("optimizer_recovery", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_truth_of_a_sure_model():
@@ -47,7 +36,7 @@ def test_operators_that_help_less_than_they_cost_are_not_in_the_best_set():
     assert ranked[-1][1] == ("B", "C")
 
 
-def test_measured_j_is_the_true_j_up_to_sampling(recovery, tmp_path):
+def test_measured_j_is_the_true_j_up_to_sampling(tmp_path):
     suite = recovery.make_suite(tmp_path, items=300)
     truth = recovery.Truth(suite)
     settings = OptimizeSettings(recovery.TASK, "sim", "ape")
@@ -58,7 +47,7 @@ def test_measured_j_is_the_true_j_up_to_sampling(recovery, tmp_path):
 
 
 @pytest.mark.parametrize(("method", "closed"), [("blocks", 0.95), ("ape", 0.85)])
-def test_a_search_closes_the_gap_to_the_optimum(recovery, tmp_path, method, closed):
+def test_a_search_closes_the_gap_to_the_optimum(tmp_path, method, closed):
     # 32 items and two replicates are a noisy judge; the benchmark has the contract's ten seeds on more.
     suite = recovery.make_suite(tmp_path, items=32, seeds=2)
     truth = recovery.Truth(suite)

@@ -1,0 +1,162 @@
+"""What a search keeps on disk, so that a killed one goes on where it ended.
+
+``<task>__<model>.jsonl`` is an ordinary run log with the rows of every candidate, which is what scores rest on. Beside
+it ``….candidates.jsonl`` (one JSON object a line, append-only) has every candidate with its parents and score, in the
+order they were measured, and every text that a model was asked for besides.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from pcsuite._util.hashing import digest
+from pcsuite.logging.log import RunLog, RunPaths, iter_rows
+from pcsuite.logging.row import RunRow, decode_row
+from pcsuite.logging.segments import AppendFile, read_lines
+from pcsuite.optimization.problem import CandidateScore
+from pcsuite.prompts.compiled import compiled_path
+from pcsuite.stats.objective import Replicate
+
+FOLDER = "optimization"
+
+
+def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunPaths:
+    """Files of the log of candidates for a task and a model, under ``<output_dir>/optimization``."""
+    stem = compiled_path(output_dir, task_id, model_id).stem
+    folder = Path(output_dir) / FOLDER
+    return RunPaths(folder / f"{stem}.jsonl", folder / f"{stem}.prompts.z", folder / f"{stem}.jsonl.lock")
+
+
+def replicate_of(row: RunRow) -> Replicate | None:
+    """What the objective reads of a row; ``None`` for a row that failed."""
+    if row.errors or row.generation is None or row.generation.usage is None:
+        return None
+    metrics = row.metrics
+    rate = metrics.get("unsupported_rate")
+    counts = tuple(metrics.get(name) for name in ("tp", "fp", "fn"))
+    return Replicate(
+        task_score=float(metrics.get("task_score") or 0.0),
+        unsupported=None if rate is None else float(rate),
+        answer=row.parsed.answer if row.parsed is not None else None,
+        tokens=float(row.generation.usage.total_tokens),
+        counts=None if None in counts else (float(counts[0]), float(counts[1]), float(counts[2])),  # type: ignore[arg-type]
+    )
+
+
+class CandidateLog(RunLog):
+    """A run log whose finished rows are at hand by run id, as much of them as the objective reads."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        super().__init__(paths)
+        self._records: dict[str, Replicate] = {}
+        self._errors: dict[str, str] = {}
+        self._guard = threading.Lock()
+
+    def __enter__(self) -> CandidateLog:
+        super().__enter__()
+        if self.paths.log.exists():
+            for row in iter_rows(self.paths.log):
+                self._note(row)
+        return self
+
+    def append_line(
+        self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
+    ) -> None:
+        """Write one row, and keep what the objective reads."""
+        super().append_line(run_id, line, done=done, prompt=prompt)
+        self._note(decode_row(line))
+
+    def replicate(self, run_id: str) -> Replicate | None:
+        """A finished row, ``None`` where it failed or was not run."""
+        with self._guard:
+            return self._records.get(run_id)
+
+    def error(self, run_id: str) -> str | None:
+        """The error of a row that failed, ``None`` where it did not."""
+        with self._guard:
+            return self._errors.get(run_id)
+
+    def _note(self, row: RunRow) -> None:
+        found = replicate_of(row)
+        with self._guard:
+            if found is None:
+                self._errors[row.run_id] = row.errors[0] if row.errors else "no answer"
+            else:
+                self._records[row.run_id] = found
+                self._errors.pop(row.run_id, None)
+
+
+class Journal:
+    """The candidates file of one task and model; safe to use from several threads.
+
+    Opening it reads what earlier searches left: their texts are not asked for again, their scores not kept twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._answers: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._file = AppendFile(path)
+        for line in read_lines(path):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if entry.get("kind") == "ask":
+                self._answers[entry["key"]] = entry["text"]
+            elif entry.get("kind") == "candidate":
+                self._known.add(entry["key"])
+
+    def close(self) -> None:
+        """Bring it to the disk and close it."""
+        self._file.sync()
+        self._file.close()
+
+    def answer(self, key: str) -> str | None:
+        """The text that was given to a question before, ``None`` where it was never asked.
+
+        ``key`` is a hash of all that determines the answer: model, prompt, seed and decoding.
+        """
+        return self._answers.get(key)
+
+    def add_answer(self, key: str, text: str, facts: dict[str, Any]) -> None:
+        """Keep what a model answered; ``facts`` (role, model, seed, …) are written for people to read."""
+        with self._lock:
+            self._answers[key] = text
+            self._write({"kind": "ask", "key": key, **facts, "text": text})
+
+    def add_score(self, score: CandidateScore, *, seed: int) -> None:
+        """Keep a candidate's score under a search of this seed.
+
+        The same score of the same candidate on the same items is kept once.
+        """
+        candidate = score.candidate
+        entry = {
+            "id": candidate.id,
+            "method": candidate.method,
+            "seed": seed,
+            "origin": candidate.origin,
+            "parents": list(candidate.parents),
+            "prompt": candidate.prompt.as_dict(),
+            "J": score.value,
+            "parts": score.parts._asdict(),
+            "items": len(score.item_parts),
+            "complete": score.complete,
+            "replicates": score.replicates,
+            "crashed": score.crashed,
+            "errors": list(score.errors),
+        }
+        key = digest([entry, list(score.item_parts.items)])
+        with self._lock:
+            if key not in self._known:
+                self._known.add(key)
+                self._write({"kind": "candidate", "key": key, **entry})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        stamped = {**entry, "timestamp_utc": datetime.now(timezone.utc).isoformat(timespec="milliseconds")}
+        line = json.dumps(stamped, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        self._file.write(line + b"\n")

@@ -1,0 +1,76 @@
+"""What ``run`` and its kin print, and that the command they name next can be pasted."""
+
+import shlex
+
+import pytest
+
+from pcsuite.cli import main
+from support.profiles import write_profile
+
+
+def pasted(shown):
+    """The words of the ``next:`` line, without ``pcsuite``."""
+    (line,) = [line for line in shown.splitlines() if line.startswith("next: ")]
+    words = shlex.split(line.removeprefix("next: "))
+    assert words[0] == "pcsuite"
+    return words[1:]
+
+
+def test_run_says_where_the_log_is(tmp_path, capsys):
+    path = write_profile(tmp_path, items=2)
+    assert main(["run", "--config", str(path), "--quiet", "--limit", "1", "--conditions", "C0"]) == 0
+    shown = capsys.readouterr().out
+    assert "t: 3 rows in" in shown
+    assert str(tmp_path / "outputs" / "runs" / "t.jsonl") in shown
+
+
+def test_run_task_and_set(tmp_path, capsys):
+    path = write_profile(tmp_path, tasks=("agnews_json", "gsm8k"), items=1)
+    arguments = [
+        "run-task",
+        "gsm8k",
+        "--config",
+        str(path),
+        "--quiet",
+        "--set",
+        "repro.seeds_per_task={default: 1}",
+    ]
+    assert main(arguments) == 0
+    assert "t: 6 rows in" in capsys.readouterr().out
+
+
+def test_next_is_short_where_nothing_was_overridden(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    assert pasted(capsys.readouterr().out) == ["report", "--config", str(path)]
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (["run"], ["--name", "trial", "--output-dir", "other results"]),
+        (["run"], ["--set", "run.name=trial", "--set", "repro.seeds_per_task={default: 1}"]),
+        (["run-task", "agnews_json"], ["--name", "trial", "--overwrite"]),
+    ],
+    ids=["name and folder", "set", "overwrite"],
+)
+def test_next_reports_on_the_run_that_was_made(tmp_path, monkeypatch, capsys, command, flags):
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)
+    assert main([*command, "--config", str(path), "--quiet", *flags]) == 0
+    words = pasted(capsys.readouterr().out)
+    assert "run.overwrite=true" not in words
+    assert main([*words, "--no-plots", "--format", "md"]) == 0
+    folder = tmp_path / ("other results" if "--output-dir" in flags else "outputs")
+    report = capsys.readouterr().out.splitlines()[-1].removeprefix("report  ")
+    assert (tmp_path / report).resolve() == folder / "reports" / "report.md"
+    assert [log.name for log in (folder / "runs").glob("*.jsonl")] == ["trial.jsonl"]
+
+
+def test_rescore_counts_what_would_change(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0",), items=2)
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["rescore", "--config", str(path), "--dry-run"]) == 0
+    assert capsys.readouterr().out == "6 rows read, 0 would change, 0 without an answer or item\n"
