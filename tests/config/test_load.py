@@ -10,7 +10,6 @@ from pcsuite.config.load import (
     bundled_operators,
     load_suite,
     operator_type,
-    without_constraints,
 )
 from pcsuite.errors import ConfigError
 
@@ -205,7 +204,6 @@ def test_the_type_of_an_operator_that_a_log_names():
     expected = ["prefix_block", "constraint", "program", "constraint", None]
     assert [operator_type(name) for name in names] == expected
     assert [operator_type(name, own) for name in ("LARK", "ROLE")] == ["constraint", "program"]
-    assert without_constraints(names) == ("ROLE", "RETRY_ON_FAIL", "LARK")
 
 
 def test_seed_ranges_of_a_profile_expand(tmp_path):

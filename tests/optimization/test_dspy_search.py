@@ -16,6 +16,7 @@ from pcsuite.optimization.run import OptimizeSettings, open_problem, optimize
 from pcsuite.prompts.compiled import read_compiled
 from support.optimizing import ITEMS, candidates_tried, simulated_problem
 from support.profiles import write_profile
+from support.tiny_gguf import tiny_model
 
 pytest.importorskip("dspy", reason="the dspy extra is not installed")
 load_dspy()
@@ -98,26 +99,11 @@ def test_the_winner_is_frozen_for_c8(tmp_path):
 
 @pytest.mark.model
 def test_mipro_and_gepa_on_the_embedded_model_and_the_frozen_text_reproduces_the_program(tmp_path):
-    pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
-    from pcsuite.engines.weights import catalogue_entry, weights_path
-
-    weights = "smollm2-135m-instruct-q4_1"
-    if not weights_path(catalogue_entry(weights)).is_file():
-        pytest.skip("the embedded model is not here: pcsuite models pull smollm2-135m")
-    model = {
-        "provider": "llamacpp",
-        "family": "smollm2",
-        "size": "135M",
-        "params_b": 0.135,
-        "weights": weights,
-    }
-    suite = load_suite(write_profile(tmp_path, {"smollm2-135m": model}, items=2))
+    suite = load_suite(write_profile(tmp_path, {"tiny": tiny_model()}, items=2))
     task = suite.tasks["agnews_json"].model_copy(update={"max_tokens": 16})
     suite = dataclasses.replace(suite, tasks={**suite.tasks, "agnews_json": task})
     dev = plan_dev_task(suite, "agnews_json", 2)
-    with open_problem(
-        suite, OptimizeSettings("agnews_json", "smollm2-135m", "mipro"), dev, seed=1
-    ) as problem:
+    with open_problem(suite, OptimizeSettings("agnews_json", "tiny", "mipro"), dev, seed=1) as problem:
         ask = problem.ask
         problem.ask = lambda prompt, **options: ask(prompt, **{**options, "max_tokens": 24})
         for method in ("mipro", "gepa"):

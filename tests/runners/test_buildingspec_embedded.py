@@ -1,4 +1,4 @@
-"""Extraction of building records with the embedded model: the ladder, the constraint, and too little context."""
+"""Extraction of building records by llama.cpp: the ladder, the constraint, and too little context."""
 
 import json
 
@@ -6,26 +6,18 @@ import pytest
 import yaml
 
 from pcsuite.config.load import bundled_configs, load_suite
-from pcsuite.engines.weights import catalogue_entry, weights_path
 from pcsuite.logging.log import newest_rows
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import write_profile
+from support.tiny_gguf import tiny_gguf
 
 pytestmark = pytest.mark.model
 
-WEIGHTS = "smollm2-135m-instruct-q4_1"
 DOCUMENT = "City: Gannet Bay\nClimate zone: 5\nStories: 1\nBedrooms: 2\nConditioned floor area (ft2): 420\n"
 TRUTH = {
     "project": {"city": "Gannet Bay", "climate_zone": 5, "stories": 1, "bedrooms": 2},
     "envelope": {"conditioned_floor_area": 420.0},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def model_is_here():
-    pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
-    if not weights_path(catalogue_entry(WEIGHTS)).is_file():
-        pytest.skip("the embedded model is not here: pcsuite models pull smollm2-135m")
 
 
 def run(folder, conditions, max_tokens, context_tokens):
@@ -40,7 +32,8 @@ def run(folder, conditions, max_tokens, context_tokens):
         yaml.safe_dump({"version": "1.0", "tasks": {"buildingspec_json": task}}), encoding="utf-8"
     )
     models = yaml.safe_load((bundled_configs() / "models_v1.yaml").read_text(encoding="utf-8"))["models"]
-    model = models["smollm2-135m"] | {"workers": 1}
+    model = models["smollm2-135m"] | {"workers": 1, "path": str(tiny_gguf())}
+    del model["weights"]
     assert model["context_tokens"] == 8192
     path = write_profile(
         folder,
@@ -65,7 +58,7 @@ def test_c6_enforces_the_schema_of_the_record(tmp_path):
         assert row.metrics["omissions"] == 5
     constrained = rows["C6"].generation
     assert constrained.constraint_backend == "native:llama.cpp"
-    assert constrained.finish_reason == "length"
+    assert constrained.finish_reason == "length", constrained.text
     assert rows["C6"].metrics["truncated"] is True
     # Cut at the limit, but so far every key is one of the schema, and laid out as enforced JSON is.
     sections = ("project", "envelope", "zones", "walls", "windows")

@@ -248,19 +248,40 @@ class DecodingSpec(Definition):
 
     @property
     def greedy(self) -> bool:
-        """Whether the likeliest token is taken each time, so that replicates are the same answer."""
+        """Whether the likeliest token is always taken, so that seeds change nothing."""
         return self.temperature == 0
 
 
-class MetricSpec(Definition):
-    """How a logged metric is named and read."""
+MetricType = Literal["primary", "format", "hallucination", "entropy", "efficiency"]
 
-    label: str
-    """Name in tables and figures."""
+
+class MetricSpec(Definition):
+    """How a logged metric is named, read, compared and shown: the one declaration that tables and report use."""
+
+    label: str = ""
+    """Name in tables, sentences and figures; by default the metric's own name with blanks."""
+    type: MetricType | None = None
+    """What it is about. A metric of type ``efficiency`` is a cost: its differences are shown, not tested."""
     higher_is_better: bool | None = True
-    """Direction; ``null`` where neither end is good."""
+    """Direction; ``null`` where neither end is good. Not given, it is false for the types hallucination, entropy and
+    efficiency."""
+    range: tuple[float | None, float | None] | None = None
+    """Smallest and largest value, ``null`` for none; odds ratios and risks are given for metrics within [0, 1].
+    Without a range the values decide."""
+    compared: tuple[Literal["effects", "compare", "mixed_model"], ...] = ()
+    """Where conditions or runs are compared on it: ``effects`` (effects.csv and the page's effects), ``compare``
+    (two runs; a reliable change for the worse is a regression unless it is a cost), ``mixed_model``."""
+    shown: tuple[Literal["summary_by_condition", "task_metrics", "verdicts"], ...] = ("task_metrics",)
+    """Where its level is shown, and whether the page's sentences speak of it (``verdicts``, if it is compared)."""
     description: str = ""
     """One line on what it measures."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _direction_of_type(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("type") in ("hallucination", "entropy", "efficiency"):
+            return {"higher_is_better": False, **given}
+        return given
 
 
 class TasksFile(Definition):

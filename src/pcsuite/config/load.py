@@ -81,11 +81,6 @@ def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None
     return spec.type if spec is not None else "constraint" if name.endswith("_CONSTRAIN") else None
 
 
-def without_constraints(names: Iterable[str]) -> tuple[str, ...]:
-    """The operators that leave decoding free: what a constrained condition is compared with (C4 for C6)."""
-    return tuple(name for name in names if operator_type(name) != "constraint")
-
-
 @dataclass(frozen=True)
 class Suite:
     """A profile with its definitions resolved."""

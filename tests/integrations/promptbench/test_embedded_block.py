@@ -1,28 +1,21 @@
-"""A small real block: the embedded model, two tasks, two conditions, five kinds."""
+"""A small block through llama.cpp: two tasks, two conditions, five kinds; nothing is read into the answers."""
 
 import csv
 
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.engines.weights import catalogue_entry, is_present
 from pcsuite.logging.log import iter_rows
 from support.profiles import write_profile
+from support.tiny_gguf import tiny_model
 
-WEIGHTS = "smollm2-135m-instruct-q4_1"
-pytestmark = [
-    pytest.mark.model,
-    pytest.mark.skipif(
-        not is_present(catalogue_entry(WEIGHTS)), reason="pcsuite models pull smollm2-135m fetches the model"
-    ),
-]
-MODEL = {"provider": "llamacpp", "family": "smollm2", "size": "135M", "params_b": 0.135, "weights": WEIGHTS}
+pytestmark = pytest.mark.model
 
 
 def test_a_real_block_ends_with_tables_and_figures(tmp_path):
     path = write_profile(
         tmp_path,
-        {"smollm2-135m": MODEL},
+        {"tiny": tiny_model()},
         regimes=("d0_greedy",),
         integrations={"promptbench": {"variants": 1, "max_items": 2, "conditions_subset": ["C2", "C6"]}},
     )

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from pcsuite.config.load import load_suite
-from pcsuite.engines.weights import catalogue_entry, weights_path
 from pcsuite.logging.log import RunPaths, iter_rows, read_prompts
 from pcsuite.runners.run_suite import run_suite
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 from support.ray_cluster import RayNodes
+from support.tiny_gguf import tiny_model
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("the extra 'ray' is not installed", allow_module_level=True)
@@ -182,19 +182,9 @@ def test_one_executor_can_carry_out_several_plans(nodes, tmp_path):
 
 
 @pytest.mark.model
-def test_the_embedded_model_gives_the_same_rows_in_copies(nodes, tmp_path):
-    pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
-    if not weights_path(catalogue_entry("smollm2-135m-instruct-q4_1")).is_file():
-        pytest.skip("the embedded model is not here: pcsuite models pull smollm2-135m")
-    model = {
-        "provider": "llamacpp",
-        "family": "smollm2",
-        "size": "135M",
-        "params_b": 0.135,
-        "weights": "smollm2-135m-instruct-q4_1",
-    }
+def test_llama_cpp_gives_the_same_rows_in_copies(nodes, tmp_path):
     path = write_profile(
-        tmp_path, {"smollm2-135m": model}, conditions=("C0", "C6"), regimes=("d0_greedy",), items=1
+        tmp_path, {"tiny": tiny_model()}, conditions=("C0", "C6"), regimes=("d0_greedy",), items=1
     )
     local = run_suite(load_suite(path, {"run.name": "local"}), quiet=True, use_cache=False).paths.log
     finish(nodes.run(path, "--name", "cluster", "--no-cache"))
