@@ -1,4 +1,7 @@
-"""Every backend on the embedded model's weights: obeyed in full, or refused by name."""
+"""Every backend on the embedded model's weights: obeyed in full, or refused by name.
+
+Tests that hold for any weights (bounds, the end of the context, what is read how often) use a tiny model of the same tokens.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.runners.plan import plan_task
 from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
+from support.tiny_hf import tiny_chat_adapter
 
 pytestmark = pytest.mark.model
 
@@ -91,11 +95,11 @@ def llama_cpp():
     return LlamaCppAdapter("smollm2-135m", LlamaCppOptions(weights=WEIGHTS, workers=1))
 
 
-def backend_and_model(name):
+def backend_and_model(name, hf_model=shared_hf_model):
     if name == "native":
         return CONSTRAINTS.get(name)(), llama_cpp()
     pytest.importorskip(LIBRARY[name], reason=NEEDED)
-    return CONSTRAINTS.get(name)(), shared_hf_model()
+    return CONSTRAINTS.get(name)(), hf_model()
 
 
 @lru_cache(maxsize=8)
@@ -139,7 +143,7 @@ def test_json_tasks_validate_and_repeat(name):
 
 @pytest.mark.parametrize("name", ["guidance_cfg", "lmql_program"])
 def test_a_prompt_is_read_once_for_its_replicates_and_texts_stay(name, monkeypatch):
-    backend, model = backend_and_model(name)
+    backend, model = backend_and_model(name, tiny_chat_adapter)
     read = []
     reading = _steering.read_prompts
     monkeypatch.setattr(
@@ -179,7 +183,7 @@ def test_logits_after_a_prompt_and_after_parts_of_it():
 @pytest.mark.parametrize("name", [*STEERING, "native"])
 @pytest.mark.parametrize("schema", [NESTED, OPTIONAL], ids=["nested", "optional"])
 def test_bounds_and_nesting_are_obeyed(name, schema):
-    backend, model = backend_and_model(name)
+    backend, model = backend_and_model(name, tiny_chat_adapter)
     constraint = Constraint("json_schema", json.dumps(schema), name)
     hot = Decoding("hot", 1.5, 1.0, 160)  # hot enough to break any bound that is not enforced
     for seed in range(2 if schema is NESTED else 4):
@@ -195,7 +199,7 @@ def test_bounds_and_nesting_are_obeyed(name, schema):
 
 @pytest.mark.parametrize("name", STEERING)
 def test_an_answer_ends_where_the_context_is_full(name, monkeypatch):
-    backend, model = backend_and_model(name)
+    backend, model = backend_and_model(name, tiny_chat_adapter)
     prompt = "Write letters."
     constraint = Constraint("regex", "[a-z ]{60,90}", name)
     room = replace(model.loaded, context_tokens=len(model.prompt_tokens(prompt)) + 7)
