@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-MODEL_NAMES = {"tiny_adapter", "shared_hf_model", "encoder"}
+MODEL_NAMES = {"tiny_adapter", "tiny_chat_adapter", "shared_hf_model", "encoder"}
 """Functions and fixtures that load a model: torch, or the sentence encoder."""
 PROCESS_NAMES = {
     "subprocess",
