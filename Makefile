@@ -25,6 +25,7 @@ lint: $(TEST)/.ready
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/mypy
+	$(TEST)/bin/python scripts/house_measures.py --trace
 
 $(DEMO)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)

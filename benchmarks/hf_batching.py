@@ -145,10 +145,12 @@ def run_batches(loaded, calls, size: int, graphs: bool | None, device: str):
     options = HfOptions(path="random", batch_size=size, batch_wait_ms=20, cuda_graphs=graphs)
     adapter = LocalHfAdapter("m", options, loaded=loaded)
     try:
-        adapter.generate_many(calls[:size])
+        for future in [adapter.submit(*call) for call in calls[:size]]:
+            future.result()
         settle(device)
         started = time.perf_counter()
-        answers = adapter.generate_many(calls)
+        waiting = [adapter.submit(*call) for call in calls]
+        answers = [future.result() for future in waiting]
         return answers, time.perf_counter() - started
     finally:
         adapter.close()

@@ -18,7 +18,12 @@ import yaml
 from simulated_truth import SimulatedTask, best_sets, true_parts  # beside this script
 
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.engines.adapters.simulated import OPENING, SENTENCES, SimulatedAdapter, SimulatedOptions
+from pcsuite.engines.adapters.simulated import (
+    OPENING,
+    SimulatedAdapter,
+    SimulatedOptions,
+    bundled_sentences,
+)
 from pcsuite.optimization import METHODS
 from pcsuite.optimization.blocks import Gene, Genome, options_of, prompt_of
 from pcsuite.optimization.development import plan_dev_task
@@ -131,11 +136,11 @@ class Truth:
         shortest = min(self._dev.train, key=lambda demo: len(demo.input_text + demo.output_text))
 
         def length(names: tuple[str, ...], shown: tuple[Exemplar, ...] = ()) -> float:
-            words = "\n".join([OPENING, *(SENTENCES[name] for name in names)])
+            words = "\n".join([OPENING, *(bundled_sentences()[name] for name in names)])
             return self._tokens(CompiledPrompt(template=instruction_template(words, ctx, shown)))
 
         bare = length(())
-        tokens = {name: length((name,)) - bare for name in SENTENCES}
+        tokens = {name: length((name,)) - bare for name in bundled_sentences()}
         if demos:
             tokens["EXEMPLARS"] = length((), (shortest,)) - bare
         return best_sets(self._options, self._task, self._objective, tokens, bare)[0]

@@ -39,7 +39,7 @@ def true_accuracy(
     names = tuple(operators)
     spread = math.hypot(options.item_difficulty_sd, options.seed_noise_sd)
     chance, weights = _chances(accuracy_logit(options, task_id, names, perturbation), spread)
-    valid = json_probability(options, names, constrained=constrained) if json_answers else 1.0
+    valid = json_probability(options, names) if json_answers and not constrained else 1.0
     return float(weights @ chance) * valid * (1 - options.abstain_rate)
 
 

@@ -238,13 +238,19 @@ def configuration_keys(modules: list[Module]) -> list[tuple[str, str, str]]:
 def unread_keys(modules: list[Module]) -> list[str]:
     """Configuration keys whose value no code outside the definition ever takes.
 
-    A key of a profile's section (``helm.enabled``) is read where one function takes both the section and the key;
-    others are read where anything takes an attribute of that name.
+    A key of a profile's section (``helm.enabled``) is read where one function takes both the section (by its key or as
+    a parameter of its class) and the key; others are read where anything takes an attribute of that name. A module that
+    takes attributes by name (``getattr(profile.suite, key)``) reads the keys that it spells out as strings.
     """
     read: set[str] = set()
     together: list[set[str]] = []
     for module in modules:
         for part in ast.walk(module.tree):
+            match part:
+                case ast.Call(ast.Name("getattr"), [ast.Attribute(attr=section), ast.Name(), *_]):
+                    spelt = set(mentions_of(module.tree))
+                    read |= spelt
+                    together.append(spelt | {section})
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
                 read.add(part.attr)
             elif isinstance(part, FunctionNode):
@@ -269,7 +275,7 @@ def _section_names(modules: list[Module]) -> dict[str, set[str]]:
                 for part in node.body:
                     if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
                         for name in set(mentions_of(part.annotation)) & {entry.name for entry in classes}:
-                            found.setdefault(name, set()).add(part.target.id)
+                            found.setdefault(name, {name}).add(part.target.id)
     return found
 
 

@@ -3,8 +3,11 @@ import pytest
 from pcsuite.analysis.compare import compare_runs
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.errors import AnalysisError
 from support.synthetic_log import make_row, write_log
+
+SCORE_ONLY = Metrics({"score": bundled_metrics()["score"]})
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def rows_of(scores, prefix="i", **more):
 
 def test_a_drop_is_a_regression(scores_of):
     before, after = [1] * 20, [0] * 12 + [1] * 8
-    found = compare_runs(scores_of("a", rows_of(before)), scores_of("b", rows_of(after)), metrics=("score",))
+    found = compare_runs(scores_of("a", rows_of(before)), scores_of("b", rows_of(after)), metrics=SCORE_ONLY)
     (record,) = found.table.records()
     assert (record["first"], record["second"], record["delta"]) == (1.0, 0.4, pytest.approx(-0.6))
     assert record["p_value"] == pytest.approx(2 * 0.5**12)
@@ -33,12 +36,12 @@ def test_a_drop_is_a_regression(scores_of):
 
 def test_a_margin_forgives(scores_of):
     a, b = scores_of("a", rows_of([1] * 20)), scores_of("b", rows_of([0] * 12 + [1] * 8))
-    assert compare_runs(a, b, metrics=("score",), margin=0.7).regressions == []
+    assert compare_runs(a, b, metrics=SCORE_ONLY, margin=0.7).regressions == []
 
 
 def test_noise_is_no_regression(scores_of):
     a, b = scores_of("a", rows_of([1] * 20)), scores_of("b", rows_of([0] * 3 + [1] * 17))
-    (record,) = compare_runs(a, b, metrics=("score",)).table.records()
+    (record,) = compare_runs(a, b, metrics=SCORE_ONLY).table.records()
     assert record["outcome"] == "no reliable change"
 
 
@@ -52,14 +55,14 @@ def test_more_truncation_is_worse_and_more_tokens_are_not_judged(scores_of):
 def test_items_are_paired_by_name_not_by_place(scores_of):
     a = scores_of("a", rows_of([0, 1, 0, 1]))
     rows = [make_row(item=f"i{k:03d}", score=v) for k, v in [(1, 1.0), (2, 0.0), (3, 1.0)]]
-    (record,) = compare_runs(a, scores_of("b", rows), metrics=("score",)).table.records()
+    (record,) = compare_runs(a, scores_of("b", rows), metrics=SCORE_ONLY).table.records()
     assert (record["n_items"], record["delta"]) == (3, 0.0)
 
 
 def test_one_model_on_each_side_is_paired(scores_of):
     a = scores_of("a", rows_of([0] * 8, model="small"))
     b = scores_of("b", rows_of([1] * 8, model="large"))
-    found = compare_runs(a, b, metrics=("score",))
+    found = compare_runs(a, b, metrics=SCORE_ONLY)
     assert found.renamed == {"model": ("small", "large")}
     assert len(found.improvements) == 1
 

@@ -24,6 +24,7 @@ OPTIONS = SimulatedOptions(
     json_effects={"HELPS": 0.5},
     abstain_rate=0.02,
 )
+
 CONDITIONS = {
     "C0": (), "good": ("HELPS",), "bad": ("HURTS",), "null1": ("A",), "null2": ("B",), "null3": ("A", "B"),
 }  # fmt: skip

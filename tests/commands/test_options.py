@@ -1,8 +1,13 @@
 """What several commands share."""
 
+import logging
 from argparse import Namespace
 from pathlib import Path
 
+import pytest
+import yaml
+
+from pcsuite.cli import main
 from pcsuite.commands.options import listed, next_line, not_applicable_lines, run_log
 from pcsuite.runners.plan import NotApplicable
 
@@ -19,6 +24,71 @@ def test_tasks_that_share_a_reason_share_a_line():
         "C7 × trec × m1: no retrieval",
         "C6 × boolq × m2: no mask",
     ]
+
+
+@pytest.fixture
+def profile(tmp_path):
+    """A profile of one simulated model, and the level of messages as it was afterwards."""
+    model = {"provider": "simulated", "family": "sim", "size": "1B"}
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump({"version": "1.0", "models": {"sim": model}}))
+    content = {
+        "version": "1.0",
+        "run": {"name": "r", "output_dir": str(tmp_path / "out"), "cache_dir": str(tmp_path / "cache")},
+        "suite": {"models_ref": "models.yaml"},
+        "selection": {
+            "tasks": ["agnews_json"],
+            "models": ["sim"],
+            "conditions": ["C0"],
+            "decoding_regimes": ["d0_greedy"],
+        },
+        "limits": {"max_items_per_task": 2},
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    logger = logging.getLogger("pcsuite")
+    kept = logger.level, logger.handlers
+    yield path
+    logger.level, logger.handlers = kept
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"), [("DEBUG", True), ("INFO", True), ("WARNING", False), ("ERROR", False)]
+)
+def test_log_level_says_what_goes_to_standard_error(profile, capsys, level, shown):
+    assert main(["run", "--config", str(profile), "--set", f"run.log_level={level}"]) == 0
+    assert ("0/2 rows, running" in capsys.readouterr().err) == shown
+    logger = logging.getLogger("pcsuite.somewhere")
+    grades = [getattr(logging, name) for name in ("DEBUG", "INFO", "WARNING", "ERROR")]
+    for grade in grades:
+        logger.log(grade, "%s message", logging.getLevelName(grade))
+    heard = [f"{logging.getLevelName(grade)} message" for grade in grades if grade >= getattr(logging, level)]
+    assert capsys.readouterr().err.splitlines() == heard
+
+
+@pytest.mark.parametrize("command", ["helm", "promptbench"])
+def test_an_integration_that_the_profile_turns_off_is_refused_with_a_remedy(profile, capsys, command):
+    off = f"integrations.{command}.enabled=false"
+    assert main([command, "--config", str(profile), "--set", off]) == 2
+    assert capsys.readouterr().err == (
+        f"pcsuite: the profile turns it off: integrations.{command}.enabled is false"
+        f" (add --set integrations.{command}.enabled=true)\n"
+    )
+
+
+def test_an_integration_that_the_profile_says_nothing_of_runs(profile, capsys):
+    block = [
+        "--tasks",
+        "agnews_json",
+        "--conditions",
+        "C0",
+        "--attacks",
+        "reorder",
+        "--limit",
+        "1",
+        "--no-tables",
+    ]
+    assert main(["promptbench", "--config", str(profile), *block]) == 0
+    assert "rows in" in capsys.readouterr().out
 
 
 def test_lists_of_names():

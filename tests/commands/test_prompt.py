@@ -1,6 +1,7 @@
 """What ``prompt``, ``plan`` and ``config`` print."""
 
 import json
+import shlex
 
 import pytest
 
@@ -72,3 +73,21 @@ def test_config_check_reaches_evaluators_and_models(tmp_path, capsys):
 def test_a_bad_override_is_named(tmp_path, capsys, value):
     assert main(["plan", "--config", str(write_profile(tmp_path)), "--set", value]) == 2
     assert value.partition("=")[0].split(".")[-1] in capsys.readouterr().err
+
+
+def test_the_hint_for_a_missing_compiled_prompt_can_be_pasted(tmp_path, capsys):
+    path = write_profile(tmp_path, items=2)
+    shown = [
+        "prompt",
+        "agnews_json",
+        "C8",
+        "--config",
+        str(path),
+        "--output-dir",
+        str(tmp_path / "other results"),
+    ]
+    assert main(shown) == 2
+    hint = capsys.readouterr().err.rpartition("(pcsuite ")[2].removesuffix(")\n")
+    search = ["--method", "blocks", "--candidates", "2", "--limit", "4", "--quiet"]
+    assert main([*shlex.split(hint), *search]) == 0
+    assert main(shown) == 0

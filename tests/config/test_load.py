@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcsuite.config.load import bundled_configs, load_suite
+from pcsuite.config.load import (
+    bundled_configs,
+    bundled_operators,
+    load_suite,
+    operator_type,
+)
 from pcsuite.errors import ConfigError
 
 CONFIGS = bundled_configs()
@@ -67,11 +72,6 @@ def test_profile_b_takes_every_item_and_ten_replicates():
     assert {len(suite.seeds("d1_sampled", task)) for task in suite.profile.selection.tasks} == {10}
 
 
-def test_seed_ranges_expand(tmp_path):
-    path = write_profile(tmp_path, repro__seeds={"d0_greedy": [0], "d1_sampled": ["1..3", 7]})
-    assert load_suite(path).profile.repro.seeds["d1_sampled"] == (1, 2, 3, 7)
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -117,16 +117,6 @@ def test_references_resolve_beside_the_profile_then_in_its_parent(tmp_path):
     assert load_suite(path).sources["tasks_ref"].path == (tmp_path / "tasks_v1.yaml").resolve()
 
 
-def test_duplicate_key_and_broken_yaml_are_one_line(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text('version: "1.0"\nversion: "1.0"\n', encoding="utf-8")
-    assert message(path) == f"{path}:2: not valid YAML: key 'version' is given twice"
-    path.write_text("run: [unclosed\n", encoding="utf-8")
-    assert message(path).startswith(f"{path}:")
-    path.write_text("just text\n", encoding="utf-8")
-    assert "expected a mapping" in message(path)
-
-
 def test_unknown_operator_in_a_condition(tmp_path):
     conditions = tmp_path / "mine_conditions.yaml"
     conditions.write_text('version: "1.0"\nconditions:\n  X: [ROEL]\n', encoding="utf-8")
@@ -145,3 +135,77 @@ def test_config_hash_ignores_formatting_and_sees_content(tmp_path):
 def test_unknown_bundled_profile():
     with pytest.raises(ConfigError, match="did you mean 'quickstart'"):
         load_suite("quickstrat")
+
+
+TONE = {
+    "type": "rule",
+    "template": "Tone:\n- Write as for a colleague.",
+    "paraphrases": ["Manner:\n- As to a colleague.", "Voice:\n- Collegial.", "Style:\n- Among colleagues."],
+    "cues": [r"\bcolleagues?\b"],
+    "simulated": {"effect": 0.6, "json_effect": -0.2, "sentence": "Write as for a colleague."},
+}
+
+
+def profile_with_tone(folder, **changes):
+    operators = yaml.safe_load((CONFIGS / "operators_v1.yaml").read_text(encoding="utf-8"))
+    operators["operators"]["TONE"] = TONE | changes
+    (folder / "operators.yaml").write_text(yaml.safe_dump(operators, sort_keys=False), encoding="utf-8")
+    own = {"provider": "simulated", "family": "sim", "size": "1B", "operator_effects": {"ROLE": 0.1}}
+    models = {
+        "sim": own,
+        "contrary": own | {"operator_effects": {"TONE": -1.0}},
+        "other": own | {"provider": "openai"},
+    }
+    (folder / "models.yaml").write_text(
+        yaml.safe_dump({"version": "1.0", "models": models}), encoding="utf-8"
+    )
+    return write_profile(
+        folder,
+        suite={"operators_ref": "operators.yaml", "models_ref": "models.yaml"},
+        selection__models=["sim"],
+    )
+
+
+def test_an_operator_says_what_simulated_models_make_of_it(tmp_path):
+    models = load_suite(profile_with_tone(tmp_path)).models
+    assert models["sim"].provider_options() == {
+        "operator_effects": {"TONE": 0.6, "ROLE": 0.1},
+        "json_effects": {"TONE": -0.2},
+        "operator_sentences": {"TONE": "Write as for a colleague."},
+    }
+    assert models["contrary"].provider_options()["operator_effects"] == {"TONE": -1.0}
+    assert models["other"].provider_options() == {"operator_effects": {"ROLE": 0.1}}
+
+
+def test_what_a_clean_prompt_does_not_show_is_no_part_of_an_operators_dump():
+    for spec in bundled_operators().values():
+        assert not {"paraphrases", "cues", "simulated"} & spec.model_dump().keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"cues": ["(open"]}, "operators.TONE: the cue '(open' is no regular expression"),
+        ({"paraphrases": ["one", "two"]}, "operators.TONE.paraphrases: Tuple should have at least 3 items"),
+        ({"template": None, "type": "program"}, "operators.TONE: 'paraphrases' reword a 'template'"),
+        (
+            {"simulated": {"effects": 1}},
+            "operators.TONE.simulated.effects: unknown key (did you mean 'effect'?)",
+        ),
+    ],
+)
+def test_mistakes_in_an_operator_are_told(tmp_path, changes, expected):
+    assert expected in message(profile_with_tone(tmp_path, **changes))
+
+
+def test_the_type_of_an_operator_that_a_log_names():
+    own = {"LARK": bundled_operators()["CFG_CONSTRAIN"], "ROLE": bundled_operators()["REACT_LOOP"]}
+    names = ("ROLE", "TYPE_CONSTRAIN", "RETRY_ON_FAIL", "MY_CONSTRAIN", "LARK")
+    expected = ["prefix_block", "constraint", "program", "constraint", None]
+    assert [operator_type(name) for name in names] == expected
+    assert [operator_type(name, own) for name in ("LARK", "ROLE")] == ["constraint", "program"]
+
+
+def test_seed_ranges_of_a_profile_expand(tmp_path):
+    path = write_profile(tmp_path, repro__seeds={"d0_greedy": [0], "d1_sampled": ["1..3", 7]})
+    assert load_suite(path).profile.repro.seeds["d1_sampled"] == (1, 2, 3, 7)

@@ -13,6 +13,7 @@ from pcsuite.data.items import (
     Item,
     ItemSource,
     Row,
+    closed_answers,
     dump_line,
     exemplars,
     load_items,
@@ -201,3 +202,15 @@ def test_equal_inputs_fall_on_one_side():
 def test_a_group_that_does_not_fit_is_left_out():
     pairs = [Item(f"p{n}", str(n % 2), {}) for n in range(4)]
     assert len(split_off(pairs, 3, "dev", 1)[0]) == 2
+
+
+def choice(label, **truth):
+    return Item("i", "q", {"choice": label, **truth})
+
+
+def test_closed_answers_are_labels_and_options_and_one_for_anything_else():
+    assert closed_answers([choice("A", choices={"A": "x", "B": "y", "C": "z"})]) == 4
+    assert closed_answers([Item("i", "q", {"label": "yes"}), Item("j", "q", {"label": "no"})]) == 3
+    assert closed_answers([choice("A")]) is None  # one label is no choice
+    assert closed_answers([choice(str(number)) for number in range(13)]) is None  # as good as open
+    assert closed_answers([Item("i", "q", {"answer": "42"})]) is None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.cli import main
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.response_cache import ROW_OVERHEAD_BYTES, ResponseCache, response_key
 from pcsuite.errors import EngineError
@@ -148,20 +147,3 @@ def test_another_format_is_refused(tmp_path):
     database.close()
     with pytest.raises(EngineError, match="has format 99"):
         ResponseCache(path)
-
-
-def test_the_command_shows_and_clears(tmp_path, capsys):
-    assert main(["cache", "stats", "--cache-dir", str(tmp_path)]) == 0
-    assert "no response cache" in capsys.readouterr().out
-    with ResponseCache(tmp_path / "responses.sqlite") as cache:
-        cache.put("k", answer())
-        cache.get("k")
-    assert main(["cache", "stats", "--cache-dir", str(tmp_path), "--json"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert (figures["entries"], figures["hits"], figures["hit_rate"]) == (1, 1, 1.0)
-    assert main(["cache", "stats", "--cache-dir", str(tmp_path)]) == 0
-    assert "hit rate  100.0%" in capsys.readouterr().out
-    assert main(["cache", "clear", "--cache-dir", str(tmp_path)]) == 0
-    assert "1 answers forgotten" in capsys.readouterr().out
-    with ResponseCache(tmp_path / "responses.sqlite") as cache:
-        assert cache.stats().as_dict()["entries"] == 0

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.cli import main
 from pcsuite.engines import weights as fetch
 from pcsuite.engines.weights import (
     CATALOGUE,
@@ -240,21 +239,3 @@ def test_the_catalogue_is_sound(monkeypatch, tmp_path):
         catalogue_entry("smollm2-135m-instruct")
     monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path))
     assert user_cache_dir() == tmp_path
-
-
-def test_the_models_command_lists_states_and_suggests(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "160")
-    assert main(["models", "list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    row = next(line for line in lines if line.startswith("smollm2-135m "))
-    assert row.split() == ["smollm2-135m", "llamacpp", "135M", "98", "MB", "Apache-2.0", "not", "pulled"]
-    assert any(line.startswith("gemma-3-270m-q4_k_m") for line in lines)
-    assert main(["models", "pull", "smolm2-135m"]) == 2
-    assert "did you mean 'smollm2-135m'" in capsys.readouterr().err
-    assert main(["models", "pull", "gpt-5.5"]) == 2
-    assert "has no file to pull" in capsys.readouterr().err
-    assert main(["models", "check", "smollm2-135m", "simulated"]) == 1
-    out = capsys.readouterr().out
-    assert "smollm2-135m: FAILED: model file SmolLM2-135M-Instruct.Q4_1.gguf" in out
-    assert "simulated: options ok" in out

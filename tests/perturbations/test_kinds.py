@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -194,8 +195,8 @@ def test_an_evaluator_without_wrong_answers_is_told_of():
 
 def test_padding_and_reordering_go_together(cases):
     _, clean, perturbed = of_kind(cases, "reorder")[0]
-    filler = clean.tree.padded(2).assemble()[: -len(clean.prompt)]
-    assert perturbed.tree.padded(2).assemble() == filler + perturbed.prompt
+    filler = replace(clean.tree, filler=2).assemble()[: -len(clean.prompt)]
+    assert replace(perturbed.tree, filler=2).assemble() == filler + perturbed.prompt
 
 
 def test_a_wrong_order_is_refused(cases):

@@ -6,7 +6,7 @@ import pytest
 
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import load_suite
-from pcsuite.engines.adapters.simulated import OPENING, SENTENCES
+from pcsuite.engines.adapters.simulated import OPENING, bundled_sentences
 from pcsuite.errors import PromptError
 from pcsuite.perturbations.paraphrase import reworded_instruction, reworded_operator
 from pcsuite.prompts.compiled import (
@@ -14,7 +14,6 @@ from pcsuite.prompts.compiled import (
     CompiledPrompt,
     compiled_path,
     makeup_cues,
-    operator_makeup,
     read_compiled,
 )
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
@@ -42,21 +41,37 @@ def test_every_wording_of_an_operator_is_recognised_as_that_operator_alone(task_
             operator = Operator(name, spec.model_copy(update={"mode": mode}))
             for wording in range(4):
                 text = (reworded_operator(operator, wording) if wording else operator).render(ctx)
-                assert operator_makeup(text) == (name,), (wording, text)
+                assert tuple(makeup_cues(text)) == (name,), (wording, text)
 
 
 @pytest.mark.parametrize("task_id", sorted(SUITE.tasks))
 def test_no_bare_instruction_is_taken_for_an_operator(task_id):
     ctx = context(task_id)
     texts = [ctx.instruction, *(reworded_instruction(task_id, ctx.instruction, n) for n in (1, 2, 3))]
-    assert [operator_makeup(text) for text in texts] == [()] * 4
+    assert [makeup_cues(text) for text in texts] == [{}] * 4
 
 
 def test_the_simulated_proposers_sentences_show_exactly_their_operator():
-    assert operator_makeup(OPENING) == ()
-    for name, sentence in SENTENCES.items():
-        assert operator_makeup(f"{OPENING}\n{sentence}") == (name,)
-    assert set(operator_makeup("\n".join(SENTENCES.values()))) == set(SENTENCES)
+    sentences = bundled_sentences()
+    assert len(sentences) == 8
+    assert makeup_cues(OPENING) == {}
+    for name, sentence in sentences.items():
+        assert tuple(makeup_cues(f"{OPENING}\n{sentence}")) == (name,)
+    assert set(makeup_cues("\n".join(sentences.values()))) == set(sentences)
+
+
+def test_cues_of_ones_own_operators_count_beside_the_bundled_ones():
+    own = {
+        "TONE": OperatorSpec(type="rule", template="Be kind.", cues=(r"\bkindly\b",)),
+        "ROLE": OperatorSpec(type="rule", template="Be it.", cues=(r"\bbe it\b",)),
+        "GOAL": OperatorSpec(type="rule", template="Score."),
+    }
+    text = "Act as a judge. Kindly abstain. Your goal is justice."
+    assert makeup_cues(text, own) == {"GOAL": "Your goal is", "ABSTAIN": "abstain", "TONE": "Kindly"}
+    condition = ConditionBundle("C8", "", (), known=own).with_prompt(
+        CompiledPrompt(template=text + "{{input}}")
+    )
+    assert condition.operator_names(condition.bundle(context("gsm8k")))[1:] == ("GOAL", "ABSTAIN", "TONE")
 
 
 def test_free_words_and_what_gave_them_away():

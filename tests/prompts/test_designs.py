@@ -7,7 +7,6 @@ from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.conditions.conditions import expand_conditions
-from pcsuite.prompts.operators import Bundle, Operator
 
 OPERATORS = YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
 
@@ -89,11 +88,3 @@ def test_alias_and_options():
     (bundle,) = expand_conditions(["mine"], conditions, OPERATORS)
     assert bundle.steps[0][0].name == "TYPE_CONSTRAIN"
     assert bundle.steps[1][0].spec.k == 4
-
-
-def test_operators_compose_and_print():
-    role, goal = (Operator(name, OPERATORS[name]) for name in ("ROLE", "GOAL"))
-    assert (role + goal).names == ("ROLE", "GOAL")
-    assert role + goal == Bundle((role,)) + Bundle((goal,))
-    assert (role + goal + role).names == ("GOAL", "ROLE")
-    assert str(role + goal) == "Bundle\n├── ROLE [prefix_block]\n└── GOAL [block]"

@@ -1,5 +1,7 @@
 """Length control: prompts reach the band with filler that says nothing."""
 
+import hashlib
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,19 +17,19 @@ def tree(text):
 
 
 def test_pad_reaches_the_band_and_is_counted():
-    measured = fit(tree("short input"), (100, 200), "pad", words)
-    assert measured.band == "inside"
-    assert measured.tokens == words(measured.text) >= 100
-    assert measured.padded == measured.text.count(FILLER_LINE) == 10
-    assert measured.tokens < 100 + words(FILLER_LINE)
+    prompt = fit(tree("short input"), (100, 200), "pad", words)
+    assert prompt.band == "inside"
+    assert prompt.tokens == words(prompt.text) >= 100
+    assert prompt.padded == prompt.text.count(FILLER_LINE) == 10
+    assert prompt.tokens < 100 + words(FILLER_LINE)
 
 
 def test_warn_and_off_leave_the_prompt_alone():
     for control in ("warn", "off"):
-        measured = fit(tree("short input"), (100, 200), control, words)
-        assert measured.padded == 0
-        assert measured.band == "below"
-        assert measured.text == "Do it.\n\nInput:\nshort input"
+        prompt = fit(tree("short input"), (100, 200), control, words)
+        assert prompt.padded == 0
+        assert prompt.band == "below"
+        assert prompt.text == "Do it.\n\nInput:\nshort input"
 
 
 def test_a_long_prompt_is_marked():
@@ -35,11 +37,18 @@ def test_a_long_prompt_is_marked():
 
 
 def test_without_a_tokenizer_the_count_is_marked_as_an_estimate():
-    measured = fit(tree("x" * 393), (10, 200), "pad", lambda text: None)
-    assert (measured.tokens, measured.exact) == (102, False)
+    prompt = fit(tree("x" * 393), (10, 200), "pad", lambda text: None)
+    assert (prompt.tokens, prompt.exact) == (102, False)
 
 
 @given(st.integers(0, 400), st.integers(1, 300))
 def test_pad_never_stops_below_the_band(length, low):
-    measured = fit(tree("w " * length), (low, 10_000), "pad", words)
-    assert measured.tokens >= low
+    prompt = fit(tree("w " * length), (low, 10_000), "pad", words)
+    assert prompt.tokens >= low
+
+
+def test_the_hash_is_of_the_text_and_the_tree_holds_the_filler():
+    prompt = fit(tree("a \udc80 b"), (20, 200), "pad", words)
+    assert prompt.hash == hashlib.sha256(prompt.text.encode("utf-8", "surrogatepass")).hexdigest()
+    assert prompt.tree.filler == prompt.padded > 0
+    assert prompt.tree.assemble() == prompt.text

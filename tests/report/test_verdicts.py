@@ -1,3 +1,4 @@
+from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.report.verdicts import overview, verdict_groups
 
 TEMPERATURE = {"d0": 0.0, "d1": 0.7}
@@ -13,7 +14,7 @@ def effect(**given):
 
 
 def sentences(records):
-    (group,) = verdict_groups(records, TEMPERATURE)
+    (group,) = verdict_groups(records, TEMPERATURE, bundled_metrics())
     return [(verdict.text, verdict.evidence, verdict.tone) for verdict in group.verdicts]
 
 
@@ -50,7 +51,9 @@ def test_harm_is_told():
 
 
 def test_the_least_random_regime_speaks():
-    (group,) = verdict_groups([effect(), effect(decoding="d1", condition="C5")], TEMPERATURE)
+    (group,) = verdict_groups(
+        [effect(), effect(decoding="d1", condition="C5")], TEMPERATURE, bundled_metrics()
+    )
     assert group.decoding == "d0"
     assert [verdict.text.split()[0] for verdict in group.verdicts] == ["C6"]
 
@@ -67,7 +70,7 @@ def test_the_overview_counts_pairs():
     records += [
         effect(model=f"m{k}", condition="C1", delta=-0.1, p_bh=0.01 if k == 1 else 0.5) for k in range(1, 4)
     ]
-    (verdict,) = overview(records, TEMPERATURE)
+    (verdict,) = overview(records, TEMPERATURE, bundled_metrics())
     assert (
         verdict.text
         == "C6 improved the score on 2 of 3 task–model pairs (after correction), by +0.20 in the median"
@@ -77,4 +80,4 @@ def test_the_overview_counts_pairs():
 
 
 def test_one_pair_needs_no_overview():
-    assert overview([effect()], TEMPERATURE) == []
+    assert overview([effect()], TEMPERATURE, bundled_metrics()) == []

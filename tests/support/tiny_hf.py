@@ -12,6 +12,12 @@ from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from support.hf_model import NEEDED, WEIGHTS
 
 
+def answer_all(adapter: LocalHfAdapter, calls) -> list:
+    """Answers to several (prompt, decoding, seed), in batches of the adapter's size."""
+    waiting = [adapter.submit(*call) for call in calls]
+    return [future.result() for future in waiting]
+
+
 def tiny_adapter(kind: str, device: str = "cpu", dtype: str = "float32", **options: Any) -> LocalHfAdapter:
     """A model of numbered words: full attention, a sliding window, a recurrent state, or convolutions between."""
     transformers = pytest.importorskip("transformers")

@@ -78,7 +78,10 @@ def building_folder(folder: Path, mark: str) -> Iterator[Path]:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
+    """Write a file and wait until it is on the disk.
+
+    Not atomic: a reader may see a part. :func:`replace_atomically` is.
+    """
     with path.open("wb") as stream:
         stream.write(data)
         stream.flush()
@@ -86,7 +89,10 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system can."""
+    """Make renames in a folder survive a power cut, where the system can.
+
+    A file's own fsync does not cover its name, which belongs to the folder.
+    """
     if sys.platform != "win32":
         _sync(folder)
 
@@ -148,7 +154,10 @@ def file_lock(
 
 @contextmanager
 def folder_lock(folder: Path, timeout: float = 60.0) -> Iterator[None]:
-    """Hold the lock of a folder (its file ``.lock``); another holder is waited for, at most ``timeout`` seconds."""
+    """Hold the lock of a folder (its file ``.lock``); another holder is waited for, at most ``timeout`` seconds.
+
+    Raises :class:`RunLockedError` after that time. The folder is made where it is not there.
+    """
     held = f"{folder}: another process has held the lock for {timeout:g} seconds"
     with file_lock(folder / LOCK_NAME, timeout=timeout, refusal=lambda _: held):
         yield

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 def sha256_hex(content: str | bytes) -> str:
-    """The sha256 (hex) of bytes, or of a text's UTF-8 bytes (lone surrogates, which models emit, included)."""
+    """The sha256 (hex) of bytes, or of a text's UTF-8 bytes (lone surrogates, which models emit, included).
+
+    >>> sha256_hex("abc")[:8]
+    'ba7816bf'
+    """
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     return hashlib.sha256(data).hexdigest()
 
@@ -40,7 +44,10 @@ def _plain(value: Any) -> Any:
 
 
 def seed_from(text: str) -> int:
-    """A seed of 31 bits, which every engine accepts, from the sha256 of a text."""
+    """A seed of 31 bits, which every engine accepts, from the sha256 of a text.
+
+    The same text gives the same seed on every machine; different texts give unrelated ones.
+    """
     return int(sha256_hex(text)[:8], 16) >> 1
 
 

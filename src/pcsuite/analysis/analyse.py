@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from pcsuite.analysis.embeddings import Embedder, NoEmbedder, find_embedder
+from pcsuite.analysis.compare import COMPARE
+from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.load.item_scores import ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.table import Table
-from pcsuite.analysis.tables.effects import effects
-from pcsuite.analysis.tables.efficiency import abstention_table, efficiency, unsupported_table
-from pcsuite.analysis.tables.entropy import answer_counts_by_cell, entropy_tables
-from pcsuite.analysis.tables.information import Truths, information_table
-from pcsuite.analysis.tables.mixed import mixed_results
-from pcsuite.analysis.tables.objective import objective_tables
-from pcsuite.analysis.tables.replicates import constraint_vs_retry, self_consistency_table, variance_table
-from pcsuite.analysis.tables.robustness import robustness_tables
-from pcsuite.analysis.tables.summary import RunHealth, run_health, summary_by_condition, task_metrics
+from pcsuite.analysis.metrics import Metrics, metrics_of
+from pcsuite.analysis.table import Table, TableSpec
+from pcsuite.analysis.tables.effects import EFFECTS, effects
+from pcsuite.analysis.tables.efficiency import (
+    ABSTENTION,
+    EFFICIENCY,
+    UNSUPPORTED,
+    abstention_table,
+    efficiency,
+    unsupported_table,
+)
+from pcsuite.analysis.tables.entropy import BY_CONDITION, PER_ITEM, answer_counts_by_cell, entropy_tables
+from pcsuite.analysis.tables.information import INFORMATION, Truths, information_table
+from pcsuite.analysis.tables.mixed import MEANS, MODEL, mixed_results
+from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, objective_tables
+from pcsuite.analysis.tables.replicates import (
+    CONSTRAINT_VS_RETRY,
+    SELF_CONSISTENCY,
+    VARIANCE,
+    constraint_vs_retry,
+    self_consistency_table,
+    variance_table,
+)
+from pcsuite.analysis.tables.robustness import BY_ATTACK, INTERVENTIONS, WORST_CASE, robustness_tables
+from pcsuite.analysis.tables.summary import (
+    SUMMARY,
+    TASK_METRICS,
+    RunHealth,
+    run_health,
+    summary_by_condition,
+    task_metrics,
+)
+from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.analysis.verdicts.hypotheses import hypotheses
+from pcsuite.config.definitions import MetricSpec
 from pcsuite.logging.manifest import MergedManifest, read_manifests
+
+ALL_TABLES: tuple[TableSpec, ...] = (
+    SUMMARY, TASK_METRICS, EFFECTS, HYPOTHESES, OBJECTIVE, COMPILED, MAKEUP, MEANS, MODEL, EFFICIENCY, PER_ITEM,
+    BY_CONDITION, CONSTRAINT_VS_RETRY, SELF_CONSISTENCY, WORST_CASE, BY_ATTACK, INTERVENTIONS, INFORMATION,
+    UNSUPPORTED, ABSTENTION, VARIANCE, COMPARE,
+)  # fmt: skip
+"""Every table the analysis can write, in the order of the page's further tables and of the reference."""
 
 
 @dataclass(slots=True)
@@ -30,13 +64,14 @@ class Analysis:
     scores: ItemScores
     health: RunHealth
     manifest: MergedManifest
-    tables: dict[str, Table] = field(default_factory=dict)
-    total_tokens: int = 0
-    notes: list[str] = field(default_factory=list)
+    metrics: Metrics
+    tables: dict[str, Table]
+    total_tokens: int
+    notes: list[str]
     """What could not be computed, and why."""
 
     def write(self, folder: Path) -> list[Path]:
-        """Write every table as CSV; returns the files."""
+        """Write every table as CSV into a folder; returns the files."""
         return [table.write_csv(folder / f"{name}.csv") for name, table in self.tables.items()]
 
 
@@ -46,57 +81,47 @@ def analyse(
     *,
     references: Truths | None = None,
     embeddings: str | None = None,
+    metrics: Mapping[str, MetricSpec] | None = None,
 ) -> Analysis:
-    """Compute every table.
+    """Compute every table of loaded logs.
 
     ``truths`` (labels by task and item) and ``references`` (true answers of tasks with open ones) are what
-    information is about; ``embeddings`` names the embedding model.
+    information is about; ``embeddings`` names the embedding model, ``off`` for none. ``metrics`` are specs that
+    count before those of the logs' manifests and the bundled ones.
     """
-    embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
-    try:
-        return _analyse(tables, truths, references, embedder)
-    finally:
+    with ExitStack() as stack, ThreadPoolExecutor(max_workers=1) as pool:
+        embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
         if isinstance(embedder, Embedder):
-            embedder.close()
-
-
-def _analyse(
-    tables: RunTables, truths: Truths | None, references: Truths | None, embedder: Embedder | NoEmbedder
-) -> Analysis:
-    scores = item_scores(tables)
-    analysis = Analysis(scores, run_health(tables, scores), read_manifests(tables.logs))
-    analysis.total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
-    summary = summary_by_condition(tables, scores)
-    # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        beside = pool.submit(_tables_from_scores, scores, summary)
-        mixed = mixed_results(tables, scores)
-        answers = answer_counts_by_cell(tables, scores)
+            stack.enter_context(embedder)
+        scores, manifest = item_scores(tables), read_manifests(tables.logs)
+        known = metrics_of(manifest.metrics, metrics)
+        summary = summary_by_condition(tables, scores, known)
+        # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
+        beside = [
+            pool.submit(effects, scores, known),
+            pool.submit(task_metrics, scores, known),
+            pool.submit(efficiency, scores, summary),
+            pool.submit(unsupported_table, scores),
+            pool.submit(abstention_table, scores),
+        ]
+        attacked = pool.submit(robustness_tables, scores)
+        mixed = mixed_results(tables, scores, known)
+        answers = answer_counts_by_cell(tables, scores, manifest)
         made = [
             summary,
             mixed.models,
             mixed.means,
-            *entropy_tables(tables, scores, embedder, answers),
-            *objective_tables(scores, answers, analysis.manifest),
+            *entropy_tables(tables, scores, answers, embedder),
+            *objective_tables(scores, answers, manifest),
             self_consistency_table(tables, scores),
-            variance_table(tables, scores),
+            variance_table(tables),
             constraint_vs_retry(tables, scores),
             information_table(tables, scores, truths, references=references, embedder=embedder),
-            *beside.result(),
+            *(table.result() for table in beside),
+            *attacked.result(),
         ]
-    analysis.notes += mixed.notes
-    analysis.tables = {table.name: table for table in made}
-    judged = hypotheses(analysis.tables, scores, mixed)
-    analysis.tables[judged.name] = judged
-    return analysis
-
-
-def _tables_from_scores(scores: ItemScores, summary: Table) -> list[Table]:
-    return [
-        task_metrics(scores),
-        effects(scores),
-        *robustness_tables(scores),
-        efficiency(scores, summary),
-        unsupported_table(scores),
-        abstention_table(scores),
-    ]
+    named = {table.name: table for table in made}
+    named[HYPOTHESES.name] = hypotheses(named, scores, mixed)
+    total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
+    health = run_health(tables, scores)
+    return Analysis(scores, health, manifest, known, named, total_tokens, mixed.notes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,29 +9,34 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
-from pcsuite.analysis.table import Table, number
-from pcsuite.analysis.tables.effects import LOWER_IS_BETTER, stars
+from pcsuite.analysis.metrics import Metrics, bundled_metrics
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.tables.effects import stars
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
-from pcsuite.stats.estimate import IntArray
 from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.permutation import adjust_within_families, micro_f1_permutation_test, sign_flip_test
 
-METRICS: tuple[str, ...] = (
-    SCORE,
-    "json_valid",
-    "schema_valid",
-    "truncated",
-    "unsupported_rate",
-    "total_tokens",
+COMPARE = TableSpec(
+    "compare",
+    "Two runs compared (written by pcsuite compare --csv)",
+    "cell that both runs have, and metric",
+    (
+        *CELL[:3],
+        Column("perturbation", "perturbation of the prompts, none for clean ones"),
+        CELL[3],
+        Column("metric", "name of the metric"),
+        Column("n_items", "items that both runs have"),
+        Column("first", "level in the first run"),
+        Column("second", "level in the second run"),
+        *interval("delta", "second less first, on the same items"),
+        Column("p_value", "two-sided permutation p-value"),
+        Column("p_bh", "the same adjusted over all cells of the metric (Benjamini–Hochberg)"),
+        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh"),
+        Column("outcome", "better, worse, changed (a metric without a good end), or no reliable change"),
+    ),
 )
-GUARDED: tuple[str, ...] = (SCORE, "json_valid", "schema_valid", "truncated", "unsupported_rate")
-"""Metrics whose worsening is a regression; tokens are reported only."""
-COLUMNS = (
-    "task", "model", "decoding", "perturbation", "condition", "metric", "n_items", "first", "second", "delta",
-    "delta_low", "delta_high", "p_value", "p_bh", "stars", "outcome",
-)  # fmt: skip
-Outcome = Literal["better", "worse", "no reliable change"]
+Outcome = Literal["better", "worse", "changed", "no reliable change"]
 
 
 @dataclass(slots=True)
@@ -45,22 +49,23 @@ class Comparison:
     only_first: list[CellKey] = field(default_factory=list)
     only_second: list[CellKey] = field(default_factory=list)
 
+    metrics: Metrics = field(default_factory=bundled_metrics)
+
     @property
     def regressions(self) -> list[dict[str, Any]]:
-        """Guarded metrics that became reliably worse."""
-        return [
-            record
-            for record in self.table.records()
-            if record["outcome"] == "worse" and record["metric"] in GUARDED
-        ]
+        """Metrics that became reliably worse, costs left out."""
+        return self._with_outcome("worse")
 
     @property
     def improvements(self) -> list[dict[str, Any]]:
-        """Guarded metrics that became reliably better."""
+        """Metrics that became reliably better, costs left out."""
+        return self._with_outcome("better")
+
+    def _with_outcome(self, outcome: Outcome) -> list[dict[str, Any]]:
         return [
             record
             for record in self.table.records()
-            if record["outcome"] == "better" and record["metric"] in GUARDED
+            if record["outcome"] == outcome and not self.metrics.is_cost(record["metric"])
         ]
 
 
@@ -68,61 +73,77 @@ def compare_runs(
     first: ItemScores,
     second: ItemScores,
     *,
-    metrics: Sequence[str] = METRICS,
+    metrics: Metrics | None = None,
     margin: float = 0.0,
     alpha: float = 0.05,
 ) -> Comparison:
     """Compare the cells that both runs have, on the items that both have.
 
-    A change is reliable where it holds after the Benjamini–Hochberg correction over all cells of a metric and
-    exceeds ``margin``. A field of the cell's name that has one value in each run and differs (another model,
-    another condition) is paired all the same.
+    A change is reliable where it holds at ``alpha`` after the Benjamini–Hochberg correction over all cells of a
+    metric and exceeds ``margin``. A field of the cell's name that has one value in each run and differs (another
+    model, another condition) is paired all the same. ``metrics`` says which are compared and which way is better
+    (default: the bundled ones). Raises :class:`AnalysisError` where the runs have no cell or no item in common.
     """
-    renamed = _renamed(first, second)
-    matched = {_neutral(key, renamed): key for key in first.cells}
-    other = {_neutral(key, renamed): key for key in second.cells}
+    metrics = bundled_metrics() if metrics is None else metrics
+    renamed = {}
+    for index, name in enumerate(CellKey._fields):
+        before, after = ({key[index] for key in run.cells} for run in (first, second))
+        if name != "task" and len(before) == len(after) == 1 and before != after:
+            renamed[name] = (before.pop(), after.pop())
+    matched, other = (
+        {key._replace(**dict.fromkeys(renamed, "")): key for key in run.cells} for run in (first, second)
+    )
     common = [name for name in matched if name in other]
     if not common:
         raise AnalysisError(
             "the runs have no cell in common", hint="compare runs of the same tasks, conditions and regimes"
         )
-    records = []
-    for name in common:
-        left, right = first.cells[matched[name]], second.cells[other[name]]
-        for metric in metrics:
-            record = _compare(first, second, left, right, metric)
-            if record is not None:
-                records.append(record)
+    compared = [
+        _compare(first, second, first.cells[matched[name]], second.cells[other[name]], metric)
+        for name in common
+        for metric in metrics.compared_in("compare")
+    ]
+    records = [record for record in compared if record is not None]
     if not records:
         raise AnalysisError("the runs have no item in common", hint="compare runs over the same items")
-    _judge(records, margin, alpha)
+    p_values = np.array([np.nan if record["p_value"] is None else record["p_value"] for record in records])
+    adjusted = adjust_within_families(p_values, [record["metric"] for record in records])
+    for record, value in zip(records, adjusted, strict=True):
+        delta = record["delta"] or 0.0
+        outcome: Outcome = "no reliable change"
+        if np.isfinite(value) and value < alpha and abs(delta) > margin:
+            improved = metrics.improved(record["metric"], delta)
+            outcome = "changed" if improved is None else "better" if improved else "worse"
+        record |= {"p_bh": number(value), "stars": stars(number(value)), "outcome": outcome}
     return Comparison(
-        Table.of("compare", records, COLUMNS),
+        Table.of(COMPARE, records),
         renamed,
         [matched[name] for name in matched if name not in other],
         [other[name] for name in other if name not in matched],
+        metrics,
     )
-
-
-def _renamed(first: ItemScores, second: ItemScores) -> dict[str, tuple[str, str]]:
-    renamed = {}
-    for place, name in enumerate(CellKey._fields):
-        before, after = ({key[place] for key in run.cells} for run in (first, second))
-        if name != "task" and len(before) == len(after) == 1 and before != after:
-            renamed[name] = (before.pop(), after.pop())
-    return renamed
-
-
-def _neutral(key: CellKey, renamed: dict[str, tuple[str, str]]) -> CellKey:
-    return key._replace(**dict.fromkeys(renamed, "")) if renamed else key
 
 
 def _compare(
     first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
 ) -> dict[str, Any] | None:
-    rows_left, rows_right = _common_items(first, second, left, right, metric)
-    if len(rows_left) < 2:
+    if metric not in left.values or metric not in right.values:
         return None
+    # Runs code their items differently, so they are matched by name.
+    names, others = first.item_names[left.key.task], second.item_names[right.key.task]
+    row_of = {
+        names[item]: row
+        for row, item in enumerate(left.items.tolist())
+        if np.isfinite(left.values[metric][row])
+    }
+    pairs = [
+        (row_of[others[item]], row)
+        for row, item in enumerate(right.items.tolist())
+        if others[item] in row_of and np.isfinite(right.values[metric][row])
+    ]
+    if len(pairs) < 2:
+        return None
+    rows_left, rows_right = np.array(pairs, dtype=np.int64).T
     rng = named_rng("compare", *left.key, *right.key, metric)
     if metric == SCORE and left.key.task in first.pooled and right.key.task in second.pooled:
         before, after = left.counts()[rows_left], right.counts()[rows_right]
@@ -137,47 +158,9 @@ def _compare(
     return {
         **right.key._asdict(),
         "metric": metric,
-        "n_items": len(rows_left),
+        "n_items": len(pairs),
         "first": levels[0],
         "second": levels[1],
-        "delta": number(delta.value),
-        "delta_low": number(delta.low),
-        "delta_high": number(delta.high),
+        **estimate_columns("delta", delta),
         "p_value": number(test.p_value),
     }
-
-
-def _common_items(
-    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
-) -> tuple[IntArray, IntArray]:
-    """Row numbers of the items that both cells have with this metric; runs code their items differently."""
-    nothing = np.empty(0, dtype=np.int64)
-    if metric not in left.values or metric not in right.values:
-        return nothing, nothing
-    names = first.item_names[left.key.task]
-    place = {
-        names[item]: row
-        for row, item in enumerate(left.items.tolist())
-        if np.isfinite(left.values[metric][row])
-    }
-    others = second.item_names[right.key.task]
-    pairs = [
-        (place[others[item]], row)
-        for row, item in enumerate(right.items.tolist())
-        if others[item] in place and np.isfinite(right.values[metric][row])
-    ]
-    if not pairs:
-        return nothing, nothing
-    table = np.array(pairs, dtype=np.int64)
-    return table[:, 0], table[:, 1]
-
-
-def _judge(records: list[dict[str, Any]], margin: float, alpha: float) -> None:
-    p_values = np.array([np.nan if record["p_value"] is None else record["p_value"] for record in records])
-    adjusted = adjust_within_families(p_values, [record["metric"] for record in records])
-    for record, value in zip(records, adjusted, strict=True):
-        delta = record["delta"] or 0.0
-        reliable = bool(np.isfinite(value)) and value < alpha and abs(delta) > margin
-        improved = (delta > 0) != (record["metric"] in LOWER_IS_BETTER)
-        outcome: Outcome = "no reliable change" if not reliable else "better" if improved else "worse"
-        record |= {"p_bh": number(value), "stars": stars(number(value)), "outcome": outcome}

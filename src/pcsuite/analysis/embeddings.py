@@ -42,7 +42,10 @@ class EmbeddingModel(ABC):
         """One row per text."""
 
     def describe(self) -> str:
-        """How the model is named in tables."""
+        """How the model is named in tables: name and version.
+
+        Kept vectors belong to this text, so raise the version when the vectors change.
+        """
         return f"{self.name} {self.version}"
 
 
@@ -107,39 +110,35 @@ class Embedder:
             self._file = None
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
-        """One row per text; a text that was embedded before is not embedded again."""
-        cleaned = [_clean(text) for text in texts]
+        """One row per text; a text that was embedded before is not embedded again.
+
+        Texts are cut to ``LONGEST_TEXT`` characters and lone surrogates replaced. Raises :class:`AnalysisError` where
+        the model does not give finite rows of its dimension.
+        """
+        cleaned = [text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8") for text in texts]
         keys = [hashlib.sha256(text.encode()).digest() for text in cleaned]
         wanted = dict(zip(keys, cleaned, strict=True))
+        self._recall([key for key in wanted if key not in self._known])
         missing = [key for key in wanted if key not in self._known]
-        self._recall(missing)
-        missing = [key for key in missing if key not in self._known]
         for start in range(0, len(missing), _BATCH):
             batch = missing[start : start + _BATCH]
-            self._learn(batch, self._encode([wanted[key] for key in batch]))
+            made = np.asarray(self.model.encode([wanted[key] for key in batch]), dtype=np.float64)
+            if made.shape != (len(batch), self.model.dimension) or not np.isfinite(made).all():
+                raise AnalysisError(
+                    f"embedding model '{self.model.name}' gave {made.shape} for {len(batch)} texts,"
+                    f" finite rows of {self.model.dimension} are needed"
+                )
+            # Kept and recalled values must be the same numbers, so both go through the same rounding.
+            rounded = made.astype(np.float32)
+            self._known.update(zip(batch, rounded.astype(np.float64), strict=True))
+            if self._file is not None:
+                name = self.model.describe()
+                rows = [(name, key, row.tobytes()) for key, row in zip(batch, rounded, strict=True)]
+                with self._file:
+                    self._file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
         if not keys:
             return np.empty((0, self.model.dimension))
         return np.stack([self._known[key] for key in keys])
-
-    def _encode(self, texts: Sequence[str]) -> FloatArray:
-        made = np.asarray(self.model.encode(texts), dtype=np.float64)
-        if made.shape != (len(texts), self.model.dimension) or not np.isfinite(made).all():
-            raise AnalysisError(
-                f"embedding model '{self.model.name}' gave {made.shape} for {len(texts)} texts,"
-                f" finite rows of {self.model.dimension} are needed"
-            )
-        return made
-
-    def _learn(self, keys: Sequence[bytes], made: FloatArray) -> None:
-        # Kept and recalled values must be the same numbers, so both go through the same rounding.
-        rounded = made.astype(np.float32)
-        self._known.update(zip(keys, rounded.astype(np.float64), strict=True))
-        if self._file is not None:
-            rows = [
-                (self.model.describe(), key, row.tobytes()) for key, row in zip(keys, rounded, strict=True)
-            ]
-            with self._file:
-                self._file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
     def _recall(self, keys: Sequence[bytes]) -> None:
         if self._file is None:
@@ -169,11 +168,6 @@ def find_embedder(name: str | None = None, cache: Path | None = None) -> Embedde
     except MissingExtraError as error:
         return NoEmbedder(f"needs embeddings: {error.hint}")
     return Embedder(model, cache)
-
-
-def _clean(text: str) -> str:
-    """The part of a text that is embedded, lone surrogates replaced."""
-    return text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 
 def _open_cache(path: Path) -> sqlite3.Connection:

@@ -1,35 +1,149 @@
-"""A small table that knows how to be written safely."""
+"""Tables and what is declared of them: every column's name, meaning and look, once.
+
+A module under ``analysis/tables`` declares the :class:`TableSpec` of each table beside the code that computes it.
+The CSV header, the page, Markdown, LaTeX and ``docs/reference/tables.md`` are made from it.
+"""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate
 
+if TYPE_CHECKING:
+    from pcsuite.analysis.load.item_scores import CellKey
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a text cell that begins with one of these for a formula."""
+LEVEL_RESAMPLES = 2_000
+"""Resamples behind the interval of a level; differences that claims rest on take the full 10,000."""
+Form = Literal["auto", "text", "number", "interval", "difference", "p"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name in the CSV file, what it means, and how the page and LaTeX show it."""
+
+    name: str
+    meaning: str
+    shown: bool = True
+    """On the page; the CSV file has it either way."""
+    label: str = ""
+    """Heading on the page; by default the name with blanks."""
+    form: Form = "auto"
+    """``auto`` tells by the values: an interval where there are limits, a number, or text."""
+    digits: int = 3
+    late: bool = False
+    """Shown after the columns that are not."""
+    paper: str = ""
+    """Heading in LaTeX, where the table has a LaTeX form and the column a place in it."""
+
+
+def interval(name: str, meaning: str, **look: Any) -> tuple[Column, Column, Column]:
+    """The columns ``name``, ``name_low`` and ``name_high``: a value with the limits of its 95 % interval.
+
+    ``look`` is how the value is shown; the limits stand in its column on the page and never in one of their own.
+    """
+    return (
+        Column(name, meaning, **look),
+        Column(f"{name}_low", f"lower 95 % limit of {name}", shown=False),
+        Column(f"{name}_high", f"upper 95 % limit of {name}", shown=False),
+    )
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table: its file name (without ``.csv``), title, what a row stands for, columns in order, and a note."""
+
+    name: str
+    title: str
+    row: str
+    """One row per …"""
+    columns: tuple[Column, ...]
+    note: str = ""
+    """What a reader must know, shown above the table."""
+    folded: bool = False
+    """Among the further tables of the page."""
+    caption: str = ""
+    """Caption in LaTeX."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, the CSV header."""
+        return tuple(column.name for column in self.columns)
+
+    def is_limit(self, name: str) -> bool:
+        """Whether a column is a limit of another one's interval.
+
+        ``drop_low`` is where there is a column ``drop``; a column that merely ends so is not.
+        """
+        return name.endswith(("_low", "_high")) and name.rpartition("_")[0] in self.names
+
+    def extended(self, columns: Iterable[Column]) -> TableSpec:
+        """The spec with further columns at the end, for tables whose columns depend on the run.
+
+        The reference page shows the spec without them.
+        """
+        return replace(self, columns=(*self.columns, *columns))
+
+
+CELL = (
+    Column("task", "id of the task"),
+    Column("model", "id of the model"),
+    Column("decoding", "decoding regime"),
+    Column("condition", "id of the condition"),
+)
+"""The columns that name a cell."""
+MAIN_CELL = tuple(
+    replace(column, label=label, form="text", paper=label.capitalize())
+    for column, label in zip(CELL, ("task", "model", "regime", "condition"), strict=True)
+)
+"""The same in the main tables of the page and of LaTeX."""
+N_ITEMS = Column("n_items", "items the figures rest on")
 
 
 @dataclass(slots=True)
 class Table:
-    """Named columns and rows; ``None`` is an empty cell."""
+    """Rows of a declared table; ``None`` is an empty cell."""
 
-    name: str
-    columns: tuple[str, ...]
+    spec: TableSpec
     rows: list[tuple[Any, ...]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str, records: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> Table:
-        """A table from mappings with the same keys; ``columns`` names them where there may be none."""
-        listed = list(records)
-        names = tuple(columns) or (tuple(listed[0]) if listed else ())
-        return cls(name, names, [tuple(record.get(column) for column in names) for record in listed])
+    def of(cls, spec: TableSpec, records: Iterable[Mapping[str, Any]]) -> Table:
+        """A table from mappings; a column that a record lacks is empty, one that the spec lacks is an error.
+
+        >>> spec = TableSpec("sizes", "Sizes", "model", (Column("model", "its id"), Column("size", "its size")))
+        >>> Table.of(spec, [{"model": "m"}]).rows
+        [('m', None)]
+        """
+        names, known = spec.names, frozenset(spec.names)
+        rows = []
+        for record in records:
+            if not known.issuperset(record):
+                extra = next(name for name in record if name not in known)
+                raise AnalysisError(
+                    f"table '{spec.name}' has no column '{extra}'", hint="declare it in the table's TableSpec"
+                )
+            rows.append(tuple(record.get(name) for name in names))
+        return cls(spec, rows)
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        return self.spec.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.spec.names
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -39,26 +153,24 @@ class Table:
         for row in self.rows:
             yield dict(zip(self.columns, row, strict=True))
 
-    def column(self, name: str) -> list[Any]:
-        """The values of one column."""
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
-
     def write_csv(self, path: Path) -> Path:
-        """Write the table, text cells made safe for spreadsheets."""
+        """Write the table as UTF-8 CSV and return the path.
+
+        Numbers have ten digits, undefined ones are empty, and text that a spreadsheet would evaluate begins with an
+        apostrophe. Raises :class:`AnalysisError` where the file cannot be written.
+        """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8", newline="") as stream:
                 writer = csv.writer(stream, lineterminator="\n")
                 writer.writerow(self.columns)
-                writer.writerows([csv_cell(value) for value in row] for row in self.rows)
+                writer.writerows([_csv_cell(value) for value in row] for row in self.rows)
         except OSError as error:
             raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         return path
 
 
-def csv_cell(value: Any) -> Any:
-    """A cell as it is written: numbers plain, undefined ones empty, text that no spreadsheet evaluates."""
+def _csv_cell(value: Any) -> Any:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):
@@ -72,23 +184,22 @@ def csv_cell(value: Any) -> Any:
 
 def number(value: Any) -> float | None:
     """A finite float, or ``None``."""
-    if value is None:
-        return None
-    converted = float(value)
+    converted = math.nan if value is None else float(value)
     return converted if math.isfinite(converted) else None
 
 
-# Estimates as columns of a table.
-
-
-LEVEL_RESAMPLES = 2_000
-"""Resamples behind the interval of a level; differences that claims rest on take the full 10,000."""
-
-
 def estimate_columns(name: str, estimate: Estimate) -> dict[str, float | None]:
-    """``name``, ``name_low`` and ``name_high``."""
+    """An estimate as the columns ``name``, ``name_low`` and ``name_high``.
+
+    What is undefined (not a number, infinite) is ``None``, an empty cell.
+    """
     return {
         name: number(estimate.value),
         f"{name}_low": number(estimate.low),
         f"{name}_high": number(estimate.high),
     }
+
+
+def cell_names(key: CellKey) -> dict[str, str]:
+    """A clean cell as the columns :data:`CELL`."""
+    return {"task": key.task, "model": key.model, "decoding": key.decoding, "condition": key.condition}

@@ -67,6 +67,7 @@ def execute_helm(args: argparse.Namespace) -> int:
     if args.import_only is not None:
         imported = import_helm(suite, args.import_only, Path(run.output_dir) / "tables")
     else:
+        suite.profile.integrations.check_allowed("helm")
         plan = plan_helm(suite, model_ids or list(suite.profile.selection.models))
         imported = run_helm(plan, lambda line: None if args.quiet else print(f"  {line}", flush=True))
     for record in imported.tables[1].records():
@@ -162,6 +163,7 @@ def execute_promptbench(args: argparse.Namespace) -> int:
     numbers = {"max_items": args.limit, "variants": args.variants, "query_budget": args.budget}
     changes = {f"{_BLOCK}.{key}": value for key, value in numbers.items() if value is not None}
     suite = suite_from(args, changes, _BLOCK_LISTS)
+    suite.profile.integrations.check_allowed("promptbench")
     summary = run_promptbench(
         suite,
         regimes=listed(args.regimes),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -84,6 +85,7 @@ def suite_from(
 
     ``more`` are further overrides by dotted key, the weakest; ``lists`` says which flags hold lists of names, and the
     keys they set. ``--set`` beats the other flags. Raises ``ConfigError`` for a profile or an override that is wrong.
+    From here on the command's messages go to standard error from the profile's ``run.log_level`` up.
     """
     given = vars(args)
     overrides: dict[str, Any] = dict(more or {})
@@ -101,7 +103,11 @@ def suite_from(
         overrides[key.strip()] = yaml.safe_load(value)
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
-    return load_suite(args.config, overrides)
+    suite = load_suite(args.config, overrides)
+    logger = logging.getLogger("pcsuite")
+    logger.setLevel(suite.profile.run.log_level)
+    logger.handlers = [logging.StreamHandler(sys.stderr)]
+    return suite
 
 
 def next_line(args: argparse.Namespace, command: str, *more: str) -> str:

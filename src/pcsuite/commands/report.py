@@ -73,6 +73,7 @@ def execute_report(args: argparse.Namespace) -> int:
         truths=truths.labels if truths is not None else None,
         references=truths.answers if truths is not None else None,
         embeddings=args.embeddings,
+        metrics=suite.metrics if suite is not None else None,
     )
     print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
     if files.plots:
@@ -120,7 +121,9 @@ def execute_compare(args: argparse.Namespace) -> int:
     from pcsuite.analysis.compare import compare_runs
     from pcsuite.analysis.load.item_scores import item_scores
     from pcsuite.analysis.load.runs import RunTables
+    from pcsuite.analysis.metrics import metrics_of
     from pcsuite.commands.options import run_log
+    from pcsuite.logging.manifest import read_manifests
     from pcsuite.report.markdown import comparison_markdown, comparison_text
 
     logs = [run_log(given, args.output_dir) for given in (args.first, args.second)]
@@ -129,7 +132,8 @@ def execute_compare(args: argparse.Namespace) -> int:
         for log, side in zip(logs, "ab", strict=True):
             with RunTables([log], Path(folder) / side) as tables:
                 scores.append(item_scores(tables))
-    comparison = compare_runs(scores[0], scores[1], margin=args.margin)
+    metrics = metrics_of(read_manifests(logs).metrics)
+    comparison = compare_runs(scores[0], scores[1], metrics=metrics, margin=args.margin)
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.format == "json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -112,12 +113,29 @@ class ModelSpec(Definition):
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
 
 
+WORDINGS = 3
+"""Rewordings an operator has, where it has any: the variants of the perturbation ``paraphrase``."""
 OperatorType = Literal["prefix_block", "block", "post_block", "fewshot", "rule", "program", "constraint"]
 ConditionDesign = Literal["ladder", "leave_one_out", "add_one_in", "factorial"]
 
 
+class SimulatedOperator(Definition):
+    """What a simulated model makes of an operator, where the model's own entry says nothing."""
+
+    effect: float = 0.0
+    """What it adds to the logit of a right answer."""
+    json_effect: float = 0.0
+    """What it adds to the logit of well-formed JSON."""
+    sentence: str | None = None
+    """Sentence that does the operator's work; a simulated proposer builds instructions of such."""
+
+
 class OperatorSpec(Definition):
-    """One operator: where its text goes and what the text is, or what it does to decoding."""
+    """One operator: where its text goes and what the text is, or what it does to decoding.
+
+    ``paraphrases``, ``cues`` and ``simulated`` are kept out of dumps: they change no clean prompt, so they are no
+    part of a row's id. What ``simulated`` changes enters ids as effects of the model.
+    """
 
     type: OperatorType
     """``prefix_block`` before the instruction, ``block`` and ``rule`` after it, ``fewshot`` before the input,
@@ -136,9 +154,25 @@ class OperatorSpec(Definition):
     """Steps of a loop (REACT_LOOP) or extra attempts (RETRY_ON_FAIL)."""
     alias_of: str | None = None
     """Another operator this name stands for."""
+    paraphrases: tuple[str, ...] | None = Field(
+        default=None, min_length=WORDINGS, max_length=WORDINGS, exclude=True
+    )
+    """Three rewordings of ``template``, for the perturbation ``paraphrase`` and the search over wordings. Rows of the
+    same variant are compared, so new words need a new operator. Without them a bundled template keeps its own."""
+    cues: tuple[str, ...] = Field(default=(), exclude=True)
+    """Regular expressions (case ignored, ``^`` at each line) that show the operator's work in a free text."""
+    simulated: SimulatedOperator | None = Field(default=None, exclude=True)
+    """What a simulated model makes of it."""
 
     @model_validator(mode="after")
     def _complete(self) -> OperatorSpec:
+        for cue in self.cues:
+            try:
+                re.compile(cue)
+            except re.error as error:
+                raise ValueError(f"the cue {cue!r} is no regular expression: {error}") from error
+        if self.paraphrases and not self.template:
+            raise ValueError("'paraphrases' reword a 'template', and there is none")
         if self.alias_of is None:
             if self.type in ("prefix_block", "block", "post_block", "rule") and not self.template:
                 raise ValueError(f"a {self.type} operator needs 'template'")
@@ -212,16 +246,42 @@ class DecodingSpec(Definition):
     top_p: float = Field(gt=0, le=1)
     """Nucleus mass."""
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is always taken, so that seeds change nothing."""
+        return self.temperature == 0
+
+
+MetricType = Literal["primary", "format", "hallucination", "entropy", "efficiency"]
+
 
 class MetricSpec(Definition):
-    """How a logged metric is named and read."""
+    """How a logged metric is named, read, compared and shown: the one declaration that tables and report use."""
 
-    label: str
-    """Name in tables and figures."""
+    label: str = ""
+    """Name in tables, sentences and figures; by default the metric's own name with blanks."""
+    type: MetricType | None = None
+    """What it is about. A metric of type ``efficiency`` is a cost: its differences are shown, not tested."""
     higher_is_better: bool | None = True
-    """Direction; ``null`` where neither end is good."""
+    """Direction; ``null`` where neither end is good. Not given, it is false for the types hallucination, entropy and
+    efficiency."""
+    range: tuple[float | None, float | None] | None = None
+    """Smallest and largest value, ``null`` for none; odds ratios and risks are given for metrics within [0, 1].
+    Without a range the values decide."""
+    compared: tuple[Literal["effects", "compare", "mixed_model"], ...] = ()
+    """Where conditions or runs are compared on it: ``effects`` (effects.csv and the page's effects), ``compare``
+    (two runs; a reliable change for the worse is a regression unless it is a cost), ``mixed_model``."""
+    shown: tuple[Literal["summary_by_condition", "task_metrics", "verdicts"], ...] = ("task_metrics",)
+    """Where its level is shown, and whether the page's sentences speak of it (``verdicts``, if it is compared)."""
     description: str = ""
     """One line on what it measures."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _direction_of_type(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("type") in ("hallucination", "entropy", "efficiency"):
+            return {"higher_is_better": False, **given}
+        return given
 
 
 class TasksFile(Definition):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from pcsuite.config.definitions import (
     ModelSpec,
     OperatorsFile,
     OperatorSpec,
+    OperatorType,
     TasksFile,
     TaskSpec,
 )
@@ -50,7 +51,11 @@ def bundled_configs() -> Path:
 
 
 def profile_path(name: str) -> Path:
-    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``."""
+    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``.
+
+    A name with a suffix or a folder is taken as a path, whether or not it exists; a bare name that is neither a file
+    nor bundled is a ``ConfigError``.
+    """
     path = Path(name)
     if path.exists() or path.suffix or path.parent != Path():
         return path
@@ -59,6 +64,21 @@ def profile_path(name: str) -> Path:
         return bundled
     known = [entry.stem for entry in bundled_configs().glob("*.yaml") if not entry.stem.endswith("_v1")]
     raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, known))
+
+
+@lru_cache(maxsize=1)
+def bundled_operators() -> Mapping[str, OperatorSpec]:
+    """Operators that come with the suite, in the order of the ladder; not to be changed."""
+    return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
+
+
+def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
+    """The type of an operator that a log names: as ``operators`` has it, else the bundled file.
+
+    A name that neither knows is a constraint if it ends in ``_CONSTRAIN``, as those of the suite do, else ``None``.
+    """
+    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    return spec.type if spec is not None else "constraint" if name.endswith("_CONSTRAIN") else None
 
 
 @dataclass(frozen=True)
@@ -91,11 +111,13 @@ class Suite:
         )
 
     def schema(self, task_id: str) -> dict[str, Any] | None:
-        """The answer's JSON schema, read from the task's ``schema_ref``."""
-        reference = self.tasks[task_id].schema_ref
-        if reference is None:
+        """The answer's JSON schema, read from the task's ``schema_ref``; ``None`` where it names none.
+
+        A file that is missing, no JSON or no object is a ``ConfigError``.
+        """
+        path = self._companion(task_id, "schema_ref")
+        if path is None:
             return None
-        path = self.companion("tasks_ref", task_id, "schema_ref", reference)
         try:
             schema = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -106,42 +128,45 @@ class Suite:
 
     def grammar(self, task_id: str) -> str | None:
         """The answer's Lark grammar, read from the task's ``grammar_ref``."""
-        reference = self.tasks[task_id].grammar_ref
-        if reference is None:
-            return None
-        return self.companion("tasks_ref", task_id, "grammar_ref", reference).read_text(encoding="utf-8")
+        path = self._companion(task_id, "grammar_ref")
+        return None if path is None else path.read_text(encoding="utf-8")
 
     def lmql_query(self, task_id: str) -> str | None:
         """The task's own LMQL query, read from its ``lmql_ref``."""
-        reference = self.tasks[task_id].lmql_ref
+        path = self._companion(task_id, "lmql_ref")
+        return None if path is None else path.read_text(encoding="utf-8")
+
+    def _companion(self, task_id: str, key: str) -> Path | None:
+        """A file that a task names: beside the tasks file, under its ``schemas/``, or bundled."""
+        reference: str | None = getattr(self.tasks[task_id], key)
         if reference is None:
             return None
-        return self.companion("tasks_ref", task_id, "lmql_ref", reference).read_text(encoding="utf-8")
-
-    def companion(self, source: str, entry: str, key: str, reference: str) -> Path:
-        """A file named by a definition: beside the definition file, under its ``schemas/``, or bundled."""
-        folder = self.sources[source].path.parent
-        bundled = bundled_configs()
-        places = [folder / reference, folder / "schemas" / reference, bundled / reference]
-        for place in [*places, bundled / "schemas" / reference]:
-            if place.is_file():
-                return place
-        tried = ", ".join(str(place) for place in places)
-        raise ConfigError(
-            self.sources[source].problem(["tasks", entry, key], f"no file '{reference}' (tried {tried})")
-        )
+        source = self.sources["tasks_ref"]
+        folder, bundled = source.path.parent, bundled_configs()
+        candidates = [folder / reference, folder / "schemas" / reference, bundled / reference]
+        for candidate in [*candidates, bundled / "schemas" / reference]:
+            if candidate.is_file():
+                return candidate
+        tried = ", ".join(map(str, candidates))
+        raise ConfigError(source.problem(["tasks", task_id, key], f"no file '{reference}' (tried {tried})"))
 
     def seeds(self, regime: str, task_id: str) -> tuple[int, ...]:
-        """Seeds a task uses under a regime: all of a greedy one, the task's share of a sampled one."""
+        """Seeds a task uses under a regime: all of a greedy one, the task's share of a sampled one.
+
+        The share is ``repro.seeds_per_task``, by task or ``default``; without either it is all of them.
+        """
         repro = self.profile.repro
         seeds = repro.seeds.get(regime, (0,))
-        if self.regimes[regime].temperature == 0:
+        if self.regimes[regime].greedy:
             return seeds
         wanted = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
         return seeds[:wanted]
 
     def item_limit(self, task_id: str) -> int | None:
-        """How many items of a task are run; ``None`` for all."""
+        """How many items of a task are run; ``None`` for all.
+
+        A limit of the task's own goes before ``truthfulqa_mode: tiny``, and that before the general one.
+        """
         limits = self.profile.limits
         if task_id in limits.per_task_max_items:
             return limits.per_task_max_items[task_id]
@@ -153,91 +178,105 @@ class Suite:
 def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
-    ``overrides`` replaces profile values by dotted key (``{"run.name": "mine"}``), as the command line does.
+    ``path`` is a profile file or the name of a bundled one. ``overrides`` replaces profile values by dotted key, as the
+    command line does; every mistake in the files is a ``ConfigError``.
+
+    >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
+    'mine'
     """
     source = YamlSource.read(profile_path(str(path)))
-    if overrides:
-        source = YamlSource(source.path, source.text, _overridden(source.data, overrides))
+    if overrides and isinstance(source.data, dict):
+        data = json.loads(json.dumps(source.data, default=str))
+        for dotted, value in overrides.items():
+            *parents, last = dotted.split(".")
+            node = data
+            for parent in parents:
+                node = node.setdefault(parent, {})
+            node[last] = value
+        source = YamlSource(source.path, source.text, data)
     profile = source.parse(Profile)
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
+    folder = source.path.resolve().parent
     for key, model in REFERENCED.items():
         reference = getattr(profile.suite, key)
-        explicit = key in profile.suite.model_fields_set
-        sources[key] = YamlSource.read(_resolve(source, key, reference, explicit=explicit))
+        candidates = [folder / reference, folder.parent / reference]
+        if key not in profile.suite.model_fields_set:
+            candidates.append(bundled_configs() / reference)
+        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if found is None:
+            tried = ", ".join(map(str, candidates))
+            raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
+        sources[key] = YamlSource.read(found)
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
-        models=parsed["models_ref"].models,
+        models=_with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
         operators=parsed["operators_ref"].operators,
         conditions=parsed["conditions_ref"].conditions,
         regimes=parsed["decoding_ref"].regimes,
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    _check_names(suite)
+    problems = _unknown_names(suite)
+    if problems:
+        raise ConfigError("\n".join(problems))
     return suite
 
 
-def _overridden(data: Any, overrides: Mapping[str, Any]) -> Any:
-    if not isinstance(data, dict):
-        return data
-    copy = json.loads(json.dumps(data, default=str))
-    for dotted, value in overrides.items():
-        node = copy
-        *parents, last = dotted.split(".")
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[last] = value
-    return copy
+def _with_operator_effects(
+    models: Mapping[str, ModelSpec], operators: Mapping[str, OperatorSpec]
+) -> Mapping[str, ModelSpec]:
+    """Models, the simulated ones with what operators say of themselves; a model's own keys go first.
+
+    Done here, so that the effects are part of the model: of its identity, its rows' ids and the profile's hash.
+    """
+    bundled = {name: spec.simulated for name, spec in bundled_operators().items()}
+    said = {
+        name: spec.simulated
+        for name, spec in operators.items()
+        if spec.simulated is not None and spec.simulated != bundled.get(name)
+    }
+    defaults: dict[str, dict[str, Any]] = {
+        "operator_effects": {name: entry.effect for name, entry in said.items() if entry.effect},
+        "json_effects": {name: entry.json_effect for name, entry in said.items() if entry.json_effect},
+        "operator_sentences": {name: entry.sentence for name, entry in said.items() if entry.sentence},
+    }
+
+    def filled(spec: ModelSpec) -> ModelSpec:
+        own = spec.provider_options()
+        changes = {key: {**values, **(own.get(key) or {})} for key, values in defaults.items() if values}
+        return spec.model_copy(update=changes)
+
+    return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}
 
 
-def _resolve(source: YamlSource, key: str, reference: str, *, explicit: bool) -> Path:
-    folder = source.path.resolve().parent
-    places = [folder / reference, folder.parent / reference]
-    if not explicit:
-        places.append(bundled_configs() / reference)
-    for place in places:
-        if place.is_file():
-            return place
-    tried = ", ".join(str(place) for place in places)
-    raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
-
-
-def _check_names(suite: Suite) -> None:
-    """Every id a profile or a definition uses must be defined."""
-    profile = suite.sources["profile"]
+def _unknown_names(suite: Suite) -> list[str]:
+    """Problems with ids that a profile or a definition uses and nothing defines."""
+    profile, repro = suite.sources["profile"], suite.profile.repro
     selection = suite.profile.selection
     problems: list[str] = []
 
-    def check(names: Iterable[str], known: Iterable[str], what: str, keys: list[str | int]) -> None:
+    def check(names: Iterable[str], known: Iterable[str], what: str, *keys: str) -> None:
         choices = list(known)
         for index, name in enumerate(names):
             if name not in choices:
-                place = [*keys, index] if keys[-1] not in ("seeds", "seeds_per_task") else [*keys, name]
-                problems.append(
-                    profile.problem(place, f"unknown {what} '{name}' ({did_you_mean(name, choices)})")
-                )
+                # The sections of repro are mappings by id, those of the selection are lists.
+                entry = name if keys[0] == "repro" else index
+                problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
+                problems.append(profile.problem([*keys, entry], problem))
 
-    check(selection.tasks, suite.tasks, "task", ["selection", "tasks"])
-    check(selection.models, suite.models, "model", ["selection", "models"])
-    check(selection.conditions, suite.conditions, "condition", ["selection", "conditions"])
-    check(selection.decoding_regimes, suite.regimes, "regime", ["selection", "decoding_regimes"])
-    check(suite.profile.repro.seeds, suite.regimes, "regime", ["repro", "seeds"])
-    tasks_or_default = [*suite.tasks, "default"]
-    check(suite.profile.repro.seeds_per_task, tasks_or_default, "task", ["repro", "seeds_per_task"])
-    problems += _operator_problems(suite)
-    if problems:
-        raise ConfigError("\n".join(problems))
-
-
-def _operator_problems(suite: Suite) -> list[str]:
+    check(selection.tasks, suite.tasks, "task", "selection", "tasks")
+    check(selection.models, suite.models, "model", "selection", "models")
+    check(selection.conditions, suite.conditions, "condition", "selection", "conditions")
+    check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
+    check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
+    check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
     source = suite.sources["conditions_ref"]
-    problems = []
     for name, condition in suite.conditions.items():
         if condition.extends is not None and condition.extends not in suite.conditions:
             hint = did_you_mean(condition.extends, suite.conditions)
@@ -246,7 +285,6 @@ def _operator_problems(suite: Suite) -> list[str]:
         for entry in condition.operators:
             for use in entry if isinstance(entry, tuple) else (entry,):
                 if use.name not in suite.operators:
-                    hint = did_you_mean(use.name, suite.operators)
-                    message = f"unknown operator '{use.name}' ({hint})"
+                    message = f"unknown operator '{use.name}' ({did_you_mean(use.name, suite.operators)})"
                     problems.append(source.problem(["conditions", name, "operators"], message))
     return problems

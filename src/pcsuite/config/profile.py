@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from pcsuite.config.definitions import Definition
+from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -39,7 +40,7 @@ class RunSection(Definition):
     cache_dir: str = ".cache"
     """Folder of exported datasets, responses and metric values."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """Verbosity of messages on the terminal."""
+    """Least grave messages that commands write to standard error; progress is shown up to ``INFO``."""
     rotate_log_mb: float | None = Field(default=None, gt=0, le=4000)
     """Close the log file at this size and go on in a new one; without it the log is one file."""
     compress_log: bool = True
@@ -138,7 +139,7 @@ class HelmSection(Definition):
     """HELM as an independent witness."""
 
     enabled: bool = False
-    """Run HELM's scenarios beside the suite."""
+    """Whether the profile's runs include HELM; a profile that says ``false`` refuses ``pcsuite helm`` too."""
     scenarios: tuple[str, ...] = ("truthful_qa",)
     """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``."""
     helm_output_dir: str | None = None
@@ -153,7 +154,7 @@ class PromptBenchSection(Definition):
     """Perturbation block."""
 
     enabled: bool = False
-    """Run the perturbation block."""
+    """Whether the profile's runs include it; a profile that says ``false`` refuses ``pcsuite promptbench`` too."""
     tasks: tuple[str, ...] = ("csqa_json", "conll03_ner_json")
     """Tasks to attack."""
     conditions_subset: tuple[str, ...] = ("C2", "C3", "C4", "C6")
@@ -194,6 +195,16 @@ class IntegrationsSection(Definition):
     """Perturbations."""
     retrieval: RetrievalSection = RetrievalSection()
     """Retrieval."""
+
+    def check_allowed(self, name: Literal["helm", "promptbench"]) -> None:
+        """Raise a ``ConfigError`` where the profile turns an integration off in so many words (``enabled: false``).
+
+        A section that leaves ``enabled`` out may be run by its own command.
+        """
+        section = self.helm if name == "helm" else self.promptbench
+        if not section.enabled and "enabled" in section.model_fields_set:
+            key = f"integrations.{name}.enabled"
+            raise ConfigError(f"the profile turns it off: {key} is false", hint=f"add --set {key}=true")
 
 
 class ObjectiveSection(Definition):

@@ -45,7 +45,10 @@ class YamlSource:
 
     @classmethod
     def read(cls, path: Path) -> YamlSource:
-        """Parse a file; anything unreadable is one clear line."""
+        """Parse a file; what is missing, no UTF-8 or no YAML is a ``ConfigError`` of one line.
+
+        A key that is given twice in a mapping is refused as well.
+        """
         try:
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
@@ -62,52 +65,51 @@ class YamlSource:
         return cls(path, text, data)
 
     def line_of(self, keys: Sequence[str | int]) -> int | None:
-        """Line of the deepest part of ``keys`` that exists, counted from 1."""
-        node = yaml.compose(self.text, Loader=_StrictLoader)
+        """Line of the deepest part of ``keys`` that exists, counted from 1; ``None`` where none does.
+
+        ``keys`` goes from the top level down: names of mappings, indices of lists.
+        """
+        node: Any = yaml.compose(self.text, Loader=_StrictLoader)
         line: int | None = None
         for key in keys:
-            step = _child(node, key)
-            if step is None:
+            if isinstance(node, yaml.MappingNode):
+                found = next((pair for pair in node.value if pair[0].value == str(key)), None)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+                found = node.value[key], node.value[key]
+            else:
+                found = None
+            if found is None:
                 break
-            line, node = step
+            line, node = found[0].start_mark.line + 1, found[1]
         return line
 
     def parse(self, model: type[ModelT]) -> ModelT:
-        """Validate the file against a configuration model; every problem is a line of the error."""
+        """Validate the file against a configuration model.
+
+        Every problem (ten at most) is a line of the ``ConfigError``: file, line, key, and what is wrong with it.
+        """
         if not isinstance(self.data, dict):
-            raise ConfigError(f"{self.path}: expected a mapping with keys such as {_some_keys(model)}")
+            some = ", ".join(list(model.model_fields)[:4])
+            raise ConfigError(f"{self.path}: expected a mapping with keys such as {some}")
         try:
             return model.model_validate(self.data)
         except ValidationError as error:
-            raise ConfigError("\n".join(self._problems(error, model))) from error
+            found = [
+                self.problem(keys, _message(entry, keys, model))
+                for entry in error.errors(include_url=False)
+                for keys in (_real_keys(entry["loc"], self.data),)
+            ]
+            lines = list(dict.fromkeys(found))
+            if len(lines) > _MAX_PROBLEMS:
+                more = f"{self.path}: … and {len(lines) - _MAX_PROBLEMS} more problems"
+                lines = [*lines[:_MAX_PROBLEMS], more]
+            raise ConfigError("\n".join(lines)) from error
 
     def problem(self, keys: Sequence[str | int], message: str) -> str:
-        """One error line for a place in this file."""
+        """One error line for a key of this file: ``FILE:LINE: dotted.key[0]: message``."""
         line = self.line_of(keys)
-        where = f"{self.path}:{line}" if line else str(self.path)
-        return f"{where}: {_dotted(keys)}: {message}"
-
-    def _problems(self, error: ValidationError, model: type[BaseModel]) -> list[str]:
-        lines: list[str] = []
-        for entry in error.errors(include_url=False):
-            keys = _real_keys(entry["loc"], self.data)
-            message = _message(entry, keys, model)
-            line = self.problem(keys, message)
-            if line not in lines:
-                lines.append(line)
-        if len(lines) > _MAX_PROBLEMS:
-            lines = [*lines[:_MAX_PROBLEMS], f"{self.path}: … and {len(lines) - _MAX_PROBLEMS} more problems"]
-        return lines
-
-
-def _child(node: Any, key: str | int) -> tuple[int, Any] | None:
-    if isinstance(node, yaml.MappingNode):
-        for key_node, value_node in node.value:
-            if key_node.value == str(key):
-                return key_node.start_mark.line + 1, value_node
-    elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
-        return node.value[key].start_mark.line + 1, node.value[key]
-    return None
+        dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+        return f"{self.path}{f':{line}' if line else ''}: {dotted or '(top level)'}: {message}"
 
 
 def _real_keys(location: Sequence[str | int], data: Any) -> list[str | int]:
@@ -157,14 +159,3 @@ def _inner_model(annotation: Any) -> Any:
         if found is not None:
             return found
     return None
-
-
-def _some_keys(model: type[BaseModel]) -> str:
-    return ", ".join(list(model.model_fields)[:4])
-
-
-def _dotted(keys: Sequence[str | int]) -> str:
-    text = ""
-    for key in keys:
-        text += f"[{key}]" if isinstance(key, int) else (f".{key}" if text else key)
-    return text or "(top level)"

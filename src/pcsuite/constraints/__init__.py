@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
@@ -32,9 +30,6 @@ AUTO_ORDER = ("native", "outlines_json", "guidance_cfg", "lmql_program")
 """Whom ``engine: auto`` asks first; backends of plug-ins come after these, by name."""
 
 
-# Which backend enforces a constraint on a model.
-
-
 AUTO = "auto"
 
 
@@ -44,7 +39,8 @@ def choose_backend(
     """The backend that ``engine`` stands for on such a model.
 
     ``auto`` takes the model's own enforcement where there is one, else the first installed backend that can
-    steer the model. A refusal says what is missing.
+    steer the model. Nothing is built for it: ``provider`` is the adapter's class, ``options`` the model's keys. A
+    refusal is a ``ConstraintUnavailableError`` or ``MissingExtraError`` that says what is missing.
     """
     if engine != AUTO:
         backend = CONSTRAINTS.get(engine)()
@@ -57,7 +53,9 @@ def choose_backend(
             raise MissingExtraError(missing, backend.extra or engine)
         return backend
     extra = None
-    for backend in _in_order():
+    # Backends of plug-ins come last, and those that are not reached are not loaded.
+    for name in (*AUTO_ORDER, *(name for name in CONSTRAINTS if name not in AUTO_ORDER)):
+        backend = CONSTRAINTS.get(name)()
         if not backend.steers(provider, options, kind):
             continue
         if backend.missing() is None:
@@ -82,9 +80,3 @@ async def generate_routed(adapter: ModelAdapter, request: Request) -> Generation
         return await adapter.agenerate(request)
     backend = backend_for(adapter, request.constraint)
     return await backend.agenerate_constrained(adapter, request, request.constraint)
-
-
-def _in_order() -> Iterator[ConstraintBackend]:
-    """Backends as ``auto`` asks them; those it does not reach are not loaded."""
-    yield from (CONSTRAINTS.get(name)() for name in AUTO_ORDER)
-    yield from (CONSTRAINTS.get(name)() for name in CONSTRAINTS if name not in AUTO_ORDER)

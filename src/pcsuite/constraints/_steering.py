@@ -7,21 +7,28 @@ import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-from pydantic import BaseModel
-
 from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, read_prompts
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter
+from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import ConstraintUnavailableError
 
 
-def is_local_hf(provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
-    """Whether the model runs by transformers in this process."""
-    return issubclass(provider, LocalHfAdapter)
+class TokenLimitReached(Exception):
+    """The completion has as many tokens as it may; raised out of a library's own decoding loop."""
+
+    def __init__(self, token_ids: Sequence[int] = ()) -> None:
+        super().__init__("token limit reached")
+        self.token_ids = list(token_ids)
+
+
+def cannot_enforce(backend: str, what: str, problem: object) -> ConstraintUnavailableError:
+    """The refusal of a constraint, with a library's words for the reason on one line (300 characters at most)."""
+    reason = " ".join(str(problem).split())[:300]
+    return ConstraintUnavailableError(f"constraint backend '{backend}' cannot enforce {what}: {reason}")
 
 
 def as_local_hf(adapter: ModelAdapter, backend: str) -> LocalHfAdapter:
-    """The adapter as one whose model can be steered, or a refusal."""
+    """The adapter as one whose model can be steered; a ``ConstraintUnavailableError`` for any other provider's."""
     if not isinstance(adapter, LocalHfAdapter):
         raise ConstraintUnavailableError(
             f"constraint backend '{backend}' steers models of provider hf; '{adapter.model_id}' is none"
@@ -47,7 +54,10 @@ def llguidance_tokenizer(adapter: LocalHfAdapter) -> Any:
 
 
 def refuse_uncompilable(grammar: str, adapter: LocalHfAdapter, constraint: Constraint, backend: str) -> None:
-    """Refuse a grammar that llguidance cannot enforce in full; it names the keyword."""
+    """Raise a ``ConstraintUnavailableError`` for a grammar that llguidance cannot enforce in full.
+
+    The reason names the keyword. Each grammar is checked once per model.
+    """
     checked: set[str] = adapter.backend_state.setdefault("compilable", set())
     if grammar in checked:
         return
@@ -55,15 +65,11 @@ def refuse_uncompilable(grammar: str, adapter: LocalHfAdapter, constraint: Const
 
     problem = LLMatcher.validate_grammar(grammar, llguidance_tokenizer(adapter))
     if problem:
-        reason = " ".join(str(problem).split())[:300]
-        raise ConstraintUnavailableError(
-            f"constraint backend '{backend}' cannot enforce this {constraint.kind}: {reason}"
-        )
+        raise cannot_enforce(backend, f"this {constraint.kind}", problem)
     checked.add(grammar)
 
 
 def completion(
-    adapter: LocalHfAdapter,
     *,
     text: str,
     finish_reason: str,
@@ -72,7 +78,10 @@ def completion(
     latency_ms: float,
     backend: str,
 ) -> Generation:
-    """The result of a decoding loop that ran alone: repeatable in any precision."""
+    """The result of a decoding loop that ran alone, so that its seed is honoured in any precision.
+
+    ``backend`` is the label that the row shows: the backend's name with the versions of its libraries.
+    """
     return {
         "text": text,
         "finish_reason": finish_reason,
@@ -102,10 +111,26 @@ class PrefixForward:
         self._logits: Any = None
         if adapter.options.prefix_reuse and can_keep_prompts(self._model) and len(prompt_ids) > 1:
             self._seen = list(prompt_ids[:-1])
-            self._cache = copy.deepcopy(_kept_prompt(adapter, tuple(prompt_ids)))
+            self._cache = copy.deepcopy(self._read(adapter, tuple(prompt_ids)))
+
+    @staticmethod
+    def _read(adapter: LocalHfAdapter, prompt: tuple[int, ...]) -> Any:
+        """What the model keeps of a prompt but its last token; read anew unless it was the last one asked."""
+        import torch
+
+        kept: dict[tuple[int, ...], Any] = adapter.backend_state.setdefault("prompt", {})
+        if prompt not in kept:
+            kept.clear()
+            loaded = adapter.loaded
+            with torch.inference_mode():
+                kept[prompt] = read_prompts(loaded.model, [prompt], loaded.filler, share=True).kept
+        return kept[prompt]
 
     def logits(self, token_ids: list[int]) -> Any:
-        """Logits (float32, one row) of the token after ``token_ids``."""
+        """Logits (float32 on the CPU, one a token of the vocabulary) of the token after ``token_ids``.
+
+        ``token_ids`` is the whole sequence from the prompt's first token on; only what is new is computed.
+        """
         import torch
 
         shared = 0
@@ -129,17 +154,3 @@ class PrefixForward:
         self._seen = list(token_ids)
         self._logits = out.logits[0, -1].float().cpu().numpy()
         return self._logits
-
-
-def _kept_prompt(adapter: LocalHfAdapter, prompt: tuple[int, ...]) -> Any:
-    """What the model keeps of a prompt but its last token; read anew unless it was the last one asked."""
-    import torch
-
-    kept: dict[tuple[int, ...], Any] = adapter.backend_state.setdefault("prompt", {})
-    if prompt not in kept:
-        kept.clear()
-        with torch.inference_mode():
-            kept[prompt] = read_prompts(
-                adapter.loaded.model, [prompt], adapter.loaded.filler, share=True
-            ).kept
-    return kept[prompt]

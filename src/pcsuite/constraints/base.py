@@ -48,10 +48,6 @@ class ConstraintBackend(ABC):
         """The same without blocking the event loop; by default in a thread."""
         return await asyncio.to_thread(self.generate_constrained, adapter, request, constraint)
 
-    def supports(self, adapter: ModelAdapter, kind: ConstraintKind) -> bool:
-        """Whether constraints of that kind can be enforced on this model here and now."""
-        return self.missing() is None and self.steers(type(adapter), adapter.options, kind)
-
     def missing(self) -> str | None:
         """The first library that is not installed, or ``None``."""
         return next((name for name in self.libraries if find_spec(name) is None), None)

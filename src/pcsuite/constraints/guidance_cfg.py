@@ -15,9 +15,10 @@ from pydantic import BaseModel
 
 from pcsuite.constraints._steering import (
     PrefixForward,
+    TokenLimitReached,
     as_local_hf,
+    cannot_enforce,
     completion,
-    is_local_hf,
     json_schema_of,
     refuse_uncompilable,
 )
@@ -34,7 +35,7 @@ from pcsuite.engines.adapters.base import (
     Request,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
-from pcsuite.errors import ConstraintUnavailableError, EngineError, require
+from pcsuite.errors import EngineError, require
 
 
 class GuidanceBackend(ConstraintBackend):
@@ -46,7 +47,7 @@ class GuidanceBackend(ConstraintBackend):
 
     def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
         """Models of provider ``hf``."""
-        return is_local_hf(provider, options, kind)
+        return issubclass(provider, LocalHfAdapter)
 
     def generate_constrained(
         self, adapter: ModelAdapter, request: Request, constraint: Constraint
@@ -54,18 +55,12 @@ class GuidanceBackend(ConstraintBackend):
         """Answer one prompt within the constraint."""
         model = as_local_hf(adapter, self.name)
         require("guidance", "guidance")
-        grammar = self._grammar(constraint)
+        try:
+            grammar = guidance_grammar(constraint)
+        except ValueError as error:
+            raise cannot_enforce(self.name, f"this {constraint.kind}", error) from error
         refuse_uncompilable(grammar, model, constraint, self.name)
         return model.run_alone(lambda: self._decode(model, request, grammar)).result()
-
-    def _grammar(self, constraint: Constraint) -> str:
-        try:
-            return guidance_grammar(constraint)
-        except ValueError as error:
-            reason = " ".join(str(error).split())[:300]
-            raise ConstraintUnavailableError(
-                f"constraint backend '{self.name}' cannot enforce this {constraint.kind}: {reason}"
-            ) from error
 
     def _decode(self, adapter: LocalHfAdapter, request: Request, grammar: str) -> Generation:
         from guidance.models._engine._state import EngineState
@@ -87,15 +82,13 @@ class GuidanceBackend(ConstraintBackend):
                 text += part.new_bytes
         except TokenLimitReached as limit:
             finish_reason = "length"
-            kept = limit.token_ids[
-                : len(prompt_ids) + decoding.max_tokens
-            ]  # forced tokens come several at once
+            # Forced tokens come several at once, so the limit may have been passed.
+            kept = limit.token_ids[: len(prompt_ids) + decoding.max_tokens]
             engine.completion_tokens = decoding.max_tokens
             text = bytearray(engine.tokenizer.decode(kept)[len(engine.tokenizer.decode(prompt_ids)) :])
         except Exception as error:
             raise EngineError(f"guidance failed: {type(error).__name__}: {error}") from error
         return completion(
-            adapter,
             text=text.decode("utf-8", "replace"),
             finish_reason=finish_reason,
             prompt_tokens=len(prompt_ids),
@@ -105,17 +98,9 @@ class GuidanceBackend(ConstraintBackend):
         )
 
 
-class TokenLimitReached(Exception):
-    """The completion has as many tokens as it may; raised out of guidance's loop."""
-
-    def __init__(self, token_ids: list[int]) -> None:
-        super().__init__("token limit reached")
-        self.token_ids = token_ids
-
-
 @lru_cache(maxsize=256)
 def guidance_grammar(constraint: Constraint) -> str:
-    """The constraint as guidance serialises it for its parser."""
+    """The constraint as guidance serialises it for its parser; a ``ValueError`` where it cannot."""
     import guidance
 
     if constraint.kind == "json_schema":
@@ -161,7 +146,7 @@ def _engine_class() -> type[Any]:
         def get_logits(self, token_ids: list[int], include_all_uncached_tokens: bool = False) -> Any:
             self.completion_tokens = len(token_ids) - self._prompt_tokens
             if self.completion_tokens >= self._decoding.max_tokens:
-                raise TokenLimitReached(list(token_ids))
+                raise TokenLimitReached(token_ids)
             logits = self._forward.logits(list(token_ids))[None, : self.tokenizer._vocab_size]
             return {"logits": logits, "n_tokens": len(token_ids), "n_cached": len(token_ids) - 1}
 

@@ -43,7 +43,16 @@ def _replaced(schema: Any, where: str, root: Any, path: tuple[str, ...], refuse:
     if not isinstance(schema, Mapping):
         return schema
     if "$ref" in schema:
-        return _target(schema, where, root, path, refuse)
+        reference = schema["$ref"]
+        beside = set(schema) - {"$ref", "$comment", "title", "description", *DEFINITIONS}
+        if beside:
+            raise refuse(f"$ref beside {min(beside)}", where)
+        if reference in path:
+            raise refuse(f"$ref: {reference}, which contains itself,", where)
+        named = _pointed_at(root, reference)
+        if named is None:
+            raise refuse(f"$ref: {reference}, which is not in this schema,", where)
+        return _replaced(named, where, root, (*path, reference), refuse)
     found: dict[str, Any] = {}
     for keyword, part in schema.items():
         if keyword in DATA:
@@ -56,19 +65,6 @@ def _replaced(schema: Any, where: str, root: Any, path: tuple[str, ...], refuse:
             inner = f"{where}/{keyword}" if isinstance(part, (Mapping, list)) else where
             found[keyword] = _replaced(part, inner, root, path, refuse)
     return found
-
-
-def _target(schema: Mapping[str, Any], where: str, root: Any, path: tuple[str, ...], refuse: Refuse) -> Any:
-    reference = schema["$ref"]
-    beside = set(schema) - {"$ref", "$comment", "title", "description", *DEFINITIONS}
-    if beside:
-        raise refuse(f"$ref beside {min(beside)}", where)
-    if reference in path:
-        raise refuse(f"$ref: {reference}, which contains itself,", where)
-    named = _pointed_at(root, reference)
-    if named is None:
-        raise refuse(f"$ref: {reference}, which is not in this schema,", where)
-    return _replaced(named, where, root, (*path, reference), refuse)
 
 
 def _pointed_at(root: Any, reference: str) -> Any:

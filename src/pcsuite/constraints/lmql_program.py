@@ -21,9 +21,10 @@ from pydantic import BaseModel
 
 from pcsuite.constraints._steering import (
     PrefixForward,
+    TokenLimitReached,
     as_local_hf,
+    cannot_enforce,
     completion,
-    is_local_hf,
     json_schema_of,
     llguidance_tokenizer,
 )
@@ -46,10 +47,6 @@ AHEAD = 8
 """Tokens decoded per request where no clause restricts them."""
 
 
-class TokenLimitReached(Exception):
-    """The completion has as many tokens as it may; raised out of the query."""
-
-
 class LmqlBackend(ConstraintBackend):
     """JSON schemas, regular expressions, and queries of the user's own."""
 
@@ -59,7 +56,7 @@ class LmqlBackend(ConstraintBackend):
 
     def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
         """Models of provider ``hf``; LMQL has no context-free grammars."""
-        return kind != "cfg" and is_local_hf(provider, options, kind)
+        return kind != "cfg" and issubclass(provider, LocalHfAdapter)
 
     def generate_constrained(
         self, adapter: ModelAdapter, request: Request, constraint: Constraint
@@ -93,7 +90,6 @@ class LmqlBackend(ConstraintBackend):
             tokens = client.cut if client.cut is not None else tokens[: decoding.max_tokens]
             text = adapter.decode(tokens)
         return completion(
-            adapter,
             text=text,
             finish_reason=finish_reason,
             prompt_tokens=len(prompt_ids),
@@ -105,16 +101,17 @@ class LmqlBackend(ConstraintBackend):
 
 @lru_cache(maxsize=256)
 def query_code(constraint: Constraint) -> str:
-    """The body of the query that enforces a constraint."""
+    """The body of the query that enforces a constraint: the task's own, or one compiled from schema or pattern.
+
+    A schema with a keyword that the query would not enforce, and any grammar, is a ``ConstraintUnavailableError``.
+    """
     if constraint.program:
         return constraint.program
     if constraint.kind == "json_schema":
         try:
             return compile_schema(json_schema_of(constraint))
         except ValueError as error:
-            raise ConstraintUnavailableError(
-                f"constraint backend 'lmql_program' cannot enforce this schema: {error}"
-            ) from error
+            raise cannot_enforce("lmql_program", "this schema", error) from error
     if constraint.kind == "regex":
         return compile_regex(constraint.value)
     raise ConstraintUnavailableError("constraint backend 'lmql_program' cannot enforce a cfg constraint")
@@ -172,7 +169,7 @@ class TokenClient:
         token_ids = [int(token) for token in prompt]
         wanted = 1 if logit_bias else max(1, min(max_tokens, AHEAD))
         for index in range(wanted):
-            token = self._next(token_ids, logit_bias)
+            token = self._next_token(token_ids, logit_bias)
             token_ids.append(token)
             ended = token in self._adapter.loaded.stop_tokens
             finish = "stop" if ended else "length" if index == wanted - 1 else None
@@ -189,7 +186,7 @@ class TokenClient:
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _next(self, token_ids: list[int], bias: Mapping[int, float] | None) -> int:
+    def _next_token(self, token_ids: list[int], bias: Mapping[int, float] | None) -> int:
         import numpy as np
 
         position = len(token_ids) - self._prompt_tokens
@@ -282,7 +279,10 @@ def _active(adapter: LocalHfAdapter) -> Iterator[None]:
 
 
 def allowed_tokens(pattern: str, value: str) -> Any:
-    """Which tokens may follow ``value`` so that it can still become a match (LMQL's vocabulary, boolean)."""
+    """Which tokens may follow ``value`` so that it can still become a match: one boolean a token of LMQL's vocabulary.
+
+    ``None`` where ``value`` itself cannot begin a match; a pattern that cannot be followed is refused.
+    """
     import llguidance.numpy
     import numpy as np
     from llguidance import LLMatcher
@@ -307,10 +307,7 @@ def _raise_problem(matcher: Any, pattern: str) -> None:
     """A pattern that cannot be followed must not pass for one that nothing matches: the hole would stay empty."""
     problem = matcher.get_error()
     if problem:
-        reason = " ".join(str(problem).split())[:300]
-        raise ConstraintUnavailableError(
-            f"constraint backend 'lmql_program' cannot enforce the pattern {pattern!r}: {reason}"
-        )
+        raise cannot_enforce("lmql_program", f"the pattern {pattern!r}", problem)
 
 
 @lru_cache(maxsize=1)

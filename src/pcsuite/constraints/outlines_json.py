@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from pcsuite.constraints._steering import as_local_hf, is_local_hf, json_schema_of, refuse_uncompilable
+from pcsuite.constraints._steering import as_local_hf, json_schema_of, refuse_uncompilable
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters.base import (
@@ -37,7 +37,7 @@ class OutlinesBackend(ConstraintBackend):
 
     def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
         """Models of provider ``hf``."""
-        return is_local_hf(provider, options, kind)
+        return issubclass(provider, LocalHfAdapter)
 
     def generate_constrained(
         self, adapter: ModelAdapter, request: Request, constraint: Constraint

@@ -24,7 +24,10 @@ class Item:
     """Where relative file names in ``truth`` start; no part of the item's content, so moving it changes nothing."""
 
     def file(self, name: str) -> Path:
-        """A file the truth names: relative names start from :attr:`folder`, else from the working directory."""
+        """A file the truth names: relative names start from :attr:`folder`, else from the working directory.
+
+        Raises nothing: whether the file is there is the reader's affair.
+        """
         return Path(name) if self.folder is None else self.folder / name
 
     def line(self) -> dict[str, Any]:
@@ -61,7 +64,10 @@ class Row:
         return DataError(f"{self.where}: {message}", hint=hint)
 
     def get(self, key: str) -> Any:
-        """The value under ``key``, which must be there."""
+        """The value under ``key``, which must be there.
+
+        Raises :class:`DataError` that lists the keys there are.
+        """
         if key not in self.values:
             have = ", ".join(sorted(self.values)) or "nothing"
             raise self.error(f"key '{key}' is missing", hint=f"the row has {have}")
@@ -118,7 +124,10 @@ def decoded_lines(path: Path, label: str, encoding: str = "utf-8") -> Iterator[t
 
 
 def decode_line(raw: bytes, where: str, number: int, encoding: str) -> str:
-    """One line of bytes as text, without its end and, on the first line, without a byte-order mark."""
+    """One line of bytes as text, without its end and, on the first line, without a byte-order mark.
+
+    ``number`` is the line's, from 1. Raises :class:`DataError` where the bytes are not of the encoding.
+    """
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
@@ -170,7 +179,10 @@ class ItemSource(NamedTuple):
 
     @property
     def root(self) -> Path:
-        """Folder that file names inside items start from: the cache folder, or that of the samples."""
+        """Folder that file names inside items start from: the cache folder, or that of the samples.
+
+        So a database named in a truth is found wherever the cache lies.
+        """
         return self.path.parent.parent if self.kind == "cache" else self.path.parent
 
 

@@ -67,7 +67,10 @@ class SharedPlaces:
         self._holdings: dict[tuple[str, str], _Holding] = {}
 
     def exchange(self, worker: str, model_id: str, report: PlaceReport) -> PlaceGrant:
-        """Take a worker's report in and say what it may do."""
+        """Take a worker's report in and say how many calls of the model it may have in flight now.
+
+        Its successes and overloads move the model's limit; the grant is never more than others leave of it.
+        """
         limiter = self._limiters.get(model_id)
         if limiter is None:
             limiter = self._limiters[model_id] = AdaptiveLimiter(min(report.maximum, self._max_inflight))
@@ -206,18 +209,26 @@ class SharedBudget:
         self._lent: dict[str, Reservation] = {}
 
     async def borrow(self, worker: str, repayment: Repayment, need: Reservation) -> Reservation:
-        """A block for a worker, smaller the less is left; waits where only other loans are in the way."""
+        """A block for a worker that covers ``need``, up to 32 times as much while there is plenty.
+
+        Waits where only other loans are in the way; raises where the budget is used up.
+        """
         self.repay(worker, repayment)
-        block = need
         calls = BLOCK_CALLS
-        while calls > 1:
-            # A quarter of what is left at most, so that no worker sits on all of it.
-            if self.budget.fits(_times(need, 4 * calls)):
-                block = _times(need, calls)
-                break
+        # A quarter of what is left at most, so that no worker sits on all of it.
+        while calls > 1 and not self.budget.fits(_times(need, 4 * calls)):
             calls //= 2
+        block = _times(need, calls)
         await self.budget.set_aside(block)
-        self._merge(worker, block)
+        lent = self._lent.pop(worker, None)
+        if lent is not None:  # one loan a worker: the new one is put to the old one
+            merged = _plus(lent, block)
+            self.budget.hold(merged)
+            self.budget.release(lent, 0, 0.0)
+            self.budget.release(block, 0, 0.0)
+            self._lent[worker] = merged
+        else:
+            self._lent[worker] = block
         return block
 
     def repay(self, worker: str, repayment: Repayment) -> None:
@@ -240,18 +251,6 @@ class SharedBudget:
         lent = self._lent.pop(worker, None)
         if lent is not None:
             self.budget.release(lent, lent.tokens, lent.cost_usd)
-
-    def _merge(self, worker: str, block: Reservation) -> None:
-        """One loan a worker: put the new one to the old one."""
-        lent = self._lent.pop(worker, None)
-        if lent is None:
-            self._lent[worker] = block
-            return
-        merged = _plus(lent, block)
-        self.budget.hold(merged)
-        self.budget.release(lent, 0, 0.0)
-        self.budget.release(block, 0, 0.0)
-        self._lent[worker] = merged
 
 
 class LeasedBudget(Budget):

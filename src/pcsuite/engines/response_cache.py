@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.engines.adapters.base import Constraint, Generation, Request
+from pcsuite.engines.adapters.base import Generation, Request
 from pcsuite.errors import EngineError
 
 FILE_NAME = "responses.sqlite"
@@ -64,8 +64,17 @@ class CacheStats:
 
 
 def response_key(identity: Mapping[str, str], model_id: str, request: Request) -> str:
-    """The content address (sha256, hex) of the answer to a request; ``identity`` is the adapter's."""
+    """The content address (sha256, hex) of the answer to a request.
+
+    ``identity`` is the adapter's: engine version, weights, options that change answers. Whoever enforces a
+    constraint is part of the key where that is not the model itself.
+    """
     decoding, constraint = request.decoding, request.constraint
+    parts = None
+    if constraint is not None:
+        parts = [constraint.kind, constraint.value]
+        parts += [constraint.backend] if constraint.backend not in ("auto", "native") else []
+        parts += [constraint.program] if constraint.program else []
     # The regime's name is not part of the key: the same numbers give the same text under any name.
     content: Mapping[str, Any] = {
         "identity": dict(identity),
@@ -75,21 +84,16 @@ def response_key(identity: Mapping[str, str], model_id: str, request: Request) -
         "top_p": float(decoding.top_p),
         "max_tokens": decoding.max_tokens,
         "seed": request.seed,
-        "constraint": None if constraint is None else _constraint_parts(constraint),
+        "constraint": parts,
     }
     return sha256_hex(json.dumps(content, sort_keys=True))
 
 
-def _constraint_parts(constraint: Constraint) -> list[str]:
-    """What of a constraint determines the answer: who enforces it too, where that is not the model itself."""
-    parts = [constraint.kind, constraint.value]
-    if constraint.backend not in ("auto", "native"):
-        parts.append(constraint.backend)
-    return [*parts, constraint.program] if constraint.program else parts
-
-
 class ResponseCache:
-    """The cache file. Safe for threads and processes; writes go out in batches and on ``close``."""
+    """The cache file. Safe for threads and processes; writes go out in batches and on ``close``.
+
+    A file that cannot be read or written, or that another version made, is an ``EngineError``.
+    """
 
     def __init__(
         self,
@@ -115,7 +119,10 @@ class ResponseCache:
                 raise
 
     def get(self, key: str) -> Generation | None:
-        """The stored answer, marked as a hit, or ``None``."""
+        """The stored answer, marked as a hit, or ``None``; either is counted.
+
+        What this process has put and not written yet is found too.
+        """
         with self._lock, self._translated():
             value = self._pending.get(key)
             if value is None:
@@ -133,7 +140,10 @@ class ResponseCache:
         return generation
 
     def put(self, key: str, generation: Generation) -> None:
-        """Keep an answer; the first one stored under a key stays."""
+        """Keep an answer under its :func:`response_key`; the first one stored under a key stays.
+
+        It is written with the next batch of 64, on ``flush`` or on ``close``.
+        """
         stored = {name: value for name, value in generation.items() if name not in ("cache_hit", "attempts")}
         with self._lock, self._translated():
             self._pending[key] = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -105,7 +105,10 @@ class Session:
         limits = suite.profile.limits
         self.suite = suite
         self.clients: dict[str, ModelClient] = {}
-        self.policy = policy or RetryPolicy(**limits.retry.model_dump())
+        retry = limits.retry
+        self.policy = policy or RetryPolicy(
+            retry.max_attempts, retry.base_s, retry.cap_s, retry.max_retry_after_s
+        )
         self.cache = cache
         self.budget = budget or Budget(limits.max_tokens_overall, limits.max_cost_usd)
         self.gate = asyncio.Semaphore(suite.profile.repro.max_inflight)

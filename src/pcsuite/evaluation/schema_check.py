@@ -39,7 +39,17 @@ def validator_of(schema: Mapping[str, Any]) -> Validator:
 
     Raises :class:`~pcsuite.errors.ConfigError` where the schema is no valid JSON schema.
     """
-    return _validator(json.dumps(schema, sort_keys=True))
+    # An evaluator checks every answer against one schema object: no need to write it out to find its validator.
+    known = _BY_OBJECT.get(id(schema))
+    if known is None or known[0] is not schema:
+        known = (schema, _validator(json.dumps(schema, sort_keys=True)))
+        if len(_BY_OBJECT) >= 64:
+            _BY_OBJECT.clear()
+        _BY_OBJECT[id(schema)] = known
+    return known[1]
+
+
+_BY_OBJECT: dict[int, tuple[Mapping[str, Any], Validator]] = {}
 
 
 @lru_cache(maxsize=64)

@@ -88,7 +88,10 @@ class SourceLog(Protocol):
     header: LogHeader
 
     def samples(self, measure: str) -> Iterator[ImportedSample]:
-        """Every sample that could carry the measure, one at a time, so that memory holds one."""
+        """Every sample that could carry the measure, one at a time, so that memory holds one.
+
+        Raises :class:`DataError`, with the place, on a sample that cannot be read.
+        """
 
     def close(self) -> None:
         """Close the file."""
@@ -98,10 +101,16 @@ class LogFormat(Protocol):
     """A format that can be imported."""
 
     def find(self, path: Path) -> list[Path]:
-        """The logs of this format that a file or folder stands for."""
+        """The logs of this format that a file or folder stands for.
+
+        ``path`` itself where it is a file; of a folder those that look like logs, sorted.
+        """
 
     def open(self, path: Path, *, model: str | None) -> SourceLog:
-        """Read a log's header; ``model`` is the user's word where the log has none."""
+        """Read a log's header; ``model`` is the user's word where the log has none.
+
+        The log stays open until it is closed. Raises :class:`DataError` where it is no log of this format.
+        """
 
 
 FORMATS: Registry[LogFormat] = Registry(
@@ -128,7 +137,10 @@ def decode_json(data: bytes | memoryview, shape: type[T]) -> T:
 
 
 def as_number(value: object) -> float | None:
-    """A finite number, or ``None``; truth values count as 1 and 0."""
+    """A finite number, or ``None``; truth values count as 1 and 0.
+
+    Text is no number, however it looks: a tool's own rules decide about that.
+    """
     if isinstance(value, (bool, int, float)) and abs(value) < float("inf"):
         return float(value)
     return None

@@ -53,7 +53,10 @@ class JsonDocument:
         }
 
     def elements(self, key: str) -> Iterator[bytes]:
-        """The elements of a top-level array as JSON text, one by one; nothing where there is no such array."""
+        """The elements of a top-level array as JSON text, one by one; nothing where there is no such array.
+
+        Raises :class:`DataError` where the array is cut short.
+        """
         start, end = self._top_level().get(key, (0, 0))
         if self._bytes[start : start + 1] != b"[":
             return
@@ -149,7 +152,13 @@ class ZipMembers:
         try:
             if info.compress_type != ZSTANDARD:
                 return self._zip.read(info)
-            data = _zstd_decompress(self._compressed(info))
+            self._stream.seek(info.header_offset)
+            head = self._stream.read(_LOCAL_HEADER.size)
+            if len(head) < _LOCAL_HEADER.size or not head.startswith(_LOCAL_SIGNATURE):
+                raise ValueError("no local header")
+            *_, name_length, extra_length = _LOCAL_HEADER.unpack(head)
+            self._stream.seek(name_length + extra_length, io.SEEK_CUR)
+            data = _zstd_decompress(self._stream.read(info.compress_size))
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError) as error:
             raise DataError(f"{self.path}: member {name} is damaged ({error})") from error
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
@@ -160,16 +169,6 @@ class ZipMembers:
         """Close the file."""
         self._zip.close()
         self._stream.close()
-
-    def _compressed(self, info: zipfile.ZipInfo) -> bytes:
-        """The member's bytes as they lie in the file."""
-        self._stream.seek(info.header_offset)
-        head = self._stream.read(_LOCAL_HEADER.size)
-        if len(head) < _LOCAL_HEADER.size or not head.startswith(_LOCAL_SIGNATURE):
-            raise ValueError("no local header")
-        *_, name_length, extra_length = _LOCAL_HEADER.unpack(head)
-        self._stream.seek(name_length + extra_length, io.SEEK_CUR)
-        return self._stream.read(info.compress_size)
 
 
 def _zstd_decompress(data: bytes) -> bytes:

@@ -87,7 +87,10 @@ class Evaluation:
 
     @property
     def decoding(self) -> DecodingRef:
-        """The decoding regime, named after what the log says of it: ``t0.7-p0.95``, ``default`` if nothing."""
+        """The decoding regime, named after what the log says of it: ``t0.7-p0.95``, ``default`` if nothing.
+
+        A log by likelihood has a regime of that name instead.
+        """
         header = self.header
         name = header.regime
         if name is None and header.temperature is None:
@@ -99,7 +102,10 @@ class Evaluation:
 
     @property
     def keys(self) -> list[ReplicateKey]:
-        """What its rows will be about, one key for each seed: repetitions are numbered on."""
+        """What its rows will be about, one key for each seed: repetitions are numbered on.
+
+        ``--first-seed`` says where the numbers begin.
+        """
         header, first = self.header, self.options.first_seed
         return [
             ReplicateKey(header.task, header.model, self.condition, self.decoding.id, seed)
@@ -199,14 +205,21 @@ class ImportedLog:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether our mean is the tool's to nine digits; ``None`` where it reports none."""
+        """Whether our mean is the tool's to nine digits; ``None`` where it reports none.
+
+        A difference means that the tool's figure is not the plain mean over samples, or that the log is not
+        whole.
+        """
         if self.reported is None or self.mean is None:
             return None
         return math.isclose(self.mean, self.reported, rel_tol=1e-9, abs_tol=1e-12)
 
     @property
     def missing(self) -> int:
-        """Samples that the evaluation should have had and the log has not."""
+        """Samples that the evaluation should have had and the log has not.
+
+        0 where the log does not say how many there should be.
+        """
         return max(0, (self.evaluation.header.expected or 0) - self.samples)
 
 

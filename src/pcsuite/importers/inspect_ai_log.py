@@ -113,7 +113,15 @@ class _EvalFile:
                 continue
             shell = _SHELL.match(name)
             if shell is not None:
-                yield name, self._members.read(name), self._beside(sequences.get(shell.group(1), []))
+                pool: dict[str, list[Any]] = {"messages": [], "attachments": []}
+                for chunk in sequences.get(shell.group(1), []):
+                    pool[chunk.split("/")[-2]] += decode_json(self._members.read(chunk), list[Any])
+                numbered = {str(index): text for index, text in enumerate(pool["attachments"])}
+                yield (
+                    name,
+                    self._members.read(name),
+                    {"message_pool": pool["messages"], "attachments": numbered},
+                )
             elif not chunked or not (_CHUNK.match(name) or _SIDECAR.match(name)):
                 yield name, self._members.read(name), {}
 
@@ -131,13 +139,6 @@ class _EvalFile:
         for chunks in found.values():
             chunks.sort(key=lambda name: int(name.rpartition("/")[2].removesuffix(".json")))
         return found
-
-    def _beside(self, chunks: list[str]) -> dict[str, Any]:
-        pool: dict[str, list[Any]] = {"messages": [], "attachments": []}
-        for name in chunks:
-            pool[name.split("/")[-2]] += decode_json(self._members.read(name), list[Any])
-        numbered = {str(index): text for index, text in enumerate(pool["attachments"])}
-        return {"message_pool": pool["messages"], "attachments": numbered}
 
 
 class _JsonFile:
@@ -179,7 +180,11 @@ class InspectLog:
             raise
 
     def samples(self, measure: str) -> Iterator[ImportedSample]:
-        """Every sample, one at a time, with all its measures."""
+        """Every sample, one at a time, with all its measures.
+
+        ``measure`` decides which score's answer and reason are kept. Raises :class:`DataError` on a damaged
+        sample.
+        """
         for sample in self._samples():
             yield imported_sample(sample, measure, self._model)
 
@@ -259,7 +264,10 @@ class InspectFormat:
     """inspect_ai's two log formats."""
 
     def find(self, path: Path) -> list[Path]:
-        """The file itself, or every log below a folder."""
+        """The file itself, or every log below a folder.
+
+        Of a folder every ``.eval`` file counts, and ``.json`` files whose name begins with a time.
+        """
         if path.is_dir():
             return sorted(
                 file

@@ -172,7 +172,10 @@ class Sample(msgspec.Struct):
     message_refs: list[Any] | None = None
 
     def restore(self, message_pool: list[Any], attachments: dict[str, str]) -> None:
-        """Put back what a sample in chunks keeps beside its shell."""
+        """Put back what a sample in chunks keeps beside its shell.
+
+        ``message_refs`` names messages of the pool by index or by range.
+        """
         self.attachments = attachments
         pooled = msgspec.convert(message_pool, type=list[Message])
         for reference in self.message_refs or []:

@@ -106,7 +106,16 @@ class LmEvalSamples:
             for name in _metric_names(sample):
                 is_number = isinstance(sample.get(name), (bool, int, float))
                 (measures if is_number else others).setdefault(f"{name},{_filter(sample)}")
-        without = [name for name in others if name not in measures]
+        without = ", ".join(name for name in others if name not in measures)
+        remarks = []
+        if self._results is None:
+            remarks.append(
+                "no results file beside it: decoding is unknown, and nothing to check the mean against"
+            )
+        if without:
+            remarks.append(
+                f"no number for single samples: {without} (the tool makes these over the whole set)"
+            )
         results = self._results or _Results()
         model = model or results.model_name
         if not model:
@@ -166,7 +175,7 @@ class LmEvalSamples:
                 "chat_template_sha": results.chat_template_sha,
                 "fewshot_as_multiturn": results.fewshot_as_multiturn,
             },
-            remarks=tuple(_remarks(self._results, without)),
+            remarks=tuple(remarks),
         )
 
 
@@ -253,10 +262,3 @@ def _text(value: Any) -> str:
 
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _remarks(results: _Results | None, without: list[str]) -> Iterator[str]:
-    if results is None:
-        yield "no results file beside it: decoding is unknown, and nothing to check the mean against"
-    if without:
-        yield f"no number for single samples: {', '.join(without)} (the tool makes these over the whole set)"

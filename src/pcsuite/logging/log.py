@@ -9,6 +9,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -53,7 +54,10 @@ class PromptStore:
         self._known = {bytes.fromhex(line[:32].decode("ascii")) for line in read_lines(path)}
 
     def add(self, prompt_hash: str, text: str) -> None:
-        """Keep a prompt, unless it is there already."""
+        """Keep a prompt, unless it is there already.
+
+        ``prompt_hash`` is the sha256 (hex) of the text. Raises :class:`LogError` where it cannot be written.
+        """
         key = bytes.fromhex(prompt_hash[:32])
         if key in self._known:
             return
@@ -101,7 +105,7 @@ class _Key(msgspec.Struct):
 class ResumeIndex:
     """Which rows of a plan are done: the run ids whose newest row has no error.
 
-    16 bytes each, sorted, plus a set of what came since; ``run_id in index`` takes a microsecond at any size.
+    16 bytes each, sorted, plus a set of what came since; ``run_id in index`` takes the same time at any size.
     """
 
     def __init__(self, keys: bytes | bytearray = b"", failed: frozenset[bytes] = frozenset()) -> None:
@@ -143,7 +147,10 @@ class ResumeIndex:
 
     @property
     def failed(self) -> int:
-        """Rows whose newest try ended in an error; they are tried again."""
+        """Rows whose newest try ended in an error; they are tried again.
+
+        Rows that were done since do not count.
+        """
         return len(self._failed - self._added)
 
     def add(self, run_id: str) -> None:
@@ -152,7 +159,10 @@ class ResumeIndex:
 
     @classmethod
     def read(cls, path: Path) -> ResumeIndex:
-        """Index a log over all its files; malformed lines are counted and named, never fatal."""
+        """Index a log over all its files; malformed lines are counted and named, never fatal.
+
+        Two rows of one id count once; the newest decides whether it is done.
+        """
         keys = bytearray()
         failed: dict[bytes, bool] = {}
         decode = msgspec.json.Decoder(_Key).decode
@@ -288,6 +298,8 @@ class RunLog:
         self._failure: LogError | None = None
         self._unsynced = 0
         self._synced_at = time.monotonic()
+        self._syncer = ThreadPoolExecutor(1, "log-sync")
+        self._syncing: Future[None] | None = None
 
     @classmethod
     def of(cls, run: RunSection, *, overwrite: bool = False) -> RunLog:
@@ -319,6 +331,7 @@ class RunLog:
             elif error is None:
                 raise self._failure
         finally:
+            self._syncer.shutdown()
             self.prompts.close()
             self._file.close()
             self._rotator.close()
@@ -337,7 +350,10 @@ class RunLog:
     def append_line(
         self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
     ) -> None:
-        """Write one encoded row; ``done`` says that it has no error, ``prompt`` is its hash and text."""
+        """Write one encoded row; ``done`` says that it has no error, ``prompt`` is its hash and text.
+
+        For rows that another process encoded. Raises :class:`LogError` where an earlier write failed.
+        """
         if self._failure is not None:
             raise self._failure
         if prompt is not None:
@@ -352,12 +368,32 @@ class RunLog:
                 self._write()
 
     def sync(self) -> None:
-        """Bring everything appended so far to the disk."""
+        """Bring everything appended so far to the disk.
+
+        Called when the log is closed; while it is open a thread does it at least every second or 200 rows. Raises
+        :class:`LogError` where the disk refuses.
+        """
         self._write()
-        self.prompts.sync()
-        self._file.sync()
+        self._start_sync()
+        self._finish_sync()
+
+    def _start_sync(self) -> None:
+        """Sync in a thread: the disk may take long, and calls to models need not wait for it."""
+        self._finish_sync()
         self._unsynced = 0
         self._synced_at = time.monotonic()
+        file, prompts = self._file, self.prompts
+
+        def both() -> None:
+            prompts.sync()
+            file.sync()
+
+        self._syncing = self._syncer.submit(both)
+
+    def _finish_sync(self) -> None:
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
 
     def _write_in_loop(self) -> None:
         """Write what one turn of the event loop appended; a failure is raised by the next append."""
@@ -373,7 +409,7 @@ class RunLog:
         self._file.write(b"".join(lines))
         self._unsynced += len(lines)
         if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
-            self.sync()
+            self._start_sync()
         if self._rotator.is_due(self._file.size):
             self.sync()  # every row so far is on the disk before the file is renamed
             self._file.close()

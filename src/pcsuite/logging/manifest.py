@@ -32,7 +32,10 @@ class TaskNote(msgspec.Struct):
 
     @property
     def token_budget(self) -> int:
-        """What the objective divides tokens by: top of the length band plus completion limit; 0 where unknown."""
+        """What the objective divides tokens by: top of the length band plus completion limit; 0 where unknown.
+
+        Both are in tokens of the model's own tokenizer.
+        """
         return self.length_band[1] + self.max_tokens if len(self.length_band) == 2 and self.max_tokens else 0
 
 
@@ -77,6 +80,8 @@ class RunManifest(msgspec.Struct):
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
+    metrics: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    """What the profile's metrics file declared beyond the bundled one."""
     compiled: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Compiled prompts of the run: make-up and development figures."""
     planned_rows: int = 0
@@ -91,7 +96,7 @@ class RunManifest(msgspec.Struct):
         """
         for name in ("run", "profile", "config_hash", "pcsuite_version", "length_control", "objective"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
-        for name in ("tasks", "models", "conditions", "regimes"):
+        for name in ("tasks", "models", "conditions", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
 
@@ -109,7 +114,10 @@ def manifest_path(log: Path) -> Path:
 
 
 def write_manifest(log: Path, manifest: RunManifest) -> None:
-    """Write the manifest of a log, whole or not at all, in place of an earlier one."""
+    """Write the manifest of a log, whole or not at all, in place of an earlier one.
+
+    Readers see the old or the new manifest and nothing between.
+    """
     replace_atomically(
         manifest_path(log), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     )

@@ -160,7 +160,11 @@ def encode_row(row: RunRow) -> bytes:
 
 
 def decode_row(line: bytes) -> RunRow:
-    """A row from its line; raises :class:`msgspec.MsgspecError` on a malformed one."""
+    """A row from its line; raises :class:`msgspec.MsgspecError` on a malformed one.
+
+    Keys that this version does not know are passed over, and missing ones get their defaults where they have
+    one.
+    """
     return _DECODER.decode(line)
 
 

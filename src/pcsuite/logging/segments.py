@@ -41,7 +41,10 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 
 def split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
-    """Lines of an open file without their newline."""
+    """Lines of an open file without their newline.
+
+    Reads a mebibyte at a time, so that a log of any size needs the memory of that.
+    """
     rest = b""
     while chunk := stream.read(_CHUNK_BYTES):
         lines = (rest + chunk).split(b"\n")
@@ -52,7 +55,10 @@ def split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
 
 
 def repair_torn_line(path: Path) -> int:
-    """Cut an unfinished last line off a file; returns the number of bytes removed."""
+    """Cut an unfinished last line off a file; returns the number of bytes removed.
+
+    A line is torn when the process ended while it was being written; what it held is run again.
+    """
     if not path.exists():
         return 0
     with path.open("r+b") as stream:
@@ -92,7 +98,11 @@ class AppendFile:
         return self._size
 
     def write(self, lines: bytes) -> None:
-        """Append whole lines; what does not fit on the disk leaves no trace."""
+        """Append whole lines; what does not fit on the disk leaves no trace.
+
+        The operating system has them when this returns; :meth:`sync` brings them to the disk. Raises
+        :class:`LogError`.
+        """
         written = 0
         try:
             while written < len(lines):
@@ -105,14 +115,18 @@ class AppendFile:
         self._dirty = True
 
     def sync(self) -> None:
-        """Bring what was written to the disk."""
+        """Bring what was written to the disk.
+
+        Does nothing where nothing was written since. Raises :class:`LogError`.
+        """
         if not self._dirty:
             return
+        self._dirty = False  # before: what is written meanwhile needs a sync of its own
         try:
             os.fsync(self._descriptor)
         except OSError as error:
+            self._dirty = True
             raise self._failure(error) from error
-        self._dirty = False
 
     def close(self) -> None:
         """Close the file; unsynced lines are the operating system's to write."""
@@ -167,7 +181,10 @@ class LogRotator:
         return limit is not None and size >= limit
 
     def close_live_file(self) -> None:
-        """Give the live file (synced and closed by its writer) its number; a new one begins with the next row."""
+        """Give the live file (synced and closed by its writer) its number; a new one begins with the next row.
+
+        Compression goes on beside the run. Raises :class:`LogError` where the file cannot be renamed.
+        """
         target = closed_path(self._log, self._next)
         try:
             self._log.rename(target)
@@ -184,7 +201,10 @@ class LogRotator:
             self._pool = None
 
     def check(self) -> None:
-        """Raise what went wrong with the compression; it loses no row."""
+        """Raise what went wrong with the compression; it loses no row.
+
+        Called after :meth:`close`. Raises :class:`LogError`, with the remedy, where the disk was full.
+        """
         for job in self._jobs:
             error = job.exception()
             if isinstance(error, OSError):
@@ -205,7 +225,10 @@ class LogRotator:
 
 
 def compress_segment(path: Path) -> None:
-    """Replace a closed segment by its compressed copy, which is whole on the disk before the segment goes."""
+    """Replace a closed segment by its compressed copy, which is whole on the disk before the segment goes.
+
+    Raises :class:`OSError` where the copy cannot be written; the segment then stays as it was.
+    """
     target = path.with_name(path.name + COMPRESSED)
     # zlib lets other threads run while it works; a gzip file object would add its own buffering.
     squeeze = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
@@ -230,7 +253,10 @@ class Segment:
         return self.path.name.endswith(COMPRESSED)
 
     def open(self) -> BinaryIO:
-        """The bytes of the log in it, whatever the file holds."""
+        """The bytes of the log in it, whatever the file holds.
+
+        The caller closes it; reading goes from the beginning.
+        """
         if self.compressed:
             return cast(BinaryIO, gzip.open(self.path, "rb"))
         return self.path.open("rb")
@@ -252,7 +278,10 @@ def closed_path(log: Path, number: int) -> Path:
 
 
 def closed_segments(log: Path) -> list[Segment]:
-    """The closed segments of a log in order."""
+    """The closed segments of a log in order.
+
+    Of a segment that is there both plain and compressed, the plain one counts: its copy may not be whole.
+    """
     pattern = re.compile(
         rf"{re.escape(log.stem)}\.(\d{{4,}}){re.escape(log.suffix)}({re.escape(COMPRESSED)})?"
     )
@@ -278,7 +307,10 @@ def log_segments(log: Path) -> list[Segment]:
 
 
 def log_exists(log: Path) -> bool:
-    """Whether there is anything of a log."""
+    """Whether there is anything of a log.
+
+    A log that was just rotated has closed segments only.
+    """
     return log.is_file() or bool(closed_segments(log))
 
 

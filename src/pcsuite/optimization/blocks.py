@@ -20,7 +20,7 @@ import yaml
 
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
-from pcsuite.perturbations.paraphrase import VARIANTS, paraphrases, reworded_instruction, reworded_operator
+from pcsuite.perturbations.paraphrase import operator_paraphrases, reworded_instruction, reworded_operator
 from pcsuite.prompts.compiled import BlockChoice, CompiledPrompt
 from pcsuite.prompts.operators import Operator
 
@@ -94,11 +94,8 @@ def options_of(spec: OperatorSpec, exemplars: int) -> tuple[int | str, ...]:
 
 
 def wordings_of(name: str, spec: OperatorSpec) -> int:
-    """How many rewordings an operator has; none where its template is not the bundled one."""
-    if name not in paraphrases().operators:
-        return 0
-    operator = Operator(name, spec)
-    return VARIANTS if reworded_operator(operator, 1) is not operator else 0
+    """How many rewordings an operator has."""
+    return len(operator_paraphrases(name, spec))
 
 
 def prompt_of(genome: Genome, problem: Problem) -> CompiledPrompt:

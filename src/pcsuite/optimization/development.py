@@ -119,7 +119,7 @@ def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
 def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
     """The sampled regime and the seeds that entropy is measured with."""
     selected = [*suite.profile.selection.decoding_regimes, *suite.regimes]
-    regime = next((name for name in selected if suite.regimes[name].temperature > 0), None)
+    regime = next((name for name in selected if not suite.regimes[name].greedy), None)
     seeds = () if regime is None else suite.seeds(regime, task_id)
     wanted = suite.profile.optimization.dspy.replicates
     if regime is not None and wanted is not None:
@@ -277,7 +277,9 @@ class DevProblem:
 
     def _condition(self, candidate: Candidate) -> ConditionBundle:
         target = self._dev.suite.profile.optimization.dspy.conditions_target[0]
-        return ConditionBundle(f"{target}:{candidate.id}", candidate.origin, ()).with_prompt(candidate.prompt)
+        condition_id = f"{target}:{candidate.id}"
+        bundle = ConditionBundle(condition_id, candidate.origin, (), known=self._dev.suite.operators)
+        return bundle.with_prompt(candidate.prompt)
 
     def _cell(self, candidate: Candidate) -> Cell:
         dev = self._dev

@@ -140,7 +140,16 @@ def optimize(
             "engine": problem.engine,
         }
         split, method = dev.plan.spec.split, settings.method
-        document = frozen_document(problem, winner, scores, seed=seed, split=split, method=method, more=more)
+        document = frozen_document(
+            problem,
+            winner,
+            scores,
+            operators=suite.operators,
+            seed=seed,
+            split=split,
+            method=method,
+            more=more,
+        )
         path = compiled_path(suite.profile.run.output_dir, task_id, model_id)
         replaced = freeze(path, document)
         log = candidate_paths(suite.profile.run.output_dir, task_id, model_id).log

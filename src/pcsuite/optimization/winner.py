@@ -16,9 +16,10 @@ from pcsuite import __version__
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
+from pcsuite.config.definitions import OperatorSpec
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.optimization.problem import CandidateScore, Problem
-from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues, operator_makeup
+from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
 from pcsuite.stats.bootstrap import bootstrap_means, paired_bootstrap
 from pcsuite.stats.estimate import Estimate
 
@@ -127,14 +128,17 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
     return sorted(effects, key=lambda entry: -(entry["effect_J"] or 0.0))
 
 
-def makeup_of(prompt: CompiledPrompt) -> tuple[list[str], str]:
+def makeup_of(
+    prompt: CompiledPrompt, operators: Mapping[str, OperatorSpec] | None = None
+) -> tuple[list[str], str]:
     """Operators of a compiled prompt, and how they are known.
 
-    ``operators`` where it is made of them, ``cues`` where the words of a free text show their work.
+    ``operators`` where it is made of them, ``cues`` where the words of a free text show their work: cues of the suite's
+    ``operators``, and of the bundled ones.
     """
     if not prompt.is_text:
         return [block.name for block in prompt.blocks], "operators"
-    return list(operator_makeup(prompt.template)), "cues"
+    return list(makeup_cues(prompt.template, operators)), "cues"
 
 
 def lineage_of(winner: CandidateScore, scores: Mapping[str, CandidateScore]) -> list[dict[str, Any]]:
@@ -171,6 +175,7 @@ def frozen_document(
     winner: Winner,
     scores: Mapping[str, CandidateScore],
     *,
+    operators: Mapping[str, OperatorSpec],
     seed: int,
     split: str,
     method: str,
@@ -178,12 +183,12 @@ def frozen_document(
 ) -> dict[str, Any]:
     """What the frozen file holds: the prompt, where it comes from, and what it came to on the development items.
 
-    ``scores`` has every measured candidate by id, the baseline included; ``split`` names the development split;
-    ``more`` are further keys, as they are.
+    ``scores`` has every measured candidate by id, the baseline included; ``operators`` are all of the suite's, by whose
+    cues a free text is judged; ``split`` names the development split; ``more`` are further keys, as they are.
     """
     best, baseline = winner.score, problem.baseline
     prompt, items = best.candidate.prompt, best.item_parts.items
-    makeup, judged_by = makeup_of(prompt)
+    makeup, judged_by = makeup_of(prompt, operators)
     weights = problem.objective
     return {
         "format": FORMAT,
@@ -195,7 +200,7 @@ def frozen_document(
         "prompt": prompt.as_dict(),
         "makeup": makeup,
         "makeup_by": judged_by,
-        "makeup_cues": makeup_cues(prompt.template) if prompt.is_text else {},
+        "makeup_cues": makeup_cues(prompt.template, operators) if prompt.is_text else {},
         "candidates": len(scores) - 1,
         "dev": {
             "split": split,

@@ -44,7 +44,11 @@ class Variant(NamedTuple):
 
 
 def variants(kinds: Iterable[str], most: int | None = None) -> list[Variant]:
-    """The variants of some kinds, at most so many of each."""
+    """The variants of some kinds, in order; the first ``most`` of each where that is given.
+
+    >>> [variant.id for variant in variants(["injection"], 2)]
+    ['injection-1', 'injection-2']
+    """
     found = []
     for name in kinds:
         count = PERTURBATIONS.get(name).variants
@@ -53,7 +57,7 @@ def variants(kinds: Iterable[str], most: int | None = None) -> list[Variant]:
 
 
 def variant_of(kind: str, variant_id: str) -> Variant:
-    """The variant an id names."""
+    """The variant that an id of a log names (``injection-2``); a ``ConfigError`` where the kind has no such one."""
     prefix, _, number = variant_id.rpartition("-")
     count = PERTURBATIONS.get(kind).variants
     if prefix != kind or not number.isdigit() or not 1 <= int(number) <= count:

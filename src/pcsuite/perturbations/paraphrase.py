@@ -14,18 +14,18 @@ from importlib.resources import files
 import yaml
 from pydantic import Field
 
-from pcsuite.config.definitions import Definition, OperatorsFile, TasksFile
-from pcsuite.config.load import bundled_configs
+from pcsuite.config.definitions import WORDINGS, Definition, OperatorSpec, TasksFile
+from pcsuite.config.load import bundled_configs, bundled_operators
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.perturbations.kinds import Kind, Site
 from pcsuite.prompts.operators import Operator, render_text
 from pcsuite.prompts.prompt import PromptTree
 
-VARIANTS = 3
+VARIANTS = WORDINGS
 
 
-class Paraphrases(Definition):
-    """The file of rewordings."""
+class InstructionParaphrases(Definition):
+    """The file of reworded instructions."""
 
     version: str
     """Version of the format, ``"1.0"``."""
@@ -33,22 +33,13 @@ class Paraphrases(Definition):
     """Sentences around an instruction that has no rewording of its own."""
     instructions: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By task."""
-    operators: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Templates by operator."""
 
 
 @lru_cache(maxsize=1)
-def paraphrases() -> Paraphrases:
-    """The bundled rewordings."""
+def instruction_paraphrases() -> InstructionParaphrases:
+    """The bundled rewordings of instructions."""
     text = (files("pcsuite.perturbations") / "paraphrases.yaml").read_text(encoding="utf-8")
-    return Paraphrases.model_validate(yaml.safe_load(text))
-
-
-@lru_cache(maxsize=1)
-def _bundled_templates() -> Mapping[str, str]:
-    source = YamlSource.read(bundled_configs() / "operators_v1.yaml")
-    specs = source.parse(OperatorsFile).operators
-    return {name: spec.template for name, spec in specs.items() if spec.template}
+    return InstructionParaphrases.model_validate(yaml.safe_load(text))
 
 
 @lru_cache(maxsize=1)
@@ -58,20 +49,37 @@ def _bundled_instructions() -> Mapping[str, str]:
 
 
 def reworded_instruction(task_id: str, instruction: str, number: int) -> str:
-    """The instruction in other words, or in a frame where it is not one of the bundled ones."""
-    known = paraphrases()
+    """The instruction in other words, or in a frame where it is not one of the bundled ones.
+
+    ``number`` is the variant, 1 to 3.
+    """
+    known = instruction_paraphrases()
     own = known.instructions.get(task_id)
     if own is not None and _bundled_instructions().get(task_id) == instruction:
         return own[number - 1]
     return render_text(known.frames[number - 1], {"instruction": instruction}, where="paraphrase frame")
 
 
+def operator_paraphrases(name: str, spec: OperatorSpec) -> tuple[str, ...]:
+    """The templates an operator can be reworded to: its own, or the bundled ones while its template is bundled.
+
+    Empty for an operator that has none. Bundled paraphrases beside a template that was changed are not its own: they
+    would reword another text.
+    """
+    bundled = bundled_operators().get(name, spec)
+    if bundled.template == spec.template:
+        return spec.paraphrases or bundled.paraphrases or ()
+    return () if spec.paraphrases == bundled.paraphrases else spec.paraphrases or ()
+
+
 def reworded_operator(operator: Operator, number: int) -> Operator:
-    """The operator with another template; unchanged where its template is not the bundled one."""
-    own = paraphrases().operators.get(operator.name)
-    if own is None or _bundled_templates().get(operator.name) != operator.spec.template:
+    """The operator with another template (``number`` 1 to 3); unchanged where it has no paraphrases."""
+    templates = operator_paraphrases(operator.name, operator.spec)
+    if not templates:
         return operator
-    return replace(operator, spec=operator.spec.model_copy(update={"template": own[number - 1]}))
+    # A reworded operator has no paraphrases of its own: rewording it twice leaves it as it is.
+    changes = {"template": templates[number - 1], "paraphrases": None}
+    return replace(operator, spec=operator.spec.model_copy(update=changes))
 
 
 def reword(tree: PromptTree, site: Site, number: int) -> PromptTree:

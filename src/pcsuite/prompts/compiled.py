@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,107 +18,11 @@ from pydantic import ValidationError
 
 from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.load import bundled_operators
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import Exemplar, PromptContext
 from pcsuite.prompts.operators import Bundle, Operator
 from pcsuite.prompts.prompt import PromptTree, compose
-
-# What a prompt's text is made of, judged by cues: which operators' work its words do.
-#
-# A free text that an optimiser found has no operators, so its make-up is read off its words: each operator has a few
-# patterns that its own wordings show and that people use for the same purpose. The judgement is deterministic and
-# shallow. It sees that a text says what to do when unsure, not whether it says it well; other words for the same thing
-# can be missed. Every bundled wording of an operator is recognised, and no bare instruction is taken for one.
-
-
-_CUES: dict[str, tuple[str, ...]] = {
-    "ROLE": (
-        r"\byou are (?:a|an|the) (?!given\b)",
-        r"\bact as\b",
-        r"\btake the part of\b",
-        r"\byour role is\b",
-        r"\bimagine (?:that )?you(?: are|'re)\b",
-        r"^as an? [\w -]*(?:expert|editor|teacher|analyst|specialist|assistant)\b",
-    ),
-    "GOAL": (
-        r"^(?:your |the )?(?:goal|aim|objective)(?: is)?\b",
-        r"^the purpose of your work\b",
-        r"^what you are to achieve\b",
-        r"\b(?:your|the) (?:goal|aim|objective|purpose) is\b",
-    ),
-    "CONSTRAINTS": (
-        r"^(?:follow (?:these|the) |these )?(?:rules|constraints|requirements|guidelines)\b.*:",
-        r"\byou are bound by the following\b",
-        r"\binvent nothing\b",
-        r"\b(?:do not|don't|never) (?:invent|make up|make anything up|add information)\b",
-        r"\bmake nothing up\b",
-        r"\bnothing may be invented\b",
-        r"\b(?:use|rely) only (?:on )?(?:what|the (?:input|text|given|information))\b",
-    ),
-    "ABSTAIN": (
-        r"\babstain(?:ing)?\b",
-        r"\brather than guess(?:ing)?\b",
-        r"\binstead of guessing\b",
-        r"\b(?:do not|don't|never) guess\b",
-        r"\b(?:if|when) (?:you are )?(?:unsure|uncertain|not sure|in doubt)\b",
-        r"\bsay (?:that )?you (?:do not|don't) know\b",
-    ),
-    "SCHEMA": (
-        r"\bjson schema\b",
-        r"^(?:output|answer|response) format\b",
-        r"^how to answer\b",
-        r"^form of the answer\b",
-        r"\bthe answer must look like this\b",
-        r'"type": ?"object"',
-        r"\bformat(?:ted)? (?:of )?(?:your|the) (?:answer|output|reply|response)\b",
-    ),
-    "DECOMPOSE": (
-        r"\b(?:work|go|proceed|think) (?:in steps|step[ -]by[ -]step)\b",
-        r"\btake these steps\b",
-        r"\bproceed in this order\b",
-        r"\b(?:break|split) (?:it|the \w+) (?:down )?into (?:steps|parts)\b",
-        r"^step 1\b",
-    ),
-    "REASONING_MODE": (
-        r"^(?:reasoning|how to reason|thinking|on reasoning)\b.*:",
-        r"\b(?:explain|show|write out|lay out) (?:your|all|the) (?:whole )?(?:reasoning|thinking|work|steps)\b",
-        r"\bthink (?:in at most|carefully|it through|everything through)\b",
-        r"\bwithout (?:any )?explanation\b",
-    ),
-    "VERIFIER": (
-        r"\bbefore you (?:answer|reply)\b.*\bcheck",
-        r"\bask yourself before you reply\b",
-        r"\bgo through these checks\b",
-        r"\bchecklist for your answer\b",
-        r"\b(?:double-check|check|verify|review) (?:your|the) (?:answer|work|result|output)\b",
-        r"\bif a check fails\b",
-    ),
-    "EXEMPLARS": (
-        r"^(?:examples?|solved cases|for illustration|demonstrations?)\b.*:",
-        r"^here is how it is done\b",
-        r"^answer:$",
-    ),
-    "REACT_LOOP": (r"^action: search\[", r"\bto search, write\b"),
-}  # fmt: skip
-_COMPILED = {
-    name: re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE) for name, patterns in _CUES.items()
-}
-
-
-def operator_makeup(text: str) -> tuple[str, ...]:
-    """Operators whose work the text does, by its cues, in the order of the ladder."""
-    return tuple(name for name, pattern in _COMPILED.items() if pattern.search(text))
-
-
-def makeup_cues(text: str) -> dict[str, str]:
-    """For each operator found, the words that gave it away."""
-    found = {}
-    for name, pattern in _COMPILED.items():
-        match = pattern.search(text)
-        if match is not None:
-            found[name] = match.group().strip()
-    return found
-
 
 INPUT_SLOT = "{{input}}"
 """Where the input goes in a free text; nothing else in it is a placeholder."""
@@ -186,7 +90,11 @@ class CompiledPrompt:
         return tuple((block.operator,) for block in self.blocks)
 
     def tree(self, bundle: Bundle, ctx: PromptContext) -> PromptTree:
-        """The prompt for one item."""
+        """The prompt for one item.
+
+        Blocks are composed as any bundle, with the prompt's own instruction and demonstrations in place of the
+        task's; a free text is split at its input slot and kept to the letter.
+        """
         if not self.is_text:
             changed = replace(
                 ctx, instruction=self.instruction or ctx.instruction, exemplars=self.demos or ctx.exemplars
@@ -203,7 +111,10 @@ class CompiledPrompt:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a file."""
+        """Plain values for a file: template, blocks with their specs, instruction and demos.
+
+        They determine :attr:`hash`; fields of a spec that change no clean prompt are left out.
+        """
         return {
             "template": self.template,
             "blocks": [
@@ -242,7 +153,10 @@ def compiled_path(output_dir: str | Path, task_id: str, model_id: str) -> Path:
 
 
 def read_compiled_file(path: Path) -> dict[str, Any]:
-    """The whole frozen file, its hash checked against the prompt in it."""
+    """The whole frozen file, its hash checked against the prompt in it.
+
+    A file that cannot be read, or whose prompt was edited by hand, is a ``PromptError`` with the remedy.
+    """
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         prompt = CompiledPrompt.from_dict(content["prompt"])
@@ -263,3 +177,24 @@ def read_compiled_file(path: Path) -> dict[str, Any]:
 def read_compiled(path: Path) -> CompiledPrompt:
     """The prompt of a frozen file."""
     return CompiledPrompt.from_dict(read_compiled_file(path)["prompt"])
+
+
+def makeup_cues(text: str, operators: Mapping[str, OperatorSpec] | None = None) -> dict[str, str]:
+    """Operators whose work a free text does, in the order of the ladder, each with the words that gave it away.
+
+    Judged by the operators' ``cues``: those of ``operators`` and, where these have none, of the bundled operators. The
+    judgement is deterministic and shallow. It sees that a text says what to do when unsure, not whether it says it
+    well, and other words for the same thing can be missed.
+
+    >>> makeup_cues("Act as a judge. Never guess.")
+    {'ROLE': 'Act as', 'ABSTAIN': 'Never guess'}
+    """
+    cues = {name: spec.cues for name, spec in bundled_operators().items()}
+    cues |= {name: spec.cues for name, spec in (operators or {}).items() if spec.cues}
+    matches = {name: _any_of(patterns).search(text) for name, patterns in cues.items() if patterns}
+    return {name: match.group().strip() for name, match in matches.items() if match is not None}
+
+
+@lru_cache(maxsize=256)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)

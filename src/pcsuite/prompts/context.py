@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -18,6 +19,24 @@ class Exemplar:
     input_text: str
     output_text: str
     item_id: str = ""
+
+    @classmethod
+    def of(cls, entry: Any) -> Exemplar:
+        """An exemplar of plain values: a mapping with ``input_text`` and ``output_text`` (or ``output``), or a pair.
+
+        An output that is no text is shown as JSON; a mapping without one of the two is a ``PromptError``.
+        """
+        if isinstance(entry, Exemplar):
+            return entry
+        if isinstance(entry, Mapping):
+            output = entry.get("output_text", entry.get("output"))
+            if output is None or "input_text" not in entry:
+                raise PromptError("an exemplar needs 'input_text' and 'output_text'")
+            return cls(
+                str(entry["input_text"]), output if isinstance(output, str) else canonical_json(output)
+            )
+        first, second = entry
+        return cls(str(first), str(second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +64,12 @@ class PromptContext:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> PromptContext:
-        """Build a context from plain values; exemplars may be mappings or pairs."""
+        """Build a context from plain values, as ``build_condition`` takes them.
+
+        Exemplars may be mappings (``input_text`` and ``output_text``) or pairs, an output or a schema may be an
+        object, and what is left out has a plain default. A key that is unknown, missing or wrong is a
+        ``PromptError``.
+        """
         names = {entry.name for entry in fields(cls)}
         for key in values:
             if key not in names:
@@ -57,8 +81,11 @@ class PromptContext:
             raise PromptError(
                 f"ctx['task_kind'] is '{values['task_kind']}'", hint="use structured or reasoning"
             )
-        known = {key: _tupled(value) for key, value in values.items() if value is not None}
-        known["exemplars"] = tuple(_exemplar(entry) for entry in values.get("exemplars") or ())
+        given = {key: value for key, value in values.items() if value is not None}
+        known: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
+        known["exemplars"] = tuple(Exemplar.of(entry) for entry in values.get("exemplars") or ())
         title = known.get("task_title") or str(values["task_id"]).replace("_", " ")
         known.setdefault("instruction", f"{title}: answer for the input below.")
         known.setdefault("role", f"a careful specialist in {title}")
@@ -113,25 +140,9 @@ class TaskPrompting:
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
-    """The schema as a prompt shows it and a constraint enforces it: compact, keys in their order."""
-    import json
+    """The schema as a prompt shows it and a constraint enforces it: on one line, keys in their order.
 
+    ``$schema``, ``$id`` and ``title`` are left out; they say nothing about the answer.
+    """
     shown = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "title")}
     return json.dumps(shown, ensure_ascii=False, separators=(", ", ": "))
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _exemplar(entry: Any) -> Exemplar:
-    if isinstance(entry, Exemplar):
-        return entry
-    if isinstance(entry, Mapping):
-        output = entry.get("output_text", entry.get("output"))
-        if output is None or "input_text" not in entry:
-            raise PromptError("an exemplar needs 'input_text' and 'output_text'")
-        text = output if isinstance(output, str) else canonical_json(output)
-        return Exemplar(str(entry["input_text"]), text)
-    first, second = entry
-    return Exemplar(str(first), str(second))

@@ -1,4 +1,8 @@
-"""Operators: composable values, the only source of prompt text besides instruction and input."""
+"""Operators: composable values, the only source of prompt text besides instruction and input.
+
+``ROLE + GOAL`` is a bundle; bundles add up, compare by value, and print as a tree. Templates are rendered by one Jinja2
+environment that is sandboxed and strict about undefined names.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pcsuite.config.definitions import OperatorSpec, OperatorUse
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
-
-# The one Jinja2 environment: sandboxed, strict about undefined names, shared by all templates.
-
 
 BASE_TEMPLATES = Path(__file__).parent / "base_templates"
 
@@ -42,7 +43,10 @@ def _compiled(source: str) -> Template:
 
 
 def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
-    """Render template text; ``where`` names it in errors."""
+    """Render template text with these variables, newlines at both ends stripped.
+
+    ``where`` names the template in the ``PromptError`` that an undefined name or bad syntax raises.
+    """
     try:
         return _compiled(source).render(variables).strip("\n")
     except TemplateError as error:
@@ -50,16 +54,14 @@ def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
 
 
 def render_file(name: str, variables: dict[str, Any], templates_dir: Path | None = None) -> str:
-    """Render a base template by file name."""
+    """Render a base template by file name; ``templates_dir`` is searched before the bundled ones.
+
+    A template that is missing or cannot be rendered is a ``PromptError``.
+    """
     try:
         return environment(templates_dir).get_template(name).render(variables).strip("\n")
     except TemplateError as error:
         raise PromptError(f"{name}: template cannot be rendered: {error}") from error
-
-
-# Operators and bundles of them.
-#
-# ``ROLE + GOAL`` is a bundle; bundles add up, compare by value, and print as a tree.
 
 
 Slot = Literal["prefix", "block", "fewshot", "post", "none"]
@@ -96,10 +98,8 @@ class Operator:
         return replace(self, spec=self.spec.model_copy(update=changes)) if changes else self
 
     def applies_to(self, ctx: PromptContext) -> bool:
-        """Whether the task provides what the operator needs."""
-        if self.spec.type != "constraint":
-            return True
-        return bool(self.constraint_value(ctx))
+        """Whether the task provides what the operator needs: for a constraint, something of its kind to enforce."""
+        return self.spec.type != "constraint" or bool(self.constraint_value(ctx))
 
     def constraint_value(self, ctx: PromptContext) -> str:
         """What a constraint operator enforces on this task; empty where the task has nothing for it."""
@@ -109,7 +109,11 @@ class Operator:
         return ctx.answer_regex if kind == "regex" else ctx.grammar
 
     def render(self, ctx: PromptContext) -> str:
-        """The operator's text for one item; empty for operators that show nothing."""
+        """The operator's text for one item; empty for operators that show nothing.
+
+        Templates see the context and the operator's own ``mode`` and ``max_steps``; a fewshot operator shows the first
+        ``k`` exemplars, and nothing where there are none.
+        """
         if not self.spec.template:
             return ""
         variables: dict[str, Any] = ctx.variables() | {
@@ -165,6 +169,3 @@ class Bundle:
             branch = "└── " if index == len(self.operators) - 1 else "├── "
             lines.append(f"{branch}{operator} [{operator.spec.type}]")
         return "\n".join(lines)
-
-
-__all__ = ["Bundle", "Operator"]

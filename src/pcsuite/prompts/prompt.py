@@ -1,10 +1,12 @@
-"""The prompt as a tree of blocks: composed from operators, open to perturbation, brought into a band of tokens."""
+"""A prompt: a tree of blocks, composed from operators and open to perturbation, then a text of known length."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -12,9 +14,6 @@ from pcsuite.config.definitions import TaskKind
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Slot, render_file
-
-# The prompt as a tree of blocks: composed from operators, open to perturbation, then assembled to text.
-
 
 BASE_TEMPLATE: dict[TaskKind, str] = {"structured": "json_base.j2", "reasoning": "reasoning_base.j2"}
 FILLER_LINE = "This line is filler; it says nothing about the task."
@@ -31,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class PromptTree:
-    """A prompt before it is text."""
+    """A prompt before it is text: what operators put into each slot, the instruction and the input."""
 
     template: str
     instruction: str
@@ -39,6 +38,7 @@ class PromptTree:
     input_text: str
     blocks: tuple[Block, ...] = ()
     filler: int = 0
+    """Content-free lines in front."""
     order: tuple[int, ...] = ()
     """A permutation of :meth:`parts`; empty for the base template's own order."""
     around: tuple[str, str] | None = None
@@ -49,12 +49,11 @@ class PromptTree:
         """Texts of the blocks in one slot, in order."""
         return [block.text for block in self.blocks if block.slot == slot]
 
-    def padded(self, lines: int) -> PromptTree:
-        """The same prompt with content-free filler lines."""
-        return replace(self, filler=lines)
-
     def parts(self, templates_dir: Path | None = None) -> list[str]:
-        """The prompt's parts as the base template orders them: prefix, instruction, blocks, input, post."""
+        """The prompt's parts as the base template orders them: prefix, instruction, blocks, input, post.
+
+        They are what :meth:`reordered` permutes and what an attack may rewrite; filler is not among them.
+        """
         middle = [*self.texts("block"), *self.texts("fewshot")]
         if self.around is not None:
             rest = (self.around[0].lstrip("\n") + self.input_text + self.around[1]).rstrip("\n")
@@ -65,17 +64,23 @@ class PromptTree:
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
 
     def reordered(self, order: Sequence[int]) -> PromptTree:
-        """The same parts in another order; filler stays in front."""
+        """The same parts in another order; filler stays in front.
+
+        ``order`` is a permutation of the indices of :meth:`parts`; anything else is a ``PromptError``.
+        """
         if sorted(order) != list(range(len(self.parts()))):
             raise PromptError(f"{list(order)} is not an order of {len(self.parts())} parts")
         return replace(self, order=tuple(order))
 
     def assemble(self, templates_dir: Path | None = None) -> str:
-        """The text a model gets."""
+        """The text a model gets: the base template filled, or the parts joined where their order was changed.
+
+        ``templates_dir`` is searched for the base template before the bundled ones.
+        """
         filler = ["\n".join([FILLER_LINE] * self.filler)] if self.filler else []
         if self.order:
             parts = self.parts(templates_dir)
-            return "\n\n".join(filler + [parts[place] for place in self.order]).strip("\n")
+            return "\n\n".join(filler + [parts[index] for index in self.order]).strip("\n")
         if self.around is not None:
             # What a perturbation adds stands before or after; the compiled text itself stays as it was found.
             text = self.instruction + self.around[0] + self.input_text + self.around[1]
@@ -95,49 +100,49 @@ class PromptTree:
 
 
 def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
-    """Render each operator of a bundle into its block."""
-    blocks = []
-    for operator in bundle:
-        text = operator.render(ctx)
-        if text:
-            blocks.append(Block(operator.name, operator.slot, text))
+    """The prompt of one item under a bundle: each operator rendered into its block, empty ones left out.
+
+    A template that uses a name the context lacks is a ``PromptError``.
+    """
+    rendered = [Block(operator.name, operator.slot, operator.render(ctx)) for operator in bundle]
     return PromptTree(
         template=BASE_TEMPLATE[ctx.task_kind],
         instruction=ctx.instruction,
         input_label=ctx.input_label,
         input_text=ctx.input_text,
-        blocks=tuple(blocks),
+        blocks=tuple(block for block in rendered if block.text),
     )
-
-
-# Token-length control: prompts are brought into a band, so that "the longer prompt wins" is no confound.
 
 
 LengthControl = Literal["off", "warn", "pad"]
 BANDS: dict[TaskKind, tuple[int, int]] = {"structured": (350, 650), "reasoning": (200, 500)}
+"""Prompt tokens aimed at by kind of task, so that "the longer prompt wins" is no confound."""
 CHARACTERS_PER_TOKEN = 4.0
 """Estimate where a model's tokenizer cannot be asked; rows then say so."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredPrompt:
-    """A prompt with its length."""
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as one model gets it: the tree it was made from, its text and its length in that model's tokens."""
 
     text: str
     tokens: int
-    padded: int
-    """Filler lines added."""
-    band: Literal["inside", "below", "above"]
     exact: bool
-    """Whether the model's own tokenizer counted."""
+    """Whether the model's own tokenizer counted, not an estimate from the number of characters."""
+    band: Literal["inside", "below", "above"] = "inside"
+    """Where the length lies relative to the task's band."""
+    tree: PromptTree | None = None
+    """What the text was assembled from, filler included; none where it was not composed of blocks."""
 
+    @property
+    def padded(self) -> int:
+        """Filler lines added."""
+        return 0 if self.tree is None else self.tree.filler
 
-def count(text: str, counter: Callable[[str], int | None]) -> tuple[int, bool]:
-    """Tokens of a text and whether the count is the tokenizer's own."""
-    tokens = counter(text)
-    if tokens is not None:
-        return tokens, True
-    return math.ceil(len(text) / CHARACTERS_PER_TOKEN), False
+    @cached_property
+    def hash(self) -> str:
+        """sha256 (hex) of the text, the prompt's name in the log."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fit(
@@ -146,20 +151,30 @@ def fit(
     control: LengthControl,
     counter: Callable[[str], int | None],
     templates_dir: Path | None = None,
-) -> MeasuredPrompt:
-    """Assemble a prompt and, under ``pad``, bring it up to the band with content-free filler."""
+) -> Prompt:
+    """Assemble a prompt, count it and, under ``pad``, bring it up to the band with content-free filler.
+
+    ``band`` is the lowest and highest number of tokens wanted; nothing is ever cut, so a prompt may end above it.
+    ``counter`` is the model's ``count_tokens``: where it returns ``None`` a token is taken to be four characters,
+    and the prompt is not ``exact``.
+    """
     low, high = band
     text = tree.assemble(templates_dir)
-    tokens, exact = count(text, counter)
-    padded = 0
+    tokens, exact = _count(text, counter)
     if control == "pad" and tokens < low:
-        line_tokens = max(1, count(FILLER_LINE + "\n", counter)[0])
-        padded = math.ceil((low - tokens) / line_tokens)
+        line_tokens = max(1, _count(FILLER_LINE + "\n", counter)[0])
+        lines = math.ceil((low - tokens) / line_tokens)
         while tokens < low:
-            text = tree.padded(padded).assemble(templates_dir)
-            tokens, _ = count(text, counter)
-            padded += tokens < low
-    place: Literal["inside", "below", "above"] = (
+            tree = replace(tree, filler=lines)
+            text = tree.assemble(templates_dir)
+            tokens, _ = _count(text, counter)
+            lines += 1
+    position: Literal["inside", "below", "above"] = (
         "below" if tokens < low else "above" if tokens > high else "inside"
     )
-    return MeasuredPrompt(text, tokens, padded, place, exact)
+    return Prompt(text, tokens, exact, position, tree)
+
+
+def _count(text: str, counter: Callable[[str], int | None]) -> tuple[int, bool]:
+    tokens = counter(text)
+    return (math.ceil(len(text) / CHARACTERS_PER_TOKEN), False) if tokens is None else (tokens, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,43 +18,49 @@ from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.information import Truths
 from pcsuite.analysis.tables.robustness import interventions_table, robustness_tables
+from pcsuite.config.definitions import MetricSpec
+from pcsuite.config.load import bundled_configs
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
-from pcsuite.integrations.helm.evidence import evidence_files, external_evidence
 from pcsuite.logging.segments import log_segments
+from pcsuite.registry import Registry
 from pcsuite.report.drawing import Figure
-from pcsuite.report.grid import Section
+from pcsuite.report.grid import ExtraSection
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
 from pcsuite.report.plots import (
     abstention_figures,
+    cost_figures,
     entropy_figures,
+    interaction_figures,
     ladder_figures,
+    pareto_figures,
+    robustness_figures,
     unsupported_figures,
     variance_figures,
 )
-from pcsuite.report.plots_grid import cost_figures, interaction_figures, pareto_figures, robustness_figures
 from pcsuite.report.samples import sample_rows
 
-# Whether a report is still what its log says, so that asking again for the same one costs nothing.
-
-
-_BESIDE = (".manifest.json", ".prompts.z")
+EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
+    "section of the report",
+    "pcsuite.report_sections",
+    {"helm": "pcsuite.integrations.helm.evidence:HELM_SECTION"},
+)
+"""Parts of the page that other packages add. Named lazily: the report knows of no integration."""
 
 
 class _Remembered(msgspec.Struct):
     """A report that was written: from what, and the files it consists of."""
 
     inputs: str
-    reports: list[str]
-    tables: list[str]
-    plots: list[str]
+    files: tuple[list[str], ...]
+    """Reports, tables and plots."""
     stamps: dict[str, str]
 
 
 class ReportMemory:
-    """Remembers the last report in a folder.
+    """Remembers the last report in a folder, so that asking again for the same one costs nothing.
 
     A report is remembered with the size and time of its log's files, of what else it reads (``also``) and of its
     own, with the options it was asked for with, and with the code that made it. Where any of these differs it is
@@ -63,51 +69,39 @@ class ReportMemory:
 
     def __init__(self, note: Path, logs: Sequence[Path], options: Any, also: Sequence[Path] = ()) -> None:
         self._note = note
+        read = [segment.path for log in logs for segment in log_segments(log)]
+        read += [log.with_suffix(suffix) for log in logs for suffix in (".manifest.json", ".prompts.z")]
+        source = Path(pcsuite.__file__).parent
+        code = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
         described = {
-            "logs": [_log_stamps(log) for log in logs],
-            "also": [f"{path.resolve()}:{_stamp(path)}" for path in also],
+            "files": [f"{path.resolve()}:{_stamp(path)}" for path in (*read, *also, *code)],
             "options": msgspec.to_builtins(options),
-            "code": _tree_stamp(Path(pcsuite.__file__).parent),
             # Installing a package (an embedding model, say) touches the folder that packages lie in.
             "packages": _stamp(Path(msgspec.__file__).parent.parent),
         }
         self._inputs = sha256_hex(json.dumps(described, sort_keys=True))
 
     def recall(self) -> tuple[list[Path], list[Path], list[Path]] | None:
-        """Reports, tables and plots of the last report, if it is just the one that is asked for now."""
+        """Reports, tables and plots of the last report, if it is just the one that is asked for now.
+
+        ``None`` where anything it was made from, or any of its own files, has changed since.
+        """
         try:
             found = msgspec.json.decode(self._note.read_bytes(), type=_Remembered)
         except (OSError, msgspec.MsgspecError):
             return None
-        files = (
-            [Path(name) for name in found.reports],
-            [Path(name) for name in found.tables],
-            [Path(name) for name in found.plots],
-        )
         unchanged = all(_stamp(Path(name)) == stamp for name, stamp in found.stamps.items())
-        return files if found.inputs == self._inputs and unchanged else None
+        if found.inputs != self._inputs or not unchanged:
+            return None
+        reports, tables, plots = ([Path(name) for name in names] for names in found.files)
+        return reports, tables, plots
 
     def keep(self, reports: Sequence[Path], tables: Sequence[Path], plots: Sequence[Path]) -> None:
         """Remember a report that was just written."""
-        remembered = _Remembered(
-            self._inputs,
-            [str(path) for path in reports],
-            [str(path) for path in tables],
-            [str(path) for path in plots],
-            {str(path): _stamp(path) for path in (*reports, *tables, *plots)},
-        )
+        names = tuple([str(path) for path in paths] for paths in (reports, tables, plots))
+        stamps = {str(path): _stamp(path) for path in (*reports, *tables, *plots)}
         self._note.parent.mkdir(parents=True, exist_ok=True)
-        self._note.write_bytes(msgspec.json.encode(remembered))
-
-
-def _log_stamps(log: Path) -> list[str]:
-    files = [segment.path for segment in log_segments(log)] + [log.with_suffix(suffix) for suffix in _BESIDE]
-    return [f"{path.resolve()}:{_stamp(path)}" for path in files]
-
-
-def _tree_stamp(folder: Path) -> str:
-    files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
-    return sha256_hex("\n".join(f"{path}:{_stamp(path)}" for path in files))
+        self._note.write_bytes(msgspec.json.encode(_Remembered(self._inputs, names, stamps)))
 
 
 def _stamp(path: Path) -> str:
@@ -116,9 +110,6 @@ def _stamp(path: Path) -> str:
     except OSError:
         return "absent"
     return f"{found.st_size}:{found.st_mtime_ns}"
-
-
-# The robustness tables and figures alone, as ``pcsuite promptbench`` writes them after a run.
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +122,11 @@ class RobustnessFiles:
 
 
 def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = True) -> RobustnessFiles:
-    """Write ``robustness_worst_case.csv``, ``robustness_by_attack.csv``, ``interventions.csv`` and the figures."""
+    """The robustness tables and figures alone, as ``pcsuite promptbench`` writes them after a run.
+
+    Writes ``robustness_worst_case.csv``, ``robustness_by_attack.csv``, ``interventions.csv`` and, with ``plots``,
+    their figures under ``output_dir``.
+    """
     with RunTables(logs, output_dir / "tables") as loaded:
         worst, by_attack = robustness_tables(item_scores(loaded))
         made = (worst, by_attack, interventions_table(loaded))
@@ -171,32 +166,41 @@ def build_report(
     truths: Truths | None = None,
     references: Truths | None = None,
     embeddings: str | None = None,
+    metrics: Mapping[str, MetricSpec] | None = None,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
-    ``truths`` (labels by task and item) and ``references`` (true answers in words) allow the measures of
-    information; ``embeddings`` names the embedding model, ``off`` for none. Where neither the logs nor what is
+    ``formats`` are of ``html``, ``md`` and ``latex``. ``truths`` (labels by task and item) and ``references`` (true
+    answers in words) allow the measures of information; ``embeddings`` names the embedding model, ``off`` for none;
+    ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown. Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are.
     """
     folder = output_dir / "reports"
-    asked = [title, plots, sorted(formats), truths, references, embeddings]
-    evidence_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
+    declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
+    asked = [title, plots, sorted(formats), truths, references, embeddings, declared]
+    table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
+    extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
+    also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
     note = output_dir / "tables" / ".parts" / "report.json"
-    memory = ReportMemory(note, logs, asked, also=evidence_files(evidence_folders))
+    memory = ReportMemory(note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml"])
     if (known := memory.recall()) is not None:
         return ReportFiles([*known[0], write_cache_report(folder / "cache_report.md")], *known[1:])
     with RunTables(logs, output_dir / "tables") as tables, ThreadPoolExecutor(max_workers=1) as pool:
-        analysis = analyse(tables, truths, references=references, embeddings=embeddings)
+        analysis = analyse(tables, truths, references=references, embeddings=embeddings, metrics=metrics)
         # The database writes the rows while the figures are drawn.
         runs_csv = pool.submit(tables.write_csv)
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
         figures = draw_figures(analysis, output_dir / "plots") if plots else []
         samples = sample_rows(tables, logs)
         written.insert(1, runs_csv.result())
-    external = _external_evidence(analysis, evidence_folders, written)
-    page = build_page(
-        analysis, figures, samples, title=title or f"Report on {logs[0].stem}", external=external
-    )
+    external = []
+    for extra in extra_sections:
+        if (made := extra.make(table_folders, analysis)) is not None:
+            section, table = made
+            external.append(section)
+            written.append(table.write_csv(table_folders[0] / f"{table.name}.csv"))
+    title = title or f"Report on {logs[0].stem}"
+    page = build_page(analysis, figures, samples, title=title, external=external)
     reports = []
     if "html" in formats:
         reports.append(write_text(folder / "index.html", render_page(page)))
@@ -211,31 +215,30 @@ def build_report(
     return ReportFiles(reports, written, drawn)
 
 
-def _external_evidence(analysis: Analysis, folders: Sequence[Path], written: list[Path]) -> list[Section]:
-    """What other tools found on the same models, where it was imported into one of these folders."""
-    tables, sections = external_evidence(folders, analysis.tables["summary_by_condition"])
-    written += [table.write_csv(folders[0] / f"{table.name}.csv") for table in tables]
-    return sections
-
-
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
-    """Every figure that the tables allow."""
-    tables = analysis.tables
+    """Every figure that the tables allow, in the order of the page.
+
+    They are written as PNG where a ``folder`` is given.
+    """
+    tables, temperature = analysis.tables, analysis.scores.temperature
     return [
         *ladder_figures(tables["summary_by_condition"], folder),
         *pareto_figures(tables["efficiency"], folder),
-        *cost_figures(tables["efficiency"], folder),
-        *interaction_figures(tables["summary_by_condition"], folder),
+        *cost_figures(tables["efficiency"], folder, temperature),
+        *interaction_figures(tables["summary_by_condition"], folder, temperature),
         *entropy_figures(tables["entropy_by_condition"], folder),
         *variance_figures(tables["variance_components"], folder),
         *robustness_figures(tables["robustness_by_attack"], folder),
         *unsupported_figures(tables["unsupported"], folder),
-        *abstention_figures(tables["abstention"], folder),
+        *abstention_figures(tables["abstention"], folder, temperature),
     ]
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text file, lone surrogates made readable."""
+    """Write a text file, lone surrogates made readable, and return its path.
+
+    Raises :class:`AnalysisError` where it cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="backslashreplace")

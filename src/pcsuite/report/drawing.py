@@ -91,7 +91,10 @@ def short(name: str, length: int = 28) -> str:
 
 
 def name_ticks(axes: Any, names: Sequence[str]) -> None:
-    """Name the positions 0, 1, … of the x axis, slanted where the names are long."""
+    """Name the positions 0, 1, … of the x axis.
+
+    Names are cut to 16 characters, and slanted where they are long together.
+    """
     shown = [short(name, 16) for name in names]
     slanted = sum(len(name) for name in shown) > 64
     options = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
@@ -113,7 +116,10 @@ def plain_log_scale(axes: Any) -> None:
 def canvas(
     rows: int = 1, columns: int = 1, width: float = 7.2, height: float = 3.4, **options: Any
 ) -> Iterator[tuple[Any, Any]]:
-    """A matplotlib figure in the suite's style, closed afterwards; nothing global is left changed."""
+    """A matplotlib figure with its axes in the suite's style; nothing global is left changed.
+
+    ``options`` go to ``Figure.subplots``; width and height are in inches.
+    """
     matplotlib = require("matplotlib", "stats")
     require("matplotlib.backends.backend_agg", "stats")
     with matplotlib.rc_context(_RC):
@@ -126,15 +132,21 @@ def canvas(
 def finish(
     figure: Any,
     tips: Tips,
-    *,
-    name: str,
+    stem: str,
     kind: str,
-    task: str,
-    model: str | None,
     caption: str,
     folder: Path | None,
+    task: str,
+    model: str | None,
+    *,
+    tail: str = "",
 ) -> Figure:
-    """Write the PNG where a folder is given, and make the SVG for the page."""
+    """Write ``<stem>__<task>[__<model or tail>].png`` where a folder is given, and make the SVG for the page.
+
+    ``kind`` is what the page's filter calls figures of this sort. Raises :class:`AnalysisError` where the file cannot
+    be written.
+    """
+    name = "__".join(file_slug(part) for part in (stem, task, model or tail) if part)
     png = None
     buffer = io.StringIO()
     with warnings.catch_warnings():
@@ -152,7 +164,10 @@ def finish(
 
 
 def page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
-    """An SVG ready to stand in the page: own ids, the page's ink, tooltips, no prolog."""
+    """An SVG ready to stand in the page: own ids, the page's ink, tooltips, no prolog.
+
+    ``name`` makes ids unique on the page, ``label`` is what a screen reader says.
+    """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
@@ -182,7 +197,10 @@ def errorbar(
     name: str | None = None,
     digits: int = 2,
 ) -> None:
-    """Points with intervals ``(value, low, high)``, a tooltip on each; undefined ones are left out."""
+    """Points with intervals ``(value, low, high)``, a tooltip on each; undefined ones are left out.
+
+    ``labels`` begin the tooltips, ``name`` is the series in the legend.
+    """
     shown_name = name
     for position, (value, low, high), label in zip(positions, points, labels, strict=True):
         if value is None:

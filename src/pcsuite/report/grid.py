@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from pcsuite.analysis.analyse import Analysis
+from pcsuite.analysis.table import Column, Table, TableSpec
 from pcsuite.report.wording import figure_text, p_text, signed
 
 Record = Mapping[str, Any]
@@ -72,10 +75,25 @@ class Section:
     empty: str = "Nothing to show: the log has no such rows."
 
 
+class ExtraSection(NamedTuple):
+    """A part of the page that another package adds: what it reads, and how it is made.
+
+    Registered by name in ``pcsuite.report.build.EXTRA_SECTIONS`` or the entry-point group ``pcsuite.report_sections``.
+    """
+
+    inputs: Callable[[Sequence[Path]], list[Path]]
+    """Files that the section would be made from in some folders, there or not: a change makes the report anew."""
+    make: Callable[[Sequence[Path], Analysis], tuple[Section, Table] | None]
+    """The section and its table, written beside the others; ``None`` where the folders hold nothing for it."""
+
+
 def make_grid(
     columns: Sequence[GridColumn], records: Iterable[Record], attributes: Sequence[str] = ()
 ) -> Grid:
-    """A grid of records; ``attributes`` are the record keys that filters use."""
+    """A grid of records.
+
+    ``attributes`` are the record keys that filters use, whether they are shown or not.
+    """
     rows = [
         GridRow(
             [column.make(record) for column in columns],
@@ -86,14 +104,70 @@ def make_grid(
     return Grid(columns, rows)
 
 
+def table_grid(
+    spec: TableSpec, records: Sequence[Record], attributes: Sequence[str] = (), *, drop_empty: bool = False
+) -> Grid:
+    """A table as its spec wants it shown; with ``drop_empty`` columns without any value are left out.
+
+    A value and the limits of its interval share a column.
+    """
+    columns = [
+        column
+        for column in sorted(spec.columns, key=lambda column: column.late)
+        if column.shown
+        and not spec.is_limit(column.name)
+        and not (drop_empty and all(record.get(column.name) is None for record in records))
+    ]
+    made = [_grid_column(column, records, f"{column.name}_high" in spec.names) for column in columns]
+    return make_grid(made, records, attributes)
+
+
+def plain_grid(names: Sequence[str], records: Iterable[Record]) -> Grid:
+    """A grid of all named columns, numbers recognised by their values; a value and its limits share a column."""
+    spec = TableSpec("", "", "", tuple(Column(name, "") for name in names))
+    return table_grid(spec, list(records))
+
+
+def _grid_column(column: Column, records: Iterable[Record], has_limits: bool) -> GridColumn:
+    label, form = column.label or column.name.replace("_", " "), column.form
+    if form == "auto":
+        values = [record.get(column.name) for record in records]
+        if any(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            form = "interval" if has_limits else "p" if column.name.startswith("p_") else "number"
+        else:
+            longest = max((len(str(value)) for value in values if value is not None), default=0)
+            return text_column(label, column.name, keep=longest <= LONGEST_NAME)
+    if form == "text":
+        return text_column(label, column.name)
+    if form == "interval":
+        return interval_column(label, column.name, column.digits)
+    if form == "difference":
+        return difference_column(label, column.name)
+    if form == "p":
+        return GridColumn(
+            label,
+            lambda record: GridCell(p_text(record.get(column.name)), _sortable(record.get(column.name)), "n"),
+            numeric=True,
+        )
+    return number_column(label, column.name, column.digits)
+
+
 def text_column(label: str, key: str, *, keep: bool = True) -> GridColumn:
-    """A column of text; ``keep`` stops it from breaking, otherwise it gets room for a sentence."""
-    css = "keep" if keep else "prose"
-    return GridColumn(label, lambda record: GridCell(str(_or_blank(record.get(key))), css=css))
+    """A column of text, truth values as yes and no.
+
+    ``keep`` stops it from breaking; otherwise it gets room for a sentence.
+    """
+
+    def make(record: Record) -> GridCell:
+        value = record.get(key)
+        text = "" if value is None else ("no", "yes")[value] if isinstance(value, bool) else str(value)
+        return GridCell(text, css="keep" if keep else "prose")
+
+    return GridColumn(label, make)
 
 
 def number_column(label: str, key: str, digits: int = 2) -> GridColumn:
-    """A column of numbers."""
+    """A column of numbers; whole ones have thousands separators, others ``digits`` decimals."""
 
     def make(record: Record) -> GridCell:
         value = record.get(key)
@@ -105,7 +179,7 @@ def number_column(label: str, key: str, digits: int = 2) -> GridColumn:
 
 
 def interval_column(label: str, key: str, digits: int = 2) -> GridColumn:
-    """A column of ``value [low, high]``."""
+    """A column of ``value [low, high]``, the limits being the record's ``key_low`` and ``key_high``."""
 
     def make(record: Record) -> GridCell:
         value, low, high = (record.get(name) for name in (key, f"{key}_low", f"{key}_high"))
@@ -117,61 +191,29 @@ def interval_column(label: str, key: str, digits: int = 2) -> GridColumn:
     return GridColumn(label, make, numeric=True)
 
 
-def difference_column(label: str, key: str, lower_is_better: Callable[[Record], bool]) -> GridColumn:
-    """A column of signed differences with interval and stars, coloured only where they hold."""
+def difference_column(label: str, key: str) -> GridColumn:
+    """A column of signed differences with interval and stars.
+
+    Coloured only where they hold (``stars``) and the record says whether the change is for the better (``improved``).
+    """
 
     def make(record: Record) -> GridCell:
         value, low, high = (record.get(name) for name in (key, f"{key}_low", f"{key}_high"))
         if value is None:
             return GridCell("n/a", "", "n")
-        marks = record.get("stars") or ""
-        text = f"{signed(value)} [{figure_text(low)}, {figure_text(high)}] {marks}".rstrip()
-        css = "n"
-        if marks:
-            css += " up" if (value > 0) != lower_is_better(record) else " down"
-        return GridCell(text, _sortable(value), css)
+        return difference_cell(value, low, high, record.get("stars") or "", record.get("improved"))
 
     return GridColumn(label, make, numeric=True)
 
 
-def p_column(label: str, key: str) -> GridColumn:
-    """A column of p-values."""
-    return GridColumn(
-        label,
-        lambda record: GridCell(p_text(record.get(key)), _sortable(record.get(key)), "n"),
-        numeric=True,
-    )
-
-
-def plain_grid(columns: Sequence[str], records: Iterable[Record], attributes: Sequence[str] = ()) -> Grid:
-    """A grid of all given columns, numbers recognised by their values; a value and its limits share a column."""
-    listed = list(records)
-    made = []
-    limited = {name for name in columns if {f"{name}_low", f"{name}_high"} <= set(columns)}
-    limits = {f"{name}{end}" for name in limited for end in ("_low", "_high")}
-    for name in columns:
-        if name in limits:
-            continue
-        values = [record.get(name) for record in listed]
-        numeric = any(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-        label = name.replace("_", " ")
-        if numeric and name in limited:
-            made.append(interval_column(label, name, 3))
-        elif numeric:
-            made.append(p_column(label, name) if name.startswith("p_") else number_column(label, name, 3))
-        else:
-            longest = max((len(str(value)) for value in values if value is not None), default=0)
-            made.append(text_column(label, name, keep=longest <= LONGEST_NAME))
-    return make_grid(made, listed, attributes)
+def difference_cell(value: float, low: Any, high: Any, stars: str, improved: bool | None) -> GridCell:
+    """``+0.12 [0.05, 0.19] **``, green or red where it has stars and a good direction."""
+    text = f"{signed(value)} [{figure_text(low)}, {figure_text(high)}] {stars}".rstrip()
+    css = "n" if not stars or improved is None else "n up" if improved else "n down"
+    return GridCell(text, _sortable(value), css)
 
 
 def _sortable(value: Any) -> float | str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     return float(f"{value:.6g}")
-
-
-def _or_blank(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else value

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pcsuite.analysis.analyse import Analysis
-from pcsuite.analysis.load.item_scores import natural_key
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
+from pcsuite.analysis.table import Column, TableSpec
+from pcsuite.analysis.tables.effects import EFFECTS
+from pcsuite.analysis.tables.summary import SUMMARY
+from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.report.wording import figure_text, p_text, signed
-
-# Text that pdfLaTeX sets as it is, with no package: ASCII, accents as commands, symbols from math mode.
-
 
 OTHER_CHARACTER = (
     "\\providecommand{\\pcsuiteother}[2]{\\ifdefined\\Umathchar #1\\else{\\ttfamily U+#2}\\fi}\n"
@@ -46,7 +47,10 @@ _GREEK_CAPITALS = (
 
 
 def escape(text: object) -> str:
-    """Text that LaTeX sets as it is; what cannot be seen is left out."""
+    """Text that pdfLaTeX sets as it is, with no package; what cannot be seen is left out.
+
+    ASCII stays, accents become commands, symbols and Greek letters math mode, the rest :data:`OTHER_CHARACTER`.
+    """
     pieces: list[str] = []
     before = ""
     for character in " ".join(str(text).split()):
@@ -63,30 +67,17 @@ def _character(character: str) -> str:
         return character
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Mn", "Me"):
         return ""
-    return _accented(character) or _greek(character) or _other(character)
-
-
-def _accented(character: str) -> str:
-    """``é`` as ``\\'{e}``, where the accent is one that TeX has."""
+    # ``é`` as ``\\'{e}``, where the accent is one that TeX has.
     base, *marks = list(unicodedata.normalize("NFD", character))
-    if len(marks) != 1 or marks[0] not in _ACCENTS or not base.isascii():
-        return ""
-    if base in "ij" and marks[0] != "\u0327":
-        base = f"\\{base}"
-    return f"\\{_ACCENTS[marks[0]]}{{{base}}}"
-
-
-def _greek(character: str) -> str:
+    if len(marks) == 1 and marks[0] in _ACCENTS and base.isascii():
+        dotless = f"\\{base}" if base in "ij" and marks[0] != "\u0327" else base
+        return f"\\{_ACCENTS[marks[0]]}{{{dotless}}}"
     name = unicodedata.name(character, "").lower().replace("lamda", "lambda")
     letter = name.rpartition(" ")[2]
     if name == f"greek small letter {letter}" and letter in _GREEK:
         return f"$\\{letter}$"
     if name == f"greek capital letter {letter}" and letter in _GREEK_CAPITALS:
         return f"$\\{letter.capitalize()}$"
-    return ""
-
-
-def _other(character: str) -> str:
     return f"\\pcsuiteother{{{character}}}{{{ord(character):04X}}}"
 
 
@@ -97,12 +88,59 @@ WIDEST_MATRIX = 3
 
 
 def latex_tables(analysis: Analysis) -> dict[str, str]:
-    """File names (without ending) and contents: levels, effects on the score, hypotheses."""
+    """File names (without ending) and contents: levels, effects on the score, hypotheses.
+
+    The columns are those whose specs have a heading for LaTeX.
+    """
+    tables = analysis.tables
+    levels = [row for row in tables["summary_by_condition"].records() if row["perturbation"] == CLEAN]
+    scores = [row for row in tables["effects"].records() if row["metric"] == SCORE]
+    conditions = sorted({row["condition"] for row in scores}, key=natural_key)
+    wide = len(conditions) <= WIDEST_MATRIX
     return {
-        "levels": _levels(analysis),
-        "effects": _effects(analysis),
-        "hypotheses": _hypotheses(analysis),
+        "levels": _listed(SUMMARY, levels, "levels"),
+        "effects": _matrix(scores, conditions) if wide else _listed(EFFECTS, scores, "effects"),
+        "hypotheses": _listed(HYPOTHESES, list(tables["hypotheses"].records()), "hypotheses"),
     }
+
+
+def _listed(spec: TableSpec, records: Sequence[Mapping[str, Any]], label: str) -> str:
+    """One row per record, the columns that have a LaTeX heading."""
+    columns = [column for column in sorted(spec.columns, key=lambda column: column.late) if column.paper]
+    numeric = ("number", "interval", "difference", "p")
+    alignment = "".join("r" if column.form in numeric else "l" for column in columns)
+    rows = [[_cell(column, record) for column in columns] for record in records]
+    return _table(alignment, [column.paper for column in columns], rows, spec.caption, label)
+
+
+def _cell(column: Column, record: Mapping[str, Any]) -> str:
+    value = record[column.name]
+    if column.form == "p":
+        return escape(p_text(value))
+    if column.form == "difference":
+        return _effect(record)
+    if column.form == "interval":
+        if value is None:
+            return "--"
+        figures = (value, record[f"{column.name}_low"], record[f"{column.name}_high"])
+        first, low, high = (_minus(figure_text(figure, column.digits)) for figure in figures)
+        return first if None in figures else f"{first} [{low}, {high}]"
+    if column.form == "number":
+        return str(value) if isinstance(value, int) else _minus(figure_text(value, column.digits))
+    return escape(value)
+
+
+def _matrix(records: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> str:
+    """Conditions side by side, one row per task, model and regime."""
+    groups: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    for row in records:
+        groups.setdefault((row["task"], row["model"], row["decoding"]), {})[row["condition"]] = row
+    rows = [
+        [*map(escape, group), *(_effect(found.get(condition)) for condition in conditions)]
+        for group, found in groups.items()
+    ]
+    headings = ["Task", "Model", "Regime", *map(escape, conditions)]
+    return _table("lll" + "r" * len(conditions), headings, rows, EFFECTS.caption, "effects")
 
 
 def _table(
@@ -121,76 +159,6 @@ def _table(
         f"% needs \\usepackage{{booktabs}}\n{OTHER_CHARACTER}\\begin{{table}}\n\\centering\n\\small\n{titled}\n"
         f"\\begin{{tabular}}{{{spec}}}\n{head}{body}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
     )
-
-
-def _levels(analysis: Analysis) -> str:
-    records = [
-        row for row in analysis.tables["summary_by_condition"].records() if row["perturbation"] == "none"
-    ]
-    rows = [
-        [
-            escape(row["task"]), escape(row["model"]), escape(row["decoding"]), escape(row["condition"]),
-            _interval(row, "score"), _interval(row, "json_valid"), figure_text(row["total_tokens"], 0),
-            str(row["n_items"]),
-        ]
-        for row in records
-    ]  # fmt: skip
-    headings = ["Task", "Model", "Regime", "Condition", "Score", "JSON validity", "Tokens", "Items"]
-    caption = "Score and JSON validity by condition, with 95\\,\\% intervals over items."
-    return _table("llllrrrr", headings, rows, caption, "levels")
-
-
-def _effects(analysis: Analysis) -> str:
-    records = [row for row in analysis.tables["effects"].records() if row["metric"] == "score"]
-    conditions = sorted({row["condition"] for row in records}, key=natural_key)
-    caption = (
-        "Change of the score against the control on the same items, with 95\\,\\% bootstrap intervals."
-        " Stars after Benjamini--Hochberg correction: * 0.05, ** 0.01, *** 0.001."
-    )
-    if len(conditions) > WIDEST_MATRIX:
-        listed = [
-            [
-                *(escape(row[name]) for name in ("task", "model", "decoding", "condition")),
-                _minus(figure_text(row["control"])), _effect(row), escape(p_text(row["p_bh"])),
-            ]
-            for row in records
-        ]  # fmt: skip
-        names = ["Task", "Model", "Regime", "Condition", "Control", "Change", "$p$ (BH)"]
-        return _table("llllrrr", names, listed, caption, "effects")
-    groups: dict[tuple[str, str, str], dict[str, Mapping[str, Any]]] = {}
-    for row in records:
-        groups.setdefault((row["task"], row["model"], row["decoding"]), {})[row["condition"]] = row
-    rows = [
-        [*(escape(part) for part in group), *(_effect(found.get(condition)) for condition in conditions)]
-        for group, found in groups.items()
-    ]
-    headings = ["Task", "Model", "Regime", *(escape(condition) for condition in conditions)]
-    return _table("lll" + "r" * len(conditions), headings, rows, caption, "effects")
-
-
-def _hypotheses(analysis: Analysis) -> str:
-    rows = [
-        [
-            escape(row["id"]),
-            escape(row["verdict"]),
-            _interval(row, "effect", 3),
-            escape(p_text(row["p_value"])),
-        ]
-        for row in analysis.tables["hypotheses"].records()
-    ]
-    caption = "Hypotheses (H) and criteria (P) with their verdicts."
-    return _table("llrr", ["Id", "Verdict", "Effect", "$p$"], rows, caption, "hypotheses")
-
-
-def _interval(row: Mapping[str, Any], name: str, digits: int = 2) -> str:
-    value = row.get(name)
-    if value is None:
-        return "--"
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    text = _minus(figure_text(value, digits))
-    if low is None or high is None:
-        return text
-    return f"{text} [{_minus(figure_text(low, digits))}, {_minus(figure_text(high, digits))}]"
 
 
 def _effect(row: Mapping[str, Any] | None) -> str:

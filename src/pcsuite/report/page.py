@@ -29,7 +29,7 @@ from pcsuite.report.sections import (
     objective_section,
 )
 from pcsuite.report.verdicts import Verdict, VerdictGroup, overview, verdict_groups
-from pcsuite.report.wording import join_words
+from pcsuite.report.wording import counted, join_words
 
 TERMS: tuple[tuple[str, str], ...] = (
     (
@@ -123,7 +123,10 @@ def build_page(
     title: str,
     external: Sequence[Section] = (),
 ) -> Page:
-    """Put the page together."""
+    """Put the page together: sentences first, then tables, figures and rows to read, then what was left out.
+
+    ``external`` are sections of other packages, shown apart from what the run itself says.
+    """
     health, scores = analysis.health, analysis.scores
     effects = list(analysis.tables["effects"].records())
     tasks = scores.tasks
@@ -132,13 +135,22 @@ def build_page(
     return Page(
         title=title,
         subtitle=(
-            f"Which parts of the prompt helped, on {_counted(len(tasks), 'task')} and"
-            f" {_counted(len(models), 'model')}, how surely, and at what cost."
+            f"Which parts of the prompt helped, on {counted(len(tasks), 'task')} and"
+            f" {counted(len(models), 'model')}, how surely, and at what cost."
         ),
         notices=_notices(analysis),
-        facts=_facts(analysis, conditions),
-        overview=overview(effects, scores.temperature),
-        verdicts=verdict_groups(effects, scores.temperature),
+        facts=[
+            ("answers", f"{health.rows:,}"),
+            ("items", f"{sum(len(names) for names in scores.item_names.values()):,}"),
+            ("tasks", str(len(tasks))),
+            ("models", str(len(models))),
+            ("conditions", " ".join(conditions)),
+            ("tokens", f"{analysis.total_tokens:,}"),
+            ("failed calls", f"{health.error_rows:,}"),
+            ("last row", health.last[:16].replace("T", " ") or "unknown"),
+        ],
+        overview=overview(effects, scores.temperature, analysis.metrics),
+        verdicts=verdict_groups(effects, scores.temperature, analysis.metrics),
         hypotheses=hypotheses_of(analysis),
         sections=[
             matrix_section(analysis),
@@ -159,26 +171,6 @@ def build_page(
         footer=f"Written by pcsuite {__version__} from {join_words(health.loaded.logs)}.",
         figure_kinds=sorted({figure.kind for figure in figures}),
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
-def _facts(analysis: Analysis, conditions: Sequence[str]) -> list[tuple[str, str]]:
-    health, scores = analysis.health, analysis.scores
-    items = sum(len(names) for names in scores.item_names.values())
-    tokens = analysis.total_tokens
-    return [
-        ("answers", f"{health.rows:,}"),
-        ("items", f"{items:,}"),
-        ("tasks", str(len(scores.tasks))),
-        ("models", str(len(scores.models))),
-        ("conditions", " ".join(conditions)),
-        ("tokens", f"{tokens:,}"),
-        ("failed calls", f"{health.error_rows:,}"),
-        ("last row", health.last[:16].replace("T", " ") or "unknown"),
-    ]
 
 
 def _notices(analysis: Analysis) -> list[str]:
@@ -226,16 +218,12 @@ def _sample_view(row: SampleRow) -> SampleView:
     }
     metrics = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in shown.items())
     excerpt = " ".join((row.errors or row.text).split())[:160]
-    return SampleView(row, outcome, tone, excerpt, _reading(row), metrics)
-
-
-def _reading(row: SampleRow) -> str:
     lines = [f"answer: {'none' if row.answer is None else row.answer}"]
     if row.json_valid is not None:
         schema = "no schema" if row.schema_valid is None else "valid" if row.schema_valid else "not valid"
         lines.append(f"JSON: {'valid' if row.json_valid else 'not valid'}; against the schema: {schema}")
     lines += [part for part in (row.parse_errors, row.fields) if part]
-    return "\n".join(lines)
+    return SampleView(row, outcome, tone, excerpt, "\n".join(lines), metrics)
 
 
 def _excluded(analysis: Analysis) -> list[str]:
@@ -287,11 +275,11 @@ def _excluded(analysis: Analysis) -> list[str]:
     return lines
 
 
-# The report as one self-contained file: no request leaves it, and nothing a model wrote can run in it.
-
-
 def render_page(page: Page) -> str:
-    """The HTML of a page. Everything is escaped except the suite's own style, script and figures."""
+    """The page as one self-contained HTML file: no request leaves it, and nothing a model wrote can run in it.
+
+    Everything is escaped except the suite's own style, script and figures.
+    """
     templates = files("pcsuite.report") / "templates"
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,11 @@ class SampleRow:
 
 
 def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) -> list[SampleRow]:
-    """Rows of a few items under all conditions, chosen by hash, and the first failed calls."""
+    """Rows to read: a few items of each task under all conditions, chosen by hash, and the first failed calls.
+
+    At most ``most`` rows besides the failed ones; texts are clipped to ``CLIP`` characters. Prompts are missing where
+    the log's prompt file is absent or damaged.
+    """
     cells = tables.query(
         "SELECT count(DISTINCT (task_id, model_id, condition_id, decoding_id)) FROM runs WHERE kind = 'main'"
     )[0][0]
@@ -57,7 +62,7 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
     )
     items = tables.query(
         "SELECT task_id, item_id FROM (SELECT task_id, item_id, row_number() OVER (PARTITION BY task_id"
-        f" ORDER BY md5(item_id)) AS place FROM (SELECT DISTINCT task_id, item_id FROM runs)) WHERE place <= {each}"
+        f" ORDER BY md5(item_id)) AS rank FROM (SELECT DISTINCT task_id, item_id FROM runs)) WHERE rank <= {each}"
     )
     # The few items are named first, so that the window below does not see the whole log.
     named = ", ".join(f"({sql_text(task)}, {sql_text(item)})" for task, item in items)
@@ -74,8 +79,21 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
         f"SELECT {columns} FROM runs WHERE kind = 'main' AND n_errors > 0 ORDER BY run_id LIMIT {FAILED_ROWS}"
     )
     chosen += [row for row in failed if row[17] not in shown]
-    prompts = _prompts(logs, {row[15] for row in chosen if row[15]})
-    metrics = _metrics(tables, [row[17] for row in chosen])
+    wanted = {row[15] for row in chosen if row[15]}
+    prompts: dict[str, str] = {}
+    for store in (log.with_suffix(".prompts.z") for log in logs):
+        # A damaged prompt file costs the page its prompts, not the report.
+        with suppress(LogError):
+            prompts |= read_prompts(store, wanted - prompts.keys()) if store.is_file() else {}
+    metrics: dict[str, dict[str, Any]] = {}
+    if tables.metrics and chosen:
+        names = list(tables.metrics)
+        selected = ", ".join(f'"{METRIC_PREFIX}{name}"' for name in names)
+        ids = [row[17] for row in chosen]
+        query = f"SELECT run_id, {selected} FROM runs WHERE run_id IN (SELECT unnest(?))"
+        for run_id, *values in tables.query(query, [ids]):
+            pairs = zip(names, values, strict=True)
+            metrics[run_id] = {name: value for name, value in pairs if value is not None}
     return [
         SampleRow(
             task=row[0], model=row[1], condition=row[2], decoding=row[3], seed=row[4], item=row[5],
@@ -86,33 +104,6 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
         )
         for row in chosen
     ]  # fmt: skip
-
-
-def _prompts(logs: Sequence[Path], wanted: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for log in logs:
-        store = log.with_suffix(".prompts.z")
-        if not store.is_file():
-            continue
-        try:
-            found |= read_prompts(store, wanted - found.keys())
-        except LogError:  # a damaged prompt file costs the page its prompts, not the report
-            continue
-    return found
-
-
-def _metrics(tables: RunTables, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    if not tables.metrics or not run_ids:
-        return {}
-    names = list(tables.metrics)
-    selected = ", ".join(f'"{METRIC_PREFIX}{name}"' for name in names)
-    rows = tables.query(
-        f"SELECT run_id, {selected} FROM runs WHERE run_id IN (SELECT unnest(?))", [list(run_ids)]
-    )
-    return {
-        run_id: {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        for run_id, *values in rows
-    }
 
 
 def _clip(text: str | None) -> str | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-from pcsuite.analysis.load.item_scores import natural_key
-from pcsuite.analysis.tables.effects import LOWER_IS_BETTER
-from pcsuite.report.wording import figure_text, join_words, metric_name, p_text, signed
+from pcsuite.analysis.load.item_scores import SCORE, natural_key
+from pcsuite.analysis.metrics import Metrics
+from pcsuite.report.wording import figure_text, join_words, p_text, signed
 
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]
+VALIDITY, TOKENS = "json_valid", "total_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +35,54 @@ class VerdictGroup:
     verdicts: list[Verdict] = field(default_factory=list)
 
 
-def verdict_groups(effects: Sequence[Record], temperature: Mapping[str, float]) -> list[VerdictGroup]:
-    """What the run says of each task and model, under its least random regime."""
+def verdict_groups(
+    effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics
+) -> list[VerdictGroup]:
+    """What the run says of each task and model, under its least random regime.
+
+    ``effects`` are records of ``effects.csv``; ``temperature`` is by regime. The best score comes first, then
+    validity, then every reliable harm to a metric that is shown in verdicts, then tokens.
+    """
     return [
-        VerdictGroup(task, model, regime, [*_score(rows), *_validity(rows), *_harm(rows), *_cost(rows)])
-        for (task, model, regime), rows in _least_random(effects, temperature).items()
+        VerdictGroup(task, model, regime, _group_verdicts(rows, metrics))
+        for (task, model, regime), rows in _least_random_rows(effects, temperature).items()
     ]
 
 
-def overview(effects: Sequence[Record], temperature: Mapping[str, float]) -> list[Verdict]:
-    """What holds over all tasks and models: one sentence per metric that any condition moved."""
-    groups = _least_random(effects, temperature)
+def overview(effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics) -> list[Verdict]:
+    """What holds over all tasks and models: one sentence per metric that any condition moved.
+
+    Nothing for one task on one model, of which the group's own sentences say it all.
+    """
+    groups = _least_random_rows(effects, temperature)
     if len(groups) < 2:
         return []
     rows = [row for group in groups.values() for row in group]
-    found = []
-    for metric in ("score", "json_valid", "unsupported_rate", "truncated", "abstain_misuse"):
-        verdict = _across(_of(rows, metric), metric)
-        if verdict is not None:
-            found.append(verdict)
-    return found + _across_cost(rows)
+    found = [_across(_of(rows, metric), metric, metrics) for metric in spoken_of(metrics)]
+    ratios: dict[str, list[float]] = {}
+    for row in _of(rows, TOKENS):
+        if row["control"] > 0:
+            ratios.setdefault(row["condition"], []).append(row["treated"] / row["control"])
+    if ratios:
+        words = [f"{name} {median(ratios[name]):.1f}×" for name in sorted(ratios, key=natural_key)]
+        label = _capitalised(metrics.label(TOKENS))
+        found.append(Verdict(f"{label} against the control, in the median: {join_words(words)}"))
+    return [verdict for verdict in found if verdict is not None]
+
+
+def spoken_of(metrics: Metrics) -> list[str]:
+    """Metrics the page's sentences speak of, in their order.
+
+    Those that are better high come first, then unsupported content, format and the rest.
+    """
+    order = {"primary": 0, "hallucination": 1, "format": 2}
+
+    def rank(name: str) -> tuple[bool, int]:
+        spec = metrics[name]
+        return spec.higher_is_better is False, order.get(spec.type or "", 3)
+
+    compared = [name for name in metrics.compared_in("effects") if metrics[name].higher_is_better is not None]
+    return sorted((name for name in metrics.shown_in("verdicts") if name in compared), key=rank)
 
 
 def is_significant(record: Record) -> bool:
@@ -61,36 +90,24 @@ def is_significant(record: Record) -> bool:
     return record["p_bh"] is not None and record["p_bh"] < 0.05
 
 
-def evidence(record: Record) -> str:
-    """The numbers behind a sentence."""
-    standing = "holds after correction" if is_significant(record) else "does not hold after correction"
-    return (
-        f"{signed(record['delta'])}, 95 % interval {figure_text(record['delta_low'])} to"
-        f" {figure_text(record['delta_high'])}, {record['n_items']} items,"
-        f" adjusted p {p_text(record['p_bh'])}: {standing}"
-    )
+def least_random(regimes: Iterable[str], temperature: Mapping[str, float]) -> str:
+    """The regime with the lowest temperature, of equal ones the first by name.
+
+    Where a sentence or figure can speak of one regime only, it is this one.
+    """
+    return min(regimes, key=lambda name: (temperature.get(name) or 0.0, name))
 
 
-def change(record: Record, what: str) -> str:
-    """``C6 raised X from a to b against C0``."""
-    verb = "raised" if record["delta"] > 0 else "lowered" if record["delta"] < 0 else "left"
-    levels = f"from {figure_text(record['control'])} to {figure_text(record['treated'])}"
-    if verb == "left":
-        levels = f"at {figure_text(record['treated'])}"
-    return f"{record['condition']} {verb} {what} {levels} against {record['baseline']}"
-
-
-def _least_random(
+def _least_random_rows(
     effects: Sequence[Record], temperature: Mapping[str, float]
 ) -> dict[tuple[str, str, str], list[Record]]:
-    """Effects by task and model under the regime with the lowest temperature."""
     groups: dict[tuple[str, str], dict[str, list[Record]]] = {}
     for record in effects:
         regimes = groups.setdefault((record["task"], record["model"]), {})
         regimes.setdefault(record["decoding"], []).append(record)
     chosen = {}
     for (task, model), regimes in sorted(groups.items()):
-        regime = min(regimes, key=lambda name: (temperature.get(name) or 0.0, name))
+        regime = least_random(regimes, temperature)
         chosen[task, model, regime] = regimes[regime]
     return chosen
 
@@ -99,33 +116,37 @@ def _of(rows: Sequence[Record], metric: str) -> list[Record]:
     return [row for row in rows if row["metric"] == metric and row["delta"] is not None]
 
 
-def _is_better(row: Record) -> bool:
-    return bool((row["delta"] > 0) != (row["metric"] in LOWER_IS_BETTER))
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
-def _across(rows: Sequence[Record], metric: str) -> Verdict | None:
+def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> Verdict | None:
     """The condition that moved a metric most reliably, then the others; nothing where none moved it."""
     if not rows:
         return None
-    names = sorted({row["condition"] for row in rows}, key=natural_key)
-    tallies = [_Tally.of(name, [row for row in rows if row["condition"] == name]) for name in names]
-    moved = [tally for tally in tallies if tally.better or tally.worse]
-    name = metric_name(metric)
-    if not moved:
-        if metric != "score":
-            return None
-        return Verdict(
-            f"No condition moved the {name} beyond chance on any of {tallies[0].pairs} task–model pairs"
-        )
-    best = max(moved, key=lambda tally: (tally.better / tally.pairs, tally.gain))
+    tallies = []
+    for condition in sorted({row["condition"] for row in rows}, key=natural_key):
+        own = [row for row in rows if row["condition"] == condition]
+        moved = [row for row in own if is_significant(row)]
+        better = sum(metrics.improved(metric, row["delta"]) is True for row in moved)
+        middle = float(median(float(row["delta"]) for row in own))
+        gain = -middle if metrics[metric].higher_is_better is False else middle
+        tallies.append(_Tally(condition, len(own), better, len(moved) - better, middle, gain))
+    moving = [tally for tally in tallies if tally.better or tally.worse]
+    name = metrics.label(metric)
+    if not moving:
+        pairs = tallies[0].pairs
+        words = f"No condition moved the {name} beyond chance on any of {pairs} task–model pairs"
+        return Verdict(words) if metric == SCORE else None
+    best = max(moving, key=lambda tally: (tally.better / tally.pairs, tally.gain))
     if not best.better:
-        worst = max(moved, key=lambda tally: tally.worse / tally.pairs)
-        return Verdict(
-            f"{worst.condition} made the {name} worse on {worst.words('worse')}", _listed(moved), "bad"
-        )
-    text = f"{best.condition} improved the {name} on {best.words('better')}, by {signed(best.median)} in the median"
-    others = [tally for tally in moved if tally is not best]
-    harm = any(tally.worse > tally.better for tally in moved)
+        worst = max(moving, key=lambda tally: tally.worse / tally.pairs)
+        where = f"{worst.worse} of {worst.pairs} task–model pairs (after correction)"
+        return Verdict(f"{worst.condition} made the {name} worse on {where}", _listed(moving), "bad")
+    where = f"{best.better} of {best.pairs} task–model pairs (after correction)"
+    text = f"{best.condition} improved the {name} on {where}, by {signed(best.median)} in the median"
+    others = [tally for tally in moving if tally is not best]
+    harm = any(tally.worse > tally.better for tally in moving)
     return Verdict(text, f"Others: {_listed(others)}" if others else "", "neutral" if harm else "good")
 
 
@@ -140,18 +161,6 @@ class _Tally:
     median: float
     gain: float
 
-    @classmethod
-    def of(cls, condition: str, rows: Sequence[Record]) -> _Tally:
-        moved = [row for row in rows if is_significant(row)]
-        better = sum(_is_better(row) for row in moved)
-        middle = float(median(float(row["delta"]) for row in rows))
-        gain = -middle if rows[0]["metric"] in LOWER_IS_BETTER else middle
-        return cls(condition, len(rows), better, len(moved) - better, middle, gain)
-
-    def words(self, which: Literal["better", "worse"]) -> str:
-        count = self.better if which == "better" else self.worse
-        return f"{count} of {self.pairs} task–model pairs (after correction)"
-
 
 def _listed(tallies: Sequence[_Tally]) -> str:
     parts = []
@@ -162,59 +171,49 @@ def _listed(tallies: Sequence[_Tally]) -> str:
     return "; ".join(parts)
 
 
-def _across_cost(rows: Sequence[Record]) -> list[Verdict]:
-    ratios: dict[str, list[float]] = {}
-    for row in _of(rows, "total_tokens"):
-        if row["control"] > 0:
-            ratios.setdefault(row["condition"], []).append(row["treated"] / row["control"])
-    if not ratios:
-        return []
-    words = [f"{name} {median(ratios[name]):.1f}×" for name in sorted(ratios, key=natural_key)]
-    return [Verdict(f"Tokens per answer against the control, in the median: {join_words(words)}")]
-
-
-def _score(rows: Sequence[Record]) -> list[Verdict]:
-    scores = _of(rows, "score")
-    if not scores:
-        return []
-    best = max(scores, key=lambda row: row["delta"])
-    helped = [row for row in scores if is_significant(row) and row["delta"] > 0]
-    if not helped:
-        text = f"No condition raised the score beyond chance; at most, {change(best, 'it')}"
-        return [Verdict(text, evidence(best))]
-    return [Verdict(change(best, "the score"), evidence(best), "good")]
-
-
-def _validity(rows: Sequence[Record]) -> list[Verdict]:
-    valid = _of(rows, "json_valid")
-    if not valid:
-        return []
-    constrained = [row for row in valid if row["condition"] == "C6"] or valid
-    best = max(constrained, key=lambda row: row["delta"])
-    if best["delta"] == 0:
-        return []
-    tone: Tone = "neutral" if not is_significant(best) else "good" if best["delta"] > 0 else "bad"
-    return [Verdict(change(best, "JSON validity"), evidence(best), tone)]
-
-
-def _harm(rows: Sequence[Record]) -> list[Verdict]:
+def _group_verdicts(rows: Sequence[Record], metrics: Metrics) -> list[Verdict]:
     found = []
-    for metric in ("score", "unsupported_rate", "truncated", "abstain_misuse"):
-        what = f"the {metric_name(metric)}"
-        for row in _of(rows, metric):
-            if is_significant(row) and not _is_better(row):
-                found.append(Verdict(change(row, what), evidence(row), "bad"))
+    scores = _of(rows, SCORE)
+    if scores:
+        best = max(scores, key=lambda row: row["delta"])
+        if any(is_significant(row) and row["delta"] > 0 for row in scores):
+            found.append(Verdict(_change(best, f"the {metrics.label(SCORE)}"), _evidence(best), "good"))
+        else:
+            text = f"No condition raised the {metrics.label(SCORE)} beyond chance; at most, {_change(best, 'it')}"
+            found.append(Verdict(text, _evidence(best)))
+    valid = _of(rows, VALIDITY)
+    if valid:
+        best = max([row for row in valid if row["condition"] == "C6"] or valid, key=lambda row: row["delta"])
+        if best["delta"] != 0:
+            tone: Tone = "neutral" if not is_significant(best) else "good" if best["delta"] > 0 else "bad"
+            found.append(Verdict(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
+    for metric in spoken_of(metrics):
+        for row in _of(rows, metric) if metric != VALIDITY else ():
+            if is_significant(row) and metrics.improved(metric, row["delta"]) is False:
+                found.append(Verdict(_change(row, f"the {metrics.label(metric)}"), _evidence(row), "bad"))
+    tokens = [row for row in _of(rows, TOKENS) if row["control"] > 0]
+    if tokens:
+        ratios = [f"{row['condition']} {row['treated'] / row['control']:.1f}×" for row in tokens]
+        level = f"{figure_text(tokens[0]['control'], 0)} under {tokens[0]['baseline']}"
+        label = _capitalised(metrics.label(TOKENS))
+        found.append(Verdict(f"{label}: {level}; {join_words(ratios)} that many"))
     return found
 
 
-def _cost(rows: Sequence[Record]) -> list[Verdict]:
-    tokens = [row for row in _of(rows, "total_tokens") if row["control"] > 0]
-    if not tokens:
-        return []
-    ratios = [f"{row['condition']} {row['treated'] / row['control']:.1f}×" for row in tokens]
-    baseline, level = tokens[0]["baseline"], tokens[0]["control"]
-    return [
-        Verdict(
-            f"Tokens per answer: {figure_text(level, 0)} under {baseline}; {join_words(ratios)} that many"
-        )
-    ]
+def _change(record: Record, what: str) -> str:
+    """``C6 raised X from a to b against C0``."""
+    verb = "raised" if record["delta"] > 0 else "lowered" if record["delta"] < 0 else "left"
+    levels = f"from {figure_text(record['control'])} to {figure_text(record['treated'])}"
+    if verb == "left":
+        levels = f"at {figure_text(record['treated'])}"
+    return f"{record['condition']} {verb} {what} {levels} against {record['baseline']}"
+
+
+def _evidence(record: Record) -> str:
+    """The numbers behind a sentence."""
+    standing = "holds after correction" if is_significant(record) else "does not hold after correction"
+    return (
+        f"{signed(record['delta'])}, 95 % interval {figure_text(record['delta_low'])} to"
+        f" {figure_text(record['delta_high'])}, {record['n_items']} items,"
+        f" adjusted p {p_text(record['p_bh'])}: {standing}"
+    )

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
-
-METRIC_NAMES: Mapping[str, str] = {
-    "score": "score",
-    "json_valid": "JSON validity",
-    "schema_valid": "schema validity",
-    "truncated": "truncation rate",
-    "unsupported_rate": "unsupported rate",
-    "abstained": "abstention rate",
-    "abstain_misuse": "abstention misuse",
-    "total_tokens": "tokens per answer",
-}
-"""Metrics in words."""
-
-
-def metric_name(metric: str) -> str:
-    """A metric in words."""
-    return METRIC_NAMES.get(metric, metric.replace("_", " "))
 
 
 def figure_text(value: Any, digits: int = 2) -> str:
-    """A number for a sentence: two decimals for rates, none for large numbers, ``n/a`` for none."""
+    """A number for a sentence: ``digits`` decimals, none for numbers from 100, ``n/a`` for none.
+
+    >>> figure_text(0.1234), figure_text(1234.5), figure_text(None)
+    ('0.12', '1,234', 'n/a')
+    """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "n/a"
     if abs(float(value)) >= 100:
@@ -34,7 +21,11 @@ def figure_text(value: Any, digits: int = 2) -> str:
 
 
 def signed(value: Any, digits: int = 2) -> str:
-    """A difference with its sign."""
+    """A difference with its sign; what rounds to 0 has none of its own.
+
+    >>> signed(0.1), signed(-0.1), signed(-0.001)
+    ('+0.10', '-0.10', '0.00')
+    """
     text = figure_text(value, digits)
     if text.startswith("-") and float(text.replace(",", "")) == 0:
         return text[1:]
@@ -48,6 +39,15 @@ def p_text(value: Any) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def join_words(words: list[str]) -> str:
-    """``a, b and c``."""
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + f" and {words[-1]}" if words else ""
+def join_words(words: Sequence[str]) -> str:
+    """Words as a list in a sentence.
+
+    >>> join_words(["a", "b", "c"]), join_words(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 task``, ``2 tasks``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -48,9 +48,15 @@ class Retriever(ABC):
 
     @classmethod
     def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
-        """Names of all pages that can be cited, or ``None`` where they cannot be listed."""
+        """Names of all pages that can be cited, or ``None`` where they cannot be listed.
+
+        With them a citation can be held against the corpus, whether anything is searched or not.
+        """
         return None
 
     @abstractmethod
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
-        """At most ``k`` passages, best first; none where nothing matches."""
+        """At most ``k`` passages, best first; none where nothing matches.
+
+        Raises :class:`EngineError` where the search itself fails: that is never taken for finding nothing.
+        """

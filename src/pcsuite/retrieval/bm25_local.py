@@ -61,7 +61,10 @@ def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> Ite
 
 
 def read_pages(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Page names with their sentences, in file order; malformed lines are errors with their place."""
+    """Page names with their sentences, in file order; malformed lines are errors with their place.
+
+    A line has ``page``, a name, and ``sentences``, a list of texts. Raises :class:`DataError`.
+    """
     for row in read_jsonl(path):
         page = row.text("page")
         if not page:
@@ -83,13 +86,19 @@ def words(text: str) -> list[str]:
 
 
 def query_words(query: str) -> list[str]:
-    """The distinct words a query is searched by, in order; function words only where it has no others."""
+    """The distinct words a query is searched by, in order; function words only where it has no others.
+
+    So "The Who" is still found.
+    """
     distinct = list(dict.fromkeys(words(query)))
     return [word for word in distinct if word not in FUNCTION_WORDS] or distinct
 
 
 def file_sha256(path: Path) -> str:
-    """sha256 (hex) of a file; read again only when its size or time changed."""
+    """sha256 (hex) of a file; read again only when its size or time changed.
+
+    Raises :class:`OSError` where there is no file.
+    """
     state = path.stat()
     return _file_sha256(path, state.st_size, state.st_mtime_ns)
 
@@ -131,7 +140,10 @@ class IndexMeta:
 
 
 def index_key(source_sha256: str, settings: Bm25Settings) -> str:
-    """Name of an index: sha256 of its sources and settings."""
+    """Name of an index: sha256 of its sources and settings.
+
+    Another file, other settings or another format of the index give another name.
+    """
     return digest({"format": FORMAT, "sources": [source_sha256], "settings": asdict(settings)})
 
 
@@ -149,30 +161,8 @@ def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = 
     settings = settings or Bm25Settings()
     key = index_key(file_sha256(source), settings)
     folder = index_folder(cache_dir, key)
-    if not (folder / META).is_file():
-        _build(source, folder, key, settings)
-    return folder
-
-
-def read_meta(folder: Path) -> IndexMeta:
-    """What the index in ``folder`` was built from; :class:`DataError` where it is no index of this format."""
-    try:
-        values = json.loads((folder / META).read_text(encoding="utf-8"))
-        settings = Bm25Settings(**values.pop("settings"))
-        meta = IndexMeta(settings=settings, **values)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(
-            f"{folder} is not a search index: {error}", hint="pcsuite index build makes one"
-        ) from error
-    if meta.format != FORMAT:
-        raise DataError(
-            f"{folder} has index format {meta.format}, this version reads {FORMAT}",
-            hint="pcsuite index build makes a new one",
-        )
-    return meta
-
-
-def _build(source: Path, folder: Path, key: str, settings: Bm25Settings) -> None:
+    if (folder / META).is_file():
+        return folder
     bm25s = require("bm25s", "retrieval")
     with building_folder(folder, META) as building:
         vocabulary: dict[str, int] = {}
@@ -208,6 +198,25 @@ def _build(source: Path, folder: Path, key: str, settings: Bm25Settings) -> None
             f"bm25s {bm25s.__version__}",
         )
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def read_meta(folder: Path) -> IndexMeta:
+    """What the index in ``folder`` was built from; :class:`DataError` where it is no index of this format."""
+    try:
+        values = json.loads((folder / META).read_text(encoding="utf-8"))
+        settings = Bm25Settings(**values.pop("settings"))
+        meta = IndexMeta(settings=settings, **values)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"{folder} is not a search index: {error}", hint="pcsuite index build makes one"
+        ) from error
+    if meta.format != FORMAT:
+        raise DataError(
+            f"{folder} has index format {meta.format}, this version reads {FORMAT}",
+            hint="pcsuite index build makes a new one",
+        )
+    return meta
 
 
 def indexed_pages(folder: Path) -> Iterator[str]:
@@ -242,7 +251,10 @@ class Bm25Index:
         return self.meta.passages
 
     def scores(self, query: str) -> npt.NDArray[np.float64]:
-        """BM25 score of every sentence, in file order; 0 for those that share no word with the query."""
+        """BM25 score of every sentence, in file order; 0 for those that share no word with the query.
+
+        Double precision, so that ties are ties.
+        """
         vocabulary = self._index.vocab_dict
         ids = [vocabulary[word] for word in query_words(query) if word in vocabulary]
         if not ids:
@@ -292,7 +304,11 @@ class Bm25Retriever(Retriever):
 
     @classmethod
     def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Bm25Retriever:
-        """Open the index, building it first where it is not there."""
+        """Open the index, building it first where it is not there.
+
+        The profile's ``wiki_index_path`` names a folder that is there; otherwise it is built from the dataset's
+        pages.
+        """
         if settings.wiki_index_path is not None:
             return cls(Bm25Index(Path(settings.wiki_index_path)))
         return cls(Bm25Index(ensure_index(find_pages(dataset, cache_dir).path, cache_dir)))

@@ -136,7 +136,7 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
         stated = binary_variances(
             settings.accuracy, settings.accuracy, correlation=settings.correlation, noise=settings.noise
         )
-        if replicates == 1 and key[2].startswith("d0") and key not in measured:
+        if replicates == 1 and plan.suite.regimes[key[2]].greedy and key not in measured:
             stated = PairedVariances(stated.of_difference(1), 0.0, 0.0)
         results.append(_design(key, items, replicates, len(members) - 1, measured.get(key), stated, settings))
     return results

@@ -37,7 +37,7 @@ from pcsuite.perturbations import Site, perturb, variant_of, variants
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Job, Outcome, Program
 from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.prompts.prompt import MeasuredPrompt, PromptTree, fit
+from pcsuite.prompts.prompt import Prompt, PromptTree, fit
 from pcsuite.runners.plan import CLEAN, Plan, TaskRetrievers, Unit
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class FinishedRow:
 class _Prepared:
     """What the replicates of an item under a condition share: the prompt, its program and its record."""
 
-    prompt: MeasuredPrompt
+    prompt: Prompt
     record: PromptRecord
     constraint: Constraint | None
     program: Program
@@ -216,10 +216,10 @@ class Pipeline:
         )
 
 
-def prompt_record(prompt: MeasuredPrompt, template: str, schema: str | None) -> PromptRecord:
+def prompt_record(prompt: Prompt, template: str, schema: str | None) -> PromptRecord:
     """What the log keeps of a prompt; its text is kept once, by hash, beside the log."""
     return PromptRecord(
-        prompt_hash=sha256_hex(prompt.text),
+        prompt_hash=prompt.hash,
         schema_hash=sha256_hex(schema) if schema else None,
         template=template,
         rendered_chars=len(prompt.text),

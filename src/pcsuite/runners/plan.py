@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -206,12 +207,15 @@ def with_compiled_prompt(
     """A compiled condition with the prompt that was frozen for a task and a model; others as they are."""
     if not condition.compiled:
         return condition
-    path = compiled_path(suite.profile.run.output_dir, task_id, model_id)
+    output_dir = suite.profile.run.output_dir
+    path = compiled_path(output_dir, task_id, model_id)
     if not path.is_file():
+        elsewhere = [] if output_dir == "outputs" else ["--output-dir", output_dir]
+        words = ["--config", str(suite.path), *elsewhere, "--task", task_id, "--model", model_id]
         raise PromptError(
             f"condition {condition.id} needs a compiled prompt for task '{task_id}' on model '{model_id}',"
             f" and there is no {path}",
-            hint=f"pcsuite optimize --config {suite.path} --task {task_id} --model {model_id}",
+            hint=f"pcsuite optimize {shlex.join(words)}",
         )
     return condition.with_prompt(read_compiled(path))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ class Progress:
         self._shown = self._started
         self._bar: Any = None
         self._task: Any = None
-        self._quiet = quiet
+        # Progress is information: a profile whose log_level is WARNING or ERROR goes without it.
+        self._quiet = quiet or logging.getLogger("pcsuite").level > logging.INFO
 
     def __enter__(self) -> Progress:
         self._started = self._shown = time.monotonic()

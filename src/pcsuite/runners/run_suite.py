@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
+from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.load import Suite
 from pcsuite.data.items import closed_answers
 from pcsuite.engines.limits import RetryPolicy
@@ -67,6 +68,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
             for cell in plan.cells
         },
         regimes={name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
+        metrics=declared_by(suite.metrics),
         objective=suite.profile.optimization.dspy.objective.model_dump(mode="json"),
         compiled=_compiled(plan),
         planned_rows=plan.calls,

@@ -37,7 +37,7 @@ from pcsuite.logging.log import RunLog, RunPaths, newest_rows
 from pcsuite.logging.row import DecodingRef, GenerationRecord, ParsedRecord, RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.programs.base import Outcome
-from pcsuite.prompts.prompt import MeasuredPrompt
+from pcsuite.prompts.prompt import Prompt
 from pcsuite.runners.pipeline import (
     FinishedRow,
     cost_metrics,
@@ -302,7 +302,7 @@ def _verifier_row(
     """The row that judges another, with all that the two have in common."""
     tokens = client.adapter.count_tokens(prompt)
     length = len(prompt) // 4 if tokens is None else tokens
-    measured = MeasuredPrompt(prompt, length, 0, "inside", exact=tokens is not None)
+    measured = Prompt(prompt, length, exact=tokens is not None)
     return msgspec.structs.replace(
         row,
         run_id=verifier_run_id(row),

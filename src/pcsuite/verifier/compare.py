@@ -175,10 +175,10 @@ class _Comparer:
         names = Counter(item.get("name") for item in truth)
         for index, item in enumerate(truth):
             name = item.get("name")
-            place = item_path(path, name if names[name] == 1 else None, index)
+            where = item_path(path, name if names[name] == 1 else None, index)
             found = items[partner[index]][1] if index in partner else None
             missing = "the whole item is missing" if found is None else ""
-            self.compare_object(node.item, item, found or {}, place, node.pattern, note or missing)
+            self.compare_object(node.item, item, found or {}, where, node.pattern, note or missing)
         # Items that stand for nothing in the truth go by index where their name would mislead.
         paired, taken = set(partner.values()), {str(name) for name in names}
         extra = [entry for position, entry in enumerate(items) if position not in paired]
@@ -186,9 +186,9 @@ class _Comparer:
         for index, item in extra:
             name = item.get("name")
             misleading = extra_names[str(name)] > 1 or str(name) in taken
-            place = item_path(path, None if misleading else name, index)
+            where = item_path(path, None if misleading else name, index)
             invented = f"item {index + 1} of the extraction is not in the truth"
-            self.compare_object(node.item, {}, item, place, node.pattern, invented)
+            self.compare_object(node.item, {}, item, where, node.pattern, invented)
         for index, item in given:
             if item is not None and not isinstance(item, dict):
                 self._invented(item, f"{path}[{index}]", node.pattern)

@@ -366,7 +366,7 @@ def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:
     seen: Counter[tuple[str, bool]] = Counter()
     keyed: dict[tuple[str, bool, int], Document] = {}
     for entry in document["discrepancies"]:
-        place = (entry["field_path"], entry["error_type"] == "hallucination")
-        keyed[place[0], place[1], seen[place]] = entry
-        seen[place] += 1
+        path, invented = entry["field_path"], entry["error_type"] == "hallucination"
+        keyed[path, invented, seen[path, invented]] = entry
+        seen[path, invented] += 1
     return keyed

@@ -74,9 +74,9 @@ def compile_mapping(mapping: FieldMapping) -> ObjectNode:
             leaf = Leaf(
                 pattern, section, rule.type, bounds.relative, bounds.absolute, rule.modulo, rule.weight
             )
-        _place(root, pattern, leaf, mapping.pairing)
+        _insert(root, pattern, leaf, mapping.pairing)
     for path in mapping.metadata:
-        _place(root, path, Ignored(), mapping.pairing)
+        _insert(root, path, Ignored(), mapping.pairing)
     _collect(root)
     if len(_COMPILED) >= _KEPT:
         _COMPILED.clear()
@@ -84,7 +84,7 @@ def compile_mapping(mapping: FieldMapping) -> ObjectNode:
     return root
 
 
-def _place(root: ObjectNode, pattern: str, leaf: Node, pairing: Pairing) -> None:
+def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: Pairing) -> None:
     *holders, last = pattern.split(".")
     node = root
     walked: list[str] = []

@@ -3,14 +3,17 @@ from scipy import stats
 
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.tables.effects import effects, stars
 from support.synthetic_log import make_row, write_log
 
 
-def compute(tmp_path, rows, **options):
+def compute(tmp_path, rows, metrics=None, **options):
+    known = bundled_metrics()
+    chosen = known if metrics is None else Metrics({name: known[name] for name in metrics})
     log = write_log(tmp_path / "a.jsonl", rows)
     with RunTables([log], tmp_path / "tables") as tables:
-        return list(effects(item_scores(tables), **options).records())
+        return list(effects(item_scores(tables), chosen, **options).records())
 
 
 def paired_rows(condition, scores, **more):

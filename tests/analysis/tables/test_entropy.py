@@ -1,15 +1,20 @@
+import json
+import math
+
 import pytest
 
+from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.tables.entropy import entropy_tables
+from pcsuite.analysis.tables.entropy import answer_counts_by_cell, entropy_tables
 from support.synthetic_log import make_row, write_log
 
 
 def compute(tmp_path, rows):
     log = write_log(tmp_path / "a.jsonl", rows)
     with RunTables([log], tmp_path / "tables") as tables:
-        per_item, by_condition = entropy_tables(tables, item_scores(tables))
+        scores = item_scores(tables)
+        per_item, by_condition = entropy_tables(tables, scores, answer_counts_by_cell(tables, scores))
         return list(per_item.records()), list(by_condition.records())
 
 
@@ -58,3 +63,25 @@ def test_long_answers_are_compared_by_their_facts(tmp_path):
     # Facts: Paris, 1889 or 1887, Seine: two of four shared in two of three pairs.
     assert per_item[0]["fact_disagreement"] == pytest.approx((0 + 0.5 + 0.5) / 3)
     assert record["fact_disagreement"] == per_item[0]["fact_disagreement"]
+
+
+def test_the_manifest_says_which_answers_are_closed(tmp_path):
+    rows = [row for k in range(4) for row in replicates(f"i{k}", "C0", ["x", "y", None])]
+    log = write_log(tmp_path / "a.jsonl", rows)
+    task = {"answers": 5, "max_tokens": 100, "length_band": [50, 100]}
+    log.with_suffix(".manifest.json").write_text(json.dumps({"tasks": {"agnews_json": task}}))
+    with RunTables([log], tmp_path / "tables") as tables:
+        found = analyse(tables, embeddings="off").tables
+    (entropy,), (objective,) = (list(found[name].records()) for name in ("entropy_by_condition", "objective"))
+    # Three answers were seen; the task allows four labels and one for anything else.
+    assert entropy["answers"] == "5 choices"
+    assert entropy["entropy_normalised"] == pytest.approx(min(1.0, entropy["entropy_nats"] / math.log(5)))
+    assert objective["entropy"] == pytest.approx(entropy["entropy_normalised"])
+
+
+def test_a_task_the_manifest_calls_open_stays_open(tmp_path):
+    log = write_log(tmp_path / "a.jsonl", replicates("a", "C0", ["x", "y", "x"]))
+    log.with_suffix(".manifest.json").write_text(json.dumps({"tasks": {"agnews_json": {"answers": None}}}))
+    with RunTables([log], tmp_path / "tables") as tables:
+        (record,) = analyse(tables, embeddings="off").tables["entropy_by_condition"].records()
+    assert record["answers"] == "open"

@@ -5,6 +5,7 @@ import statsmodels.formula.api as smf
 
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.tables.mixed import ALL_TASKS, mixed_results
 from support.synthetic_log import make_row, write_log
 
@@ -35,7 +36,9 @@ def graded(items, conditions, models=(("m1", "1B"),), task="t", seeds=(0,)):
 def fit(tmp_path, rows, metrics=("score",)):
     log = write_log(tmp_path / "a.jsonl", rows)
     with RunTables([log], tmp_path / "tables") as tables:
-        return mixed_results(tables, item_scores(tables), metrics)
+        return mixed_results(
+            tables, item_scores(tables), Metrics({name: bundled_metrics()[name] for name in metrics})
+        )
 
 
 def test_estimates_are_those_of_a_reference_fit(tmp_path):

@@ -11,6 +11,8 @@ from pcsuite.analysis.tables.robustness import (
 )
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate, undefined
+from support.analysed import tables_of
+from support.synthetic_log import make_row
 
 
 def rng():
@@ -61,3 +63,20 @@ def test_reading_in_words():
     assert reading(sure, None, variation(0.4)) == "within the spread of mere structure"
     assert reading(Estimate(0.2, -0.1, 0.5), variation(0.1), None) == "no effect shown"
     assert reading(undefined("no baseline"), variation(0.1), None) == "no baseline to compare with"
+
+
+def test_worst_case_is_the_smallest_mean_over_attacks(tmp_path):
+    rows = []
+    for k in range(20):
+        rows.append(make_row(item=f"{k}", condition="C2", score=1.0))
+        rows.append(make_row(item=f"{k}", condition="C2", perturbation="reorder", score=float(k < 16)))
+        rows.append(make_row(item=f"{k}", condition="C2", perturbation="injection", score=float(k < 10)))
+    found = tables_of(tmp_path, rows)
+    (worst,) = found["robustness_worst_case"]
+    assert (worst["clean"], worst["worst"], worst["worst_attack"]) == (1.0, 0.5, "injection")
+    assert worst["drop"] == 0.5
+    assert worst["drop_rate"] == pytest.approx(0.5)
+    assert worst["worst_low"] < 0.5 < worst["worst_high"]
+    assert {row["attack"]: row["drop"] for row in found["robustness_by_attack"]} == pytest.approx(
+        {"injection": 0.5, "reorder": 0.2}
+    )

@@ -5,6 +5,7 @@ import pytest
 
 from pcsuite.analysis.load.item_scores import CellKey, item_scores, natural_key
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.analysis.tables.summary import summary_by_condition, task_metrics
 from pcsuite.report.build import build_report
 from pcsuite.stats.proportions import wilson
@@ -15,7 +16,7 @@ def summarise(tmp_path, rows):
     log = write_log(tmp_path / "a.jsonl", rows)
     with RunTables([log], tmp_path / "tables") as tables:
         scores = item_scores(tables)
-        return scores, list(summary_by_condition(tables, scores).records())
+        return scores, list(summary_by_condition(tables, scores, bundled_metrics()).records())
 
 
 def test_replicates_are_averaged_within_the_item_first(tmp_path):
@@ -123,7 +124,7 @@ def test_means_and_standard_errors_are_over_items(tmp_path):
     # Omissions under C0: 6 and 2, mean 4, sd 2·√2, standard error 2.
     log = write_log(tmp_path / "a.jsonl", extraction_rows())
     with RunTables([log], tmp_path / "tables") as tables:
-        records = list(task_metrics(item_scores(tables)).records())
+        records = list(task_metrics(item_scores(tables), bundled_metrics()).records())
     found = {(r["condition"], r["metric"]): (r["mean"], r["standard_error"]) for r in records}
     assert found["C0", "omissions"] == pytest.approx((4.0, 2.0))
     assert found["C3", "omissions"] == pytest.approx((1.0, 0.0))
@@ -138,7 +139,7 @@ def test_replicates_count_once_and_a_single_item_has_no_standard_error(tmp_path)
     ]
     log = write_log(tmp_path / "a.jsonl", rows)
     with RunTables([log], tmp_path / "tables") as tables:
-        (record,) = task_metrics(item_scores(tables)).records()
+        (record,) = task_metrics(item_scores(tables), bundled_metrics()).records()
     assert (record["mean"], record["standard_error"], record["n_items"]) == (0.5, None, 1)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from pcsuite.data.export import ExportOptions, export_datasets
+
 CONLL = {
     "train": [(["Mira", "Oak", "moved", "to", "Tarn"], ["B-PER", "I-PER", "O", "O", "B-LOC"])],
     "dev": [(["Nothing", "here", "."], ["O", "O", "O"])],
@@ -279,3 +281,18 @@ def mirror(tmp_path: Path) -> Path:
         tables = {split: datasets.Dataset.from_list(rows) for split, rows in splits.items()}
         datasets.DatasetDict(tables).save_to_disk(str(root / folder))
     return root
+
+
+@pytest.fixture
+def exported(originals: Path, tmp_path: Path):
+    """Rows of an exported file, by its stem."""
+
+    def rows(stem: str, only: str, **options: Any) -> list[dict[str, Any]]:
+        settings = ExportOptions(allow_partial=True, **options)
+        [result] = export_datasets(tmp_path / "c", from_dir=originals, only=[only], options=settings)
+        if result.error is not None:
+            raise result.error
+        lines = (tmp_path / "c" / "datasets" / f"{stem}.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    return rows

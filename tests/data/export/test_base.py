@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pcsuite.data.export import ExportOptions, export_datasets
 from pcsuite.data.export.base import HubTable, HubTables
 from pcsuite.errors import DataError
 
@@ -66,3 +67,60 @@ def test_one_table_instead_of_splits_is_refused(tmp_path: Path):
     datasets.Dataset.from_list([{"n": 1}]).save_to_disk(str(tmp_path / "a"))
     with pytest.raises(DataError, match="no table 'a'"):
         HubTables(tmp_path).has_split(HubTable("a", "org/a"), "dev")
+
+
+@pytest.mark.parametrize(
+    ("only", "file", "content", "message"),
+    [
+        (
+            "conll2003",
+            "conll2003/dev.txt",
+            "A NN O\n",
+            "conll2003/dev.txt line 1: expected 4 columns, found 3",
+        ),
+        ("conll2003", "conll2003/dev.txt", "A NN O S-PER\n", "line 1: 'S-PER' is no CoNLL-2003 entity tag"),
+        (
+            "ag_news",
+            "ag_news/test.csv",
+            '"1","t","d"\n"2","t"\n',
+            "ag_news/test.csv line 2: expected 3 columns",
+        ),
+        ("ag_news", "ag_news/test.csv", '"1","t","d"\n"5","t","d"\n', "line 2: class index should be 1 to 4"),
+        ("ag_news", "ag_news/test.csv", '"1","t","d"\n"2","t","d', "ag_news/test.csv line 2: unexpected end"),
+        ("gsm8k", "gsm8k/test.jsonl", '{"question": "q", "answer": "7"}\n', "line 1: 'answer' has no '####"),
+        ("gsm8k", "gsm8k/test.jsonl", '{"question": "q"}\n', "test.jsonl line 1: key 'answer' is missing"),
+        ("svamp", "svamp/SVAMP.json", '[\n{"ID": "chal-1"', "svamp/SVAMP.json line 2: not valid JSON"),
+        (
+            "fever",
+            "fever/paper_dev.jsonl",
+            '{"id": 1, "claim": "c", "label": "X", "evidence": []}',
+            "label 'X' is",
+        ),
+        (
+            "nq_open",
+            "nq_open/NQ-open.dev.jsonl",
+            '{"question": "q", "answer": "a"}',
+            "should be a list, found str",
+        ),
+        (
+            "boolq",
+            "boolq/dev.jsonl",
+            '{"question":"q","passage":"p","answer":"yes"}',
+            "should be true or false",
+        ),
+        ("trec", "trec/qc.zip", "no archive", "trec/qc.zip: qc/train.txt cannot be read"),
+        ("trec", "trec/test.txt", "WHAT is this\n", "trec/test.txt line 1: expected 'CLASS:detail question'"),
+    ],
+)
+def test_damage_is_named_with_file_and_line(originals: Path, tmp_path: Path, only, file, content, message):
+    (originals / file).write_text(content, encoding="utf-8")
+    options = ExportOptions(allow_partial=True)
+    [result] = export_datasets(tmp_path / "c", from_dir=originals, only=[only], options=options)
+    assert message in str(result.error)
+
+
+def test_bytes_that_are_not_utf8_are_named(originals: Path, tmp_path: Path):
+    path = originals / "gsm8k" / "train.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"question": "\xff"}\n')
+    [result] = export_datasets(tmp_path / "c", from_dir=originals, only=["gsm8k"])
+    assert "gsm8k/train.jsonl line 2: byte 15 is not utf-8" in str(result.error)

@@ -8,7 +8,7 @@ from pcsuite.engines.adapters._hf_graph import STEPS_KEPT, Recorder, round_size,
 from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_cpu, _draw_on_device, draw_key
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.errors import ConfigError
-from support.tiny_hf import tiny_adapter
+from support.tiny_hf import answer_all, tiny_adapter
 
 LONG = " ".join(f"w{2 + number % 60}" for number in range(30))
 D0 = Decoding("d0", 0.0, 1.0, 20)
@@ -22,7 +22,7 @@ ROWS = [
 
 def texts(adapter, rows=ROWS):
     try:
-        return [answer["text"] for answer in adapter.generate_many(rows)]
+        return [answer["text"] for answer in answer_all(adapter, rows)]
     finally:
         adapter.close()
 

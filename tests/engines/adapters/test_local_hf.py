@@ -13,7 +13,7 @@ from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, EngineError, MissingExtraError
 from support.hf_model import WEIGHTS, shared_hf_model
-from support.tiny_hf import tiny_adapter
+from support.tiny_hf import answer_all, tiny_adapter
 
 D0 = Decoding("d0", 0.0, 1.0, 4)
 D1 = Decoding("d1", 0.7, 0.95, 4)
@@ -53,7 +53,7 @@ def model():
 def test_a_row_in_a_batch_is_the_row_alone_in_float32(model):
     prompts = [f"Name {number} things {'of a kind ' * (number % 4)}you like." for number in range(32)]
     calls = [(prompt, D0 if seed == 0 else D1, seed) for prompt in prompts for seed in range(3)]
-    batched = model.generate_many(calls)
+    batched = answer_all(model, calls)
     alone = [model.generate(*call) for call in calls]
     assert [answer["text"] for answer in batched] == [answer["text"] for answer in alone]
     assert all(answer["seed_honoured"] for answer in batched)
@@ -75,7 +75,7 @@ def test_a_prompt_is_read_once_for_its_rows_of_a_batch(model, monkeypatch):
     prompts = ["Name one river.", "Name one river, and say in which country it meets the sea."]
     lengths = [len(model.prompt_tokens(prompt)) for prompt in prompts]
     calls = [(prompt, D1, seed) for seed in range(4) for prompt in prompts]
-    answers = model.generate_many(calls)
+    answers = answer_all(model, calls)
     assert read == [((2, max(lengths) - 1), [length - 1 for length in lengths])]
     monkeypatch.undo()
     assert [answer["usage"]["prompt_tokens"] for answer in answers] == lengths * 4
@@ -92,7 +92,7 @@ def test_models_that_keep_their_prompts_and_some_that_cannot(kind, keeps):
         long = " ".join(f"w{2 + number % 60}" for number in range(30))
         decoding = Decoding("d1", 0.7, 0.95, 20)
         rows = [(prompt, decoding, seed) for prompt in (long, f"{long} w9", "w5") for seed in (1, 2)]
-        batch = [answer["text"] for answer in adapter.generate_many(rows)]
+        batch = [answer["text"] for answer in answer_all(adapter, rows)]
         assert len(set(batch)) == len(rows)
         if keeps:  # a recurrent model reads its padding, so its batches are another matter
             assert batch == [adapter.generate(*row)["text"] for row in rows]
@@ -116,7 +116,7 @@ def test_finish_reason_and_usage_are_its_own(model):
 @pytest.mark.model
 def test_rows_of_a_batch_may_differ_in_length_and_regime(model):
     long, short = Decoding("d0", 0.0, 1.0, 9), Decoding("d1", 0.7, 0.95, 2)
-    answers = model.generate_many([("Count from one to ten.", long, 0), ("Count from one to ten.", short, 5)])
+    answers = answer_all(model, [("Count from one to ten.", long, 0), ("Count from one to ten.", short, 5)])
     assert [answer["usage"]["completion_tokens"] for answer in answers] == [9, 2]
 
 

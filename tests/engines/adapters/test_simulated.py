@@ -13,10 +13,12 @@ from simulated_truth import true_accuracy, true_effect
 
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import (
+    OPENING,
     SimulatedAdapter,
     SimulatedOptions,
     item_deviate,
     operator_name,
+    propose_instruction,
 )
 from pcsuite.engines.session import mask_bites
 from pcsuite.errors import EngineError
@@ -228,3 +230,11 @@ def test_it_is_fast_enough_to_rehearse_millions():
         asyncio.run(many(4000))
         best = max(best, 4000 / (time.process_time() - started))
     assert best > 20_000
+
+
+def test_a_proposer_knows_the_sentences_of_ones_own_operators():
+    sentences = {"TONE": "Write as for a colleague."}
+    own = SimulatedAdapter("m", SimulatedOptions(operator_sentences=sentences))
+    written = {propose_instruction("Write an instruction.", Random(seed), sentences) for seed in range(8)}
+    assert written == {OPENING, f"{OPENING}\nWrite as for a colleague."}
+    assert own.identity() != SimulatedAdapter("m", SimulatedOptions()).identity()

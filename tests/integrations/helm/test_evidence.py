@@ -6,6 +6,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from pcsuite.analysis.table import Table
+from pcsuite.analysis.tables.summary import SUMMARY
 from pcsuite.integrations.helm.evidence import beside_ours, external_evidence, read_evidence
 from pcsuite.report.build import build_report
 from support.helm_folder import SCENARIO, write_run, write_tables
@@ -87,7 +88,7 @@ def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
     write_tables(output, tables, {"pcsuite/tiny": "tiny"})
     own = {"task": "truthfulqa_mc", "decoding": "d0", "score_low": 0.1, "score_high": 0.6, "n_items": 8}
     summary = Table.of(
-        "summary_by_condition",
+        SUMMARY,
         [
             own | {"model": "tiny", "condition": "C0", "score": 0.25, "perturbation": "none"},
             own | {"model": "tiny", "condition": "C4", "score": 0.5, "perturbation": "none"},
@@ -107,7 +108,7 @@ def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
 
 def test_a_damaged_table_is_a_line_and_no_error(tmp_path):
     assert read_evidence([tmp_path]) is None
-    assert external_evidence([tmp_path], Table("summary_by_condition", ())) == ([], [])
+    assert external_evidence([tmp_path], None) is None
     write_run(tmp_path / "helm", {"a": [1.0]})
     write_tables(tmp_path / "helm", tmp_path, {"pcsuite/tiny": "tiny"})
     with (tmp_path / "helm_metrics.csv").open("w", newline="") as stream:

@@ -117,7 +117,10 @@ class CellScores:
     """Rows without error per item, on average."""
 
     def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
-        """Codes of the items for which the metric is defined, and its values there; both empty for an unknown one."""
+        """Codes of the items for which the metric is defined, and its values there; both empty for an unknown one.
+
+        A metric is undefined for an item whose rows do not carry it.
+        """
         values = self.values.get(name)
         if values is None:
             return self.items[:0], np.empty(0)
@@ -125,7 +128,10 @@ class CellScores:
         return self.items[defined], values[defined]
 
     def counts(self) -> FloatArray:
-        """``(tp, fp, fn)`` per item, averaged over replicates."""
+        """``(tp, fp, fn)`` per item, averaged over replicates.
+
+        One row per item in the order of ``items``; only for tasks in ``ItemScores.pooled``.
+        """
         return np.column_stack([self.values[name] for name in _COUNTS])
 
 
@@ -145,7 +151,10 @@ class ItemScores:
     """Item ids of each task, by code."""
 
     def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
-        """Cell keys in natural order; of clean prompts only, unless told otherwise."""
+        """Cell keys in natural order; of clean prompts only, unless told otherwise.
+
+        ``perturbation=None`` gives every cell, a name those of that perturbation.
+        """
         for key in self.cells:
             if perturbation is None or key.perturbation == perturbation:
                 yield key
@@ -156,14 +165,20 @@ class ItemScores:
         return sorted({key.task for key in self.cells})
 
     def groups(self, perturbation: str = CLEAN) -> dict[tuple[str, str, str], list[CellKey]]:
-        """Cells of each ``(task, model, decoding)``, conditions in natural order, under one perturbation."""
+        """Cells of each ``(task, model, decoding)``, conditions in natural order, under one perturbation.
+
+        The members of a group differ in the condition alone, so that they can be compared.
+        """
         grouped: dict[tuple[str, str, str], list[CellKey]] = {}
         for key in self.cell_keys(perturbation=perturbation):
             grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
         return grouped
 
     def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
-        """The control of a group of cells: C0, else the first condition with no operator, else ``None``."""
+        """The control of a group of cells: C0, else the first condition with no operator, else ``None``.
+
+        ``keys`` are the cells of one group, in natural order.
+        """
         for key in keys:
             if key.condition == "C0":
                 return key
@@ -171,25 +186,40 @@ class ItemScores:
         return bare[0] if bare else None
 
     def operators_in(self, key: CellKey) -> tuple[str, ...]:
-        """Operators of a cell's condition."""
+        """Operators of a cell's condition.
+
+        Empty for a bare condition and for one that the log does not describe.
+        """
         return self.operators.get((key.task, key.condition), ())
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
-        """Values of a metric on the items that both cells have, in the same order: treated, then control."""
+        """Values of a metric on the items that both cells have, in the same order: treated, then control.
+
+        Items that only one of them has, or where the metric is undefined in one, are left out.
+        """
         first_items, first = self.cells[treated].metric(metric)
         second_items, second = self.cells[control].metric(metric)
         _, left, right = np.intersect1d(first_items, second_items, assume_unique=True, return_indices=True)
         return first[left], second[right]
 
     def paired_counts(self, treated: CellKey, control: CellKey) -> tuple[FloatArray, FloatArray]:
-        """``(tp, fp, fn)`` on the items that both cells have."""
+        """``(tp, fp, fn)`` on the items that both cells have.
+
+        Two arrays of the same length, treated and control, for figures from pooled counts such as micro-F1.
+        """
         first, second = self.cells[treated], self.cells[control]
         _, left, right = np.intersect1d(first.items, second.items, assume_unique=True, return_indices=True)
         return first.counts()[left], second.counts()[right]
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Sorts ``C2`` before ``C10``."""
+    """Sorts ``C2`` before ``C10``.
+
+    Numbers inside a name are compared as numbers, everything else as text, numbers last.
+
+    >>> sorted(["C10", "C2"], key=natural_key)
+    ['C2', 'C10']
+    """
     return tuple(
         (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part
     )

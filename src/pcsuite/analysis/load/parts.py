@@ -69,14 +69,20 @@ class LogBytes:
             self.size = end
 
     def digest(self, start: int, end: int) -> str:
-        """The sha256 (hex) of the bytes ``[start, end)``."""
+        """The sha256 (hex) of the bytes ``[start, end)``.
+
+        Offsets count the bytes of the whole log, over all its files.
+        """
         hashed = hashlib.sha256()
         for block in self.blocks(start, end):
             hashed.update(block)
         return hashed.hexdigest()
 
     def blocks(self, start: int, end: int) -> Iterator[bytes]:
-        """The bytes ``[start, end)`` in blocks of at most 8 MiB."""
+        """The bytes ``[start, end)`` in blocks of at most 8 MiB.
+
+        A range may lie in several files; compressed ones are read through.
+        """
         for span in self.spans:
             left = min(end, span.end) - max(start, span.start)
             if left <= 0:
@@ -88,14 +94,20 @@ class LogBytes:
                     left -= len(block)
 
     def trailer(self, offset: int) -> str:
-        """What the file that holds the byte before ``offset`` says of its content; empty for a plain file."""
+        """What the file that holds the byte before ``offset`` says of its content; empty for a plain file.
+
+        Checksum and length, with the file's number: as good as reading the last bytes again.
+        """
         for segment, start, end in self.spans:
             if start < offset <= end and segment.compressed:
                 return f"{segment.number}:{segment.trailer().hex()}"
         return ""
 
     def is_current(self) -> bool:
-        """Whether the files are still those, and the live one has not grown."""
+        """Whether the files are still those, and the live one has not grown.
+
+        Used to find out whether a run was writing while the files were being read.
+        """
         return LogBytes(self.log).spans == self.spans
 
 
@@ -296,7 +308,10 @@ class LogParts:
 
 
 def file_stamp(path: Path) -> str:
-    """Size and modification time of a file, which change with its content."""
+    """Size and modification time of a file, which change with its content.
+
+    Raises :class:`OSError` where there is no file.
+    """
     found = path.stat()
     return f"{found.st_size}:{found.st_mtime_ns}"
 

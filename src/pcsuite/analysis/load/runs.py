@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -117,11 +118,17 @@ class RunTables:
         return {name: _unmasked(values) for name, values in fetched.items()}
 
     def execute(self, sql: str) -> None:
-        """Run a statement for its effect."""
+        """Run a statement for its effect.
+
+        Views and tables that it makes last as long as the connection.
+        """
         self._connection.execute(sql)
 
     def metric_column(self, name: str) -> str | None:
-        """SQL name of a numeric metric's column, ``None`` where no row has it."""
+        """SQL name of a numeric metric's column, ``None`` where no row has it.
+
+        A metric that is text anywhere in the log has no such column: it cannot be averaged.
+        """
         return sql_name(METRIC_PREFIX + name) if self.metrics.get(name) == "number" else None
 
     def write_csv(self) -> Path:
@@ -214,7 +221,13 @@ class RunTables:
         only = [(log, part) for log in parts for part in log.state.parts]
         whole = len(only) == 1 and only[0][1].typed and not (only[0][1].malformed or self.loaded.superseded)
         with replacing(target) as partial:
-            if not (whole and _linked(only[0][0].files[0], partial)):
+            linked = False
+            if whole:
+                partial.unlink(missing_ok=True)
+                with suppress(OSError):  # a file system without links
+                    os.link(only[0][0].files[0], partial)
+                    linked = True
+            if not linked:
                 flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS)
                 chosen = "logged"
                 if self.loaded.superseded:
@@ -254,16 +267,6 @@ class RunTables:
             " WHERE kind = 'verifier' AND n_errors = 0) AS verdict"
             " ON row.kind = 'main' AND row.run_id = verdict.about"
         )
-
-
-def _linked(file: Path, target: Path) -> bool:
-    """Give a file a second name; ``False`` where the file system has no such thing."""
-    try:
-        target.unlink(missing_ok=True)
-        os.link(file, target)
-    except OSError:
-        return False
-    return True
 
 
 def _unmasked(values: Any) -> npt.NDArray[Any]:

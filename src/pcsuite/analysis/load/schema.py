@@ -126,12 +126,19 @@ def _duckdb_type(kind: Any) -> str:
 
 
 def sql_text(value: str) -> str:
-    """A string literal for SQL."""
+    """A string literal for SQL.
+
+    >>> sql_text("it's")
+    "'it''s'"
+    """
     return "'" + value.replace("'", "''") + "'"
 
 
 def sql_name(value: str) -> str:
-    """An identifier for SQL."""
+    """An identifier for SQL.
+
+    Needed for every name from a log: metrics may be called anything.
+    """
     return '"' + value.replace('"', '""') + '"'
 
 
@@ -140,7 +147,10 @@ FLAT_COLUMNS: Mapping[str, str] = flat_columns(RunRow)
 
 
 def read_json_sql(files: Sequence[str]) -> str:
-    """The table function that reads files of a log, one row a line; a malformed line gives NULLs."""
+    """The table function that reads files of a log, one row a line; a malformed line gives NULLs.
+
+    ``files`` may be plain or compressed. Only the columns of the row are read.
+    """
     listed = ", ".join(sql_text(file) for file in files)
     columns = ", ".join(f"{sql_text(name)}: {sql_text(kind)}" for name, kind in JSON_COLUMNS.items())
     return (
@@ -160,7 +170,10 @@ def well_formed_sql() -> str:
 
 
 def metric_select_sql(metrics: Mapping[str, str], source: str = "metrics") -> str:
-    """The select list of the metric columns, each beginning with a comma."""
+    """The select list of the metric columns, each beginning with a comma.
+
+    ``metrics`` names each a ``number`` or ``text``; ``source`` is the column that holds their JSON.
+    """
     shape = sql_text(json.dumps({name: _METRIC_TYPES[kind] for name, kind in metrics.items()}))
     # One transformation for all of them: DuckDB computes an expression that repeats once.
     return "".join(
@@ -170,7 +183,10 @@ def metric_select_sql(metrics: Mapping[str, str], source: str = "metrics") -> st
 
 
 def found_metrics(connection: Any, rows: str) -> dict[str, str]:
-    """Every metric in some rows (a table expression with a column ``metrics``), sorted, and its kind."""
+    """Every metric in some rows (a table expression with a column ``metrics``), sorted, and its kind.
+
+    ``connection`` is DuckDB's. Names with a quotation mark, which JSON paths cannot carry, are left out.
+    """
     # Most rows have numbers only, which one look at the text tells; the kind of each value is asked of the rest.
     shapes = connection.execute(
         "SELECT DISTINCT json_keys(metrics) AS keys, CASE WHEN regexp_matches(metrics, ':\\s*[\"\\[{]') THEN"
@@ -187,7 +203,10 @@ def found_metrics(connection: Any, rows: str) -> dict[str, str]:
 
 
 def merged_metrics(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The metrics of several parts; text in one of them is text."""
+    """The metrics of several parts; text in one of them is text.
+
+    Sorted by name, so that the order of columns does not depend on that of the parts.
+    """
     found: dict[str, bool] = {}
     for metrics in several:
         for name, kind in metrics.items():

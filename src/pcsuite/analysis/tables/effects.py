@@ -6,14 +6,23 @@ a permutation p-value, its adjusted values over the conditions of the dataset, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.table import Table, estimate_columns, number
+from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.table import (
+    MAIN_CELL,
+    Column,
+    Table,
+    TableSpec,
+    cell_names,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
@@ -26,49 +35,78 @@ from pcsuite.stats.permutation import (
     sign_flip_test,
 )
 
-METRICS: tuple[str, ...] = (
-    SCORE,
-    "json_valid",
-    "schema_valid",
-    "truncated",
-    "unsupported_rate",
-    "abstained",
-    "abstain_misuse",
-    "total_tokens",
-)
-"""Metrics that are compared, where the rows have them."""
-LOWER_IS_BETTER = frozenset({"truncated", "unsupported_rate", "abstain_misuse", "total_tokens"})
-COSTS = frozenset({"total_tokens"})
-COLUMNS: tuple[str, ...] = (
-    "task", "model", "decoding", "condition", "baseline", "metric", "measure", "n_items", "control",
-    "treated", "delta", "delta_low", "delta_high", "interval_method", "p_value", "p_method", "p_bh", "p_holm",
-    "stars", "cohens_d", "cohens_d_low", "cohens_d_high", "odds_ratio", "odds_ratio_low", "odds_ratio_high",
-    "risk_reduction", "risk_reduction_low", "risk_reduction_high", "number_needed",
+EFFECTS = TableSpec(
+    "effects",
+    "Every effect",
+    "condition, metric and group of task, model and regime",
+    (
+        *MAIN_CELL,
+        Column("baseline", "the control of the group: C0, or else the condition with no operator", shown=False),
+        Column("metric", "name of the metric", form="text"),
+        Column("measure", "mean over items, or micro-F1 of pooled counts", shown=False),
+        Column("n_items", "items that both conditions have", label="items", form="number", late=True),
+        Column("control", "level under the control", form="number", digits=2, paper="Control"),
+        Column("treated", "level under the condition", label="condition's", form="number", digits=2),
+        *interval("delta", "treated less control", label="difference", form="difference", paper="Change"),
+        Column("interval_method", "how the interval of the difference was made", shown=False),
+        Column("p_value", "two-sided permutation p-value", label="p", form="p"),
+        Column("p_method", "how the p-value was made", shown=False),
+        Column(
+            "p_bh",
+            "p-value adjusted over everything compared on the task and metric (Benjamini–Hochberg)",
+            label="p (BH)",
+            form="p",
+            paper="$p$ (BH)",
+        ),
+        Column("p_holm", "the same adjusted after Holm", label="p (Holm)", form="p"),
+        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
+        *interval("cohens_d", "difference over its standard deviation", label="Cohen's d", form="interval", digits=2),
+        *interval("odds_ratio", "paired odds ratio of metrics within [0, 1]", form="interval", digits=2),
+        *interval("risk_reduction", "failures saved per item, of metrics within [0, 1]", form="interval", digits=2),
+        Column("number_needed", "items for one failure saved", shown=False),
+    ),
+    note="Every condition against the control of its group, metric by metric.",
+    caption=(
+        "Change of the score against the control on the same items, with 95\\,\\% bootstrap intervals."
+        " Stars after Benjamini--Hochberg correction: * 0.05, ** 0.01, *** 0.001."
+    ),
 )  # fmt: skip
 
 
-def effects(scores: ItemScores, metrics: Sequence[str] = METRICS, baseline: str | None = None) -> Table:
-    """Compare every condition with the control of its group (C0 unless ``baseline`` names another)."""
+def effects(scores: ItemScores, metrics: Metrics, baseline: str | None = None) -> Table:
+    """Compare every condition with the control of its group (or with ``baseline``) on the metrics that are compared.
+
+    P-values are adjusted over everything compared on one task and metric: conditions, models and regimes.
+    """
     records = []
     for keys in scores.groups().values():
-        control = _control(scores, keys, baseline)
-        if control is None:
-            continue
-        for key in keys:
-            if key != control:
-                records += [
-                    record
-                    for metric in metrics
-                    if (record := compare_cells(scores, key, control, metric)) is not None
-                ]
-    _adjust(records)
-    return Table.of("effects", records, COLUMNS)
+        named = [key for key in keys if key.condition == baseline]
+        control = scores.baseline(keys) if baseline is None else named[0] if named else None
+        if control is not None:
+            found = [
+                compare_cells(scores, key, control, metric, metrics)
+                for key in keys
+                if key != control
+                for metric in metrics.compared_in("effects")
+            ]
+            records += [record for record in found if record is not None]
+    p_values = np.array([np.nan if record["p_value"] is None else record["p_value"] for record in records])
+    families = [(record["task"], record["metric"]) for record in records]
+    false_discovery = adjust_within_families(p_values, families, benjamini_hochberg)
+    family_wise = adjust_within_families(p_values, families, holm)
+    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
+        record |= {"p_bh": number(bh), "p_holm": number(strict), "stars": stars(number(bh))}
+    return Table.of(EFFECTS, records)
 
 
 def compare_cells(
-    scores: ItemScores, treated: CellKey, control: CellKey, metric: str
+    scores: ItemScores, treated: CellKey, control: CellKey, metric: str, metrics: Metrics
 ) -> dict[str, Any] | None:
-    """The paired comparison of two cells on one metric; ``None`` where they share no item that has it."""
+    """The paired comparison of two cells on one metric, unadjusted.
+
+    ``None`` where fewer than two items that both cells have are scored on it. Costs are not tested and get no
+    effect sizes; odds ratios and risks are for metrics within [0, 1].
+    """
     first, second = scores.paired(treated, control, metric)
     if len(first) < 2:
         return None
@@ -82,62 +120,45 @@ def compare_cells(
     else:
         levels = (float(second.mean()), float(first.mean()))
         delta = paired_bootstrap(first, second, rng=rng)
-        # Tokens are a cost that is read off, not a claim that is tested.
-        tested = metric not in COSTS
+        tested = not metrics.is_cost(metric)
         test = sign_flip_test(first - second, rng=rng) if tested else TestResult(np.nan, np.nan, "not tested")
     record: dict[str, Any] = {
-        "task": treated.task,
-        "model": treated.model,
-        "decoding": treated.decoding,
-        "condition": treated.condition,
+        **cell_names(treated),
         "baseline": control.condition,
         "metric": metric,
         "measure": "micro-F1" if pooled else "mean over items",
         "n_items": len(first),
         "control": levels[0],
         "treated": levels[1],
-        "delta": number(delta.value),
-        "delta_low": number(delta.low),
-        "delta_high": number(delta.high),
+        **estimate_columns("delta", delta),
         "interval_method": delta.method,
         "p_value": number(test.p_value),
         "p_method": test.method,
     }
-    return record | _effect_sizes(metric, first, second)
+    if metrics.is_cost(metric):
+        return record
+    record |= estimate_columns("cohens_d", cohens_d_z(first, second))
+    if _is_proportion(metrics[metric].range, first, second):
+        record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
+        is_failure = metrics[metric].higher_is_better is False
+        risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
+        record |= estimate_columns("risk_reduction", risk.reduction)
+        record["number_needed"] = number(risk.number_needed_to_treat)
+    return record
+
+
+def _is_proportion(
+    declared: tuple[float | None, float | None] | None, first: FloatArray, second: FloatArray
+) -> bool:
+    """Whether a metric lies within [0, 1] by its declared range and by the values at hand."""
+    low, high = declared or (0.0, 1.0)
+    if low is None or high is None or low < 0 or high > 1:
+        return False
+    return bool(min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1)
 
 
 def stars(p_adjusted: float | None) -> str:
-    """Stars of a p-value *after* adjustment: none without it."""
+    """Stars of a p-value *after* adjustment (* 0.05, ** 0.01, *** 0.001): none without it."""
     if p_adjusted is None or not np.isfinite(p_adjusted):
         return ""
     return "***" if p_adjusted < 0.001 else "**" if p_adjusted < 0.01 else "*" if p_adjusted < 0.05 else ""
-
-
-def _control(scores: ItemScores, keys: Sequence[CellKey], baseline: str | None) -> CellKey | None:
-    if baseline is None:
-        return scores.baseline(keys)
-    return next((key for key in keys if key.condition == baseline), None)
-
-
-def _effect_sizes(metric: str, first: FloatArray, second: FloatArray) -> dict[str, Any]:
-    if metric in COSTS:
-        return {}
-    sizes: dict[str, Any] = estimate_columns("cohens_d", cohens_d_z(first, second))
-    if min(first.min(), second.min()) < 0 or max(first.max(), second.max()) > 1:
-        return sizes
-    sizes |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
-    failure = (first, second) if metric in LOWER_IS_BETTER else (1 - first, 1 - second)
-    risk = absolute_risk_reduction(*failure)
-    sizes |= estimate_columns("risk_reduction", risk.reduction)
-    sizes["number_needed"] = number(risk.number_needed_to_treat)
-    return sizes
-
-
-def _adjust(records: list[dict[str, Any]]) -> None:
-    """Adjust over everything compared on one dataset and metric: conditions, models and regimes."""
-    p_values = np.array([np.nan if record["p_value"] is None else record["p_value"] for record in records])
-    families = [(record["task"], record["metric"]) for record in records]
-    false_discovery = adjust_within_families(p_values, families, benjamini_hochberg)
-    family_wise = adjust_within_families(p_values, families, holm)
-    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
-        record |= {"p_bh": number(bh), "p_holm": number(strict), "stars": stars(number(bh))}

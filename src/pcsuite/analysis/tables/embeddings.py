@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,27 +57,29 @@ class Meanings:
         return "not computed: left out to bound the cost"
 
 
-class _Share(NamedTuple):
-    items: int
-    cells: int
-
-
-def _share(cells: int, replicates: int, texts: int, bounds: tuple[int, int]) -> _Share:
+def _share(cells: int, replicates: int, texts: int, bounds: tuple[int, int]) -> tuple[int, int]:
     """How many items of how many cells a number of texts is enough for."""
     least, most = bounds
     items = min(most, max(least, texts // max(1, cells * replicates)))
-    return _Share(items, min(cells, max(1, texts // (items * replicates))))
+    return items, min(cells, max(1, texts // (items * replicates)))
 
 
 def chosen_items(names: Iterable[str], most: int) -> list[str]:
-    """The first items by a hash of their ids: a sample that is the same in every condition and report."""
+    """The first ``most`` items by a hash of their ids.
+
+    A sample that is the same in every condition and every report, so that conditions stay paired.
+    """
     return sorted(names, key=lambda name: hashlib.md5(name.encode(), usedforsecurity=False).digest())[:most]
 
 
 def semantic_meanings(
     tables: RunTables, scores: ItemScores, tasks: Iterable[str], embedder: Embedder | NoEmbedder
 ) -> Meanings:
-    """Cluster the replicates of each item of some tasks by what they mean."""
+    """Cluster the replicates of each item of some tasks by what they mean.
+
+    Items and cells are limited so that about ``TEXT_LIMIT`` texts are embedded in all; without an embedder the notes
+    say why there is nothing.
+    """
     names = sorted(tasks)
     if isinstance(embedder, NoEmbedder):
         return Meanings({}, dict.fromkeys(names, f"not computed: {embedder.reason}"))
@@ -88,10 +90,21 @@ def semantic_meanings(
         if not keys:
             continue
         replicates = round(float(np.mean([scores.cells[key].replicates for key in keys])))
-        share = _share(len(keys), replicates, TEXT_LIMIT // len(names), _SEMANTIC_ITEMS)
-        items = chosen_items(scores.item_names[task], share.items)
-        kept = _by_group(keys)[: share.cells]
-        found = _answers(tables, task, items, kept)
+        most_items, most_cells = _share(len(keys), replicates, TEXT_LIMIT // len(names), _SEMANTIC_ITEMS)
+        items = chosen_items(scores.item_names[task], most_items)
+        kept = set(_by_group(keys)[:most_cells])
+        # In the order of seeds, "" for a missing answer.
+        rows = tables.query(
+            "SELECT model_id, decoding_id, condition_id, item_id, list(coalesce(answer, '') ORDER BY seed) FROM runs"
+            f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1"
+            " ORDER BY ALL",
+            [task, items],
+        )
+        found = {
+            (key, item): list(answers)
+            for model, decoding, condition, item, answers in rows
+            if (key := CellKey(task, model, decoding, CLEAN, condition)) in kept
+        }
         vectors = _vectors(embedder, [answer for answers in found.values() for answer in answers])
         for (key, item), answers in found.items():
             cells.setdefault(key, {})[item] = _meaning(answers, vectors)
@@ -104,33 +117,9 @@ def semantic_meanings(
 
 def _by_group(keys: Sequence[CellKey]) -> list[CellKey]:
     """Cells with those that are compared with each other side by side, groups in the order of a hash."""
-    order = {
-        group: place for place, group in enumerate(chosen_items({_group(key) for key in keys}, len(keys)))
-    }
-    return sorted(keys, key=lambda key: order[_group(key)])
-
-
-def _group(key: CellKey) -> str:
-    return f"{key.task}\x1f{key.model}\x1f{key.decoding}"
-
-
-def _answers(
-    tables: RunTables, task: str, items: Sequence[str], keys: Sequence[CellKey]
-) -> dict[tuple[CellKey, str], list[str]]:
-    """Answers by cell and item, in the order of seeds; "" for a missing one."""
-    wanted = set(keys)
-    rows = tables.query(
-        "SELECT model_id, decoding_id, condition_id, item_id, list(coalesce(answer, '') ORDER BY seed) FROM runs"
-        f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1"
-        " ORDER BY ALL",
-        [task, list(items)],
-    )
-    found = {}
-    for model, decoding, condition, item, answers in rows:
-        key = CellKey(task, model, decoding, CLEAN, condition)
-        if key in wanted:
-            found[key, item] = list(answers)
-    return found
+    names = {key: "\x1f".join(key[:3]) for key in keys}
+    order = {name: index for index, name in enumerate(chosen_items(set(names.values()), len(keys)))}
+    return sorted(keys, key=lambda key: order[names[key]])
 
 
 def _vectors(embedder: Embedder, texts: Iterable[str]) -> dict[str, FloatArray]:
@@ -158,18 +147,29 @@ class NceCell(NamedTuple):
 def infonce_cells(
     tables: RunTables, scores: ItemScores, references: Mapping[str, Mapping[str, str]], embedder: Embedder
 ) -> list[NceCell]:
-    """InfoNCE between answers and true answers, by cell of the tasks with truths, one answer per item."""
+    """InfoNCE between answers and true answers, by cell of the tasks with truths, one answer per item.
+
+    ``references`` are true answers by task and item id. A cell needs 20 answered items and two different truths.
+    """
     tasks = [task for task in scores.tasks if task in references]
     cells = []
     for task in tasks:
         names = [name for name in scores.item_names[task] if name in references[task]]
         keys = [key for key in scores.cell_keys() if key.task == task]
-        share = _share(len(keys), 1, TEXT_LIMIT // len(tasks), _INFONCE_ITEMS)
-        items = chosen_items(names, share.items)
+        most_items, most_cells = _share(len(keys), 1, TEXT_LIMIT // len(tasks), _INFONCE_ITEMS)
+        items = chosen_items(names, most_items)
         truths = _vectors(embedder, [references[task][item] for item in items])
         items = [item for item in items if references[task][item] in truths]
-        kept = _by_group(keys)[: share.cells]
-        given = _first_answers(tables, task, items)
+        kept = _by_group(keys)[:most_cells]
+        # Of each cell and item the answer under the first seed, or the raw text where none could be read.
+        given: dict[CellKey, dict[str, str]] = {}
+        for model, decoding, condition, item, answer in tables.query(
+            "SELECT model_id, decoding_id, condition_id, item_id,"
+            " arg_min(coalesce(answer, text, ''), coalesce(seed, 0)) FROM runs"
+            f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL",
+            [task, items],
+        ):
+            given.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = answer
         how = f"{embedder.model.describe()} embeddings, {len(items)} of {len(names)} items"
         for key in keys:
             if key not in kept:
@@ -205,17 +205,3 @@ def _nce_cell(key: CellKey, pairs: Sequence[tuple[FloatArray, FloatArray]], how:
     return NceCell(
         key, result, f"a lower bound, {cap}{full}; {how}; alike embeddings need not mean a right answer"
     )
-
-
-def _first_answers(tables: RunTables, task: str, items: Sequence[str]) -> dict[CellKey, dict[str, str]]:
-    """Of each cell and item the answer under the first seed, or the raw text where none could be read."""
-    rows: Sequence[tuple[Any, ...]] = tables.query(
-        "SELECT model_id, decoding_id, condition_id, item_id,"
-        " arg_min(coalesce(answer, text, ''), coalesce(seed, 0)) FROM runs"
-        f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL",
-        [task, list(items)],
-    )
-    found: dict[CellKey, dict[str, str]] = {}
-    for model, decoding, condition, item, answer in rows:
-        found.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = answer
-    return found

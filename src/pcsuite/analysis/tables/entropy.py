@@ -1,12 +1,12 @@
 """``entropy_per_item.csv`` and ``entropy_by_condition.csv``: how much answers vary over replicates.
 
 Only regimes with at least two replicates of an item have anything to say. Conditions are compared on the
-unbiased disagreement, never on plug-in entropy.
+unbiased disagreement, never on plug-in entropy. The objective takes its entropy from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,20 +17,73 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
-from pcsuite.analysis.tables.embeddings import Meanings, semantic_meanings
+from pcsuite.analysis.table import (
+    CELL,
+    LEVEL_RESAMPLES,
+    Column,
+    Table,
+    TableSpec,
+    cell_names,
+    estimate_columns,
+    interval,
+    number,
+)
+from pcsuite.analysis.tables.embeddings import semantic_meanings
+from pcsuite.data.items import CLOSED_UP_TO
+from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
 from pcsuite.stats.bootstrap import bootstrap_means, paired_bootstrap
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.permutation import adjust_within_families, sign_flip_test
 
-CLOSED_UP_TO = 12
-"""A task with at most this many distinct answers is taken for a choice among them."""
 FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""
 FREE_TEXT_WORDS = 4
 """Answers of at least this many words on average are taken for free text."""
 _KEY = "task_id, model_id, decoding_id, condition_id"
+_USABLE = "kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
+
+PER_ITEM = TableSpec(
+    "entropy_per_item",
+    "Variation over replicates, item by item",
+    "item with at least two replicates in a cell",
+    (
+        *CELL,
+        Column("item_id", "id of the item"),
+        Column("replicates", "answers given"),
+        Column("distinct_answers", "different answers among them, a missing one counting as one"),
+        Column("entropy_nats", "entropy in nats, bias-corrected after Chao & Shen"),
+        Column("entropy_normalised", "the same as a share of its maximum"),
+        Column("disagreement", "chance that two replicates disagree"),
+        Column("fact_disagreement", "of free texts: how far their names and numbers disagree"),
+        Column("semantic_clusters", "of free texts: meanings among the answers"),
+        Column("semantic_entropy", "entropy over those meanings in nats"),
+    ),
+)
+BY_CONDITION = TableSpec(
+    "entropy_by_condition",
+    "Variation over replicates",
+    "condition of a regime with replicates",
+    (
+        *CELL,
+        Column("n_items", "items with at least two replicates", shown=False),
+        Column("replicates", "answers per item, on average"),
+        Column("answers", "how many answers the task allows (as the run's manifest says), or open"),
+        *interval("entropy_nats", "mean entropy over items in nats", form="number"),
+        *interval("entropy_normalised", "mean share of the maximal entropy", form="number"),
+        *interval("disagreement", "mean chance that two replicates disagree"),
+        Column("fact_disagreement", "mean disagreement of free texts on names and numbers"),
+        *interval("semantic_entropy", "mean entropy over meanings of free texts in nats", form="number"),
+        Column("semantic_items", "items it rests on", shown=False),
+        Column("semantic_note", "how meanings were told apart, or why not"),
+        Column("baseline", "control it is compared with", shown=False),
+        *interval("delta", "disagreement less the control's, on the same items"),
+        Column("p_value", "two-sided permutation p-value of delta", shown=False),
+        Column("p_bh", "the same adjusted over the task (Benjamini–Hochberg)"),
+    ),
+    note="Entropy is bias-corrected (Chao–Shen); conditions are compared on disagreement, which is unbiased.",
+    folded=True,
+)
 
 
 @dataclass(slots=True)
@@ -45,127 +98,86 @@ class AnswerCounts:
     facts: dict[str, float]
     """Disagreement on key facts of free texts, by item id."""
 
+    def normalised(self) -> FloatArray:
+        """Each item's entropy as a share of its maximum, 0..1.
 
-def answer_counts_by_cell(tables: RunTables, scores: ItemScores) -> list[AnswerCounts]:
-    """Counts of distinct answers of clean rows; a missing answer is an answer of its own."""
-    sizes = _answer_sizes(tables)
-    facts = _fact_disagreements(tables, _free_text_tasks(sizes))
-    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM cell_rows WHERE {_usable()} ORDER BY {_KEY}")
+        The one computation that both the entropy tables and the objective use.
+        """
+        return normalised_entropy(self.counts, categories=self.categories)
+
+
+def answer_counts_by_cell(
+    tables: RunTables, scores: ItemScores, manifest: RunManifest | None = None
+) -> list[AnswerCounts]:
+    """Counts of distinct answers of clean rows, item by item; a missing answer is an answer of its own.
+
+    How many answers a task allows is what the run's ``manifest`` says. Of a task that it does not name (an imported
+    log, say) up to ``CLOSED_UP_TO`` distinct answers are taken for a choice among them.
+    """
+    described = _answers_given(tables)
+    facts = _fact_disagreements(tables, free_text_tasks(tables))
+    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM cell_rows WHERE {_USABLE} ORDER BY {_KEY}")
     fetched = tables.columns(
         f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {_KEY}) AS cell, item_id, task_id,"
         " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n FROM ("
-        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {_usable()} GROUP BY ALL))"
+        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {_USABLE} GROUP BY ALL))"
         " ORDER BY cell, item, n DESC"
     )
-    codes = _scored_item_codes(tables, scores)
+    # Ranks of items among usable rows, translated into the codes of the item scores.
+    codes = {}
+    for task, ids in tables.query(
+        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {_USABLE} GROUP BY task_id"
+    ):
+        code_of = {name: code for code, name in enumerate(scores.item_names[task])}
+        codes[task] = np.array([code_of[name] for name in ids], dtype=np.int64)
     starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
     found = []
-    for place, (task, model, decoding, condition) in enumerate(keys):
-        rows = slice(int(starts[place]), int(starts[place + 1]))
-        items, counts = _matrix(fetched["item"][rows], fetched["n"][rows])
+    for index, (task, model, decoding, condition) in enumerate(keys):
+        rows = slice(int(starts[index]), int(starts[index + 1]))
+        # Rows of counts from a flat list sorted by item, padded with zeros.
+        items, first, sizes = np.unique(fetched["item"][rows], return_index=True, return_counts=True)
+        counts = np.zeros((len(items), int(sizes.max())))
+        column = np.arange(int(sizes.sum())) - np.repeat(first, sizes)
+        counts[np.repeat(np.arange(len(items)), sizes), column] = fetched["n"][rows]
         repeated = counts.sum(axis=1) >= 2
         if not repeated.any():
             continue
         key = CellKey(task, model, decoding, CLEAN, condition)
-        size = sizes[task][0]
-        found.append(
-            AnswerCounts(
-                key,
-                codes[task][items[repeated]],
-                counts[repeated],
-                size if 2 <= size <= CLOSED_UP_TO else None,
-                facts.get(key, {}),
-            )
-        )
-    order = {key: place for place, key in enumerate(scores.cells)}
+        distinct, _ = described[task]
+        categories = distinct if 2 <= distinct <= CLOSED_UP_TO else None
+        if manifest is not None and task in manifest.tasks:
+            categories = manifest.tasks[task].answers
+        items = codes[task][items.astype(np.int64)[repeated]]
+        found.append(AnswerCounts(key, items, counts[repeated], categories, facts.get(key, {})))
+    order = {key: index for index, key in enumerate(scores.cells)}
     return sorted(found, key=lambda cell: order[cell.key])
 
 
-def entropy_tables(
-    tables: RunTables,
-    scores: ItemScores,
-    embedder: Embedder | NoEmbedder = NO_EMBEDDER,
-    cells: Sequence[AnswerCounts] | None = None,
-) -> tuple[Table, Table]:
-    """The two tables; an ``embedder`` adds clusters of meaning for free text, ``cells`` saves counting again."""
-    if cells is None:
-        cells = answer_counts_by_cell(tables, scores)
-    meanings = semantic_meanings(tables, scores, _free_text_tasks(_answer_sizes(tables)), embedder)
-    per_item: list[tuple[Any, ...]] = []
-    records = []
-    values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
-    for cell in cells:
-        nats = entropy(cell.counts)
-        share = normalised_entropy(cell.counts, categories=cell.categories)
-        differing = disagreement(cell.counts)
-        values[cell.key] = (cell.items, differing)
-        per_item += _item_rows(scores, cell, nats, share, differing, meanings)
-        records.append(_cell_record(cell, nats, share, differing) | _meaning_columns(cell.key, meanings))
-    _compare_with_baseline(scores, records, values)
-    columns = (
-        "task", "model", "decoding", "condition", "item_id", "replicates", "distinct_answers", "entropy_nats",
-        "entropy_normalised", "disagreement", "fact_disagreement", "semantic_clusters", "semantic_entropy",
-    )  # fmt: skip
-    return (
-        Table("entropy_per_item", columns, per_item),
-        Table.of("entropy_by_condition", records, _BY_CONDITION),
-    )
-
-
-_BY_CONDITION = (
-    "task", "model", "decoding", "condition", "n_items", "replicates", "answers", "entropy_nats",
-    "entropy_nats_low", "entropy_nats_high", "entropy_normalised", "entropy_normalised_low",
-    "entropy_normalised_high", "disagreement", "disagreement_low", "disagreement_high", "fact_disagreement",
-    "semantic_entropy", "semantic_entropy_low", "semantic_entropy_high", "semantic_items", "semantic_note",
-    "baseline", "delta", "delta_low", "delta_high", "p_value", "p_bh",
-)  # fmt: skip
-
-
-def _usable() -> str:
-    return "kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
-
-
-def _answer_sizes(tables: RunTables) -> dict[str, tuple[int, float]]:
+def _answers_given(tables: RunTables) -> dict[str, tuple[int, float]]:
     """Of each task, how many distinct answers were given and how many words they have on average."""
     rows = tables.query(
         "SELECT task_id, count(DISTINCT answer) + max(CASE WHEN answer IS NULL THEN 1 ELSE 0 END),"
         " coalesce(avg(1 + len(answer) - len(replace(answer, ' ', ''))), 0)"
-        f" FROM cell_rows WHERE {_usable()} GROUP BY task_id"
+        f" FROM cell_rows WHERE {_USABLE} GROUP BY task_id"
     )
     return {task: (int(distinct), float(words)) for task, distinct, words in rows}
 
 
-def _free_text_tasks(sizes: dict[str, tuple[int, float]]) -> set[str]:
-    return {task for task, (_, words) in sizes.items() if words >= FREE_TEXT_WORDS}
+def free_text_tasks(tables: RunTables) -> set[str]:
+    """Tasks whose answers have at least ``FREE_TEXT_WORDS`` words on average.
+
+    Their replicates are compared by meanings and facts, not by letters.
+    """
+    return {task for task, (_, words) in _answers_given(tables).items() if words >= FREE_TEXT_WORDS}
 
 
-def _scored_item_codes(tables: RunTables, scores: ItemScores) -> dict[str, npt.NDArray[np.int64]]:
-    """Translate item ranks among usable rows into the codes of :class:`ItemScores`."""
-    codes = {}
-    for task, ids in tables.query(
-        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {_usable()} GROUP BY task_id"
-    ):
-        place = {name: code for code, name in enumerate(scores.item_names[task])}
-        codes[task] = np.array([place[name] for name in ids], dtype=np.int64)
-    return codes
-
-
-def _matrix(items: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Rows of counts from a flat list sorted by item, padded with zeros."""
-    distinct, first, sizes = np.unique(items, return_index=True, return_counts=True)
-    counts = np.zeros((len(distinct), int(sizes.max())))
-    column = np.arange(len(items)) - np.repeat(first, sizes)
-    counts[np.repeat(np.arange(len(distinct)), sizes), column] = numbers
-    return distinct.astype(np.int64), counts
-
-
-def _fact_disagreements(tables: RunTables, tasks: set[str]) -> dict[CellKey, dict[str, float]]:
+def _fact_disagreements(tables: RunTables, tasks: Iterable[str]) -> dict[CellKey, dict[str, float]]:
     found: dict[CellKey, dict[str, float]] = {}
     for task in sorted(tasks):
         rows = tables.query(
             f"SELECT {_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
             " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
-            f" WHERE {_usable()} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
+            f" WHERE {_USABLE} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )
         for task_id, model, decoding, condition, item, answers in rows:
@@ -174,80 +186,80 @@ def _fact_disagreements(tables: RunTables, tasks: set[str]) -> dict[CellKey, dic
     return found
 
 
-def _item_rows(
+def entropy_tables(
+    tables: RunTables,
     scores: ItemScores,
-    cell: AnswerCounts,
-    nats: FloatArray,
-    share: FloatArray,
-    differing: FloatArray,
-    meanings: Meanings,
-) -> Iterator[tuple[Any, ...]]:
-    names = scores.item_names[cell.key.task]
-    key = cell.key
-    meant = meanings.cells.get(key, {})
-    totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
-    for place, item in enumerate(names[code] for code in cell.items.tolist()):
-        meaning = meant.get(item)
-        yield (
-            key.task, key.model, key.decoding, key.condition, item, int(totals[place]),
-            int(distinct[place]), number(nats[place]), number(share[place]), number(differing[place]),
-            number(cell.facts.get(item)), meaning and meaning.clusters, meaning and number(meaning.entropy),
-        )  # fmt: skip
+    cells: Iterable[AnswerCounts],
+    embedder: Embedder | NoEmbedder = NO_EMBEDDER,
+) -> tuple[Table, Table]:
+    """``entropy_per_item.csv`` and ``entropy_by_condition.csv`` from the counts of :func:`answer_counts_by_cell`.
+
+    An ``embedder`` adds clusters of meaning for free text.
+    """
+    meanings = semantic_meanings(tables, scores, free_text_tasks(tables), embedder)
+    per_item: list[tuple[Any, ...]] = []
+    records = []
+    values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
+    for cell in cells:
+        key, names = cell.key, cell_names(cell.key)
+        nats, share, differing = entropy(cell.counts), cell.normalised(), disagreement(cell.counts)
+        values[key] = (cell.items, differing)
+        meant = meanings.cells.get(key, {})
+        totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
+        item_names = scores.item_names[key.task]
+        for index, item in enumerate(item_names[code] for code in cell.items.tolist()):
+            meaning = meant.get(item)
+            per_item.append(
+                (
+                    *names.values(), item, int(totals[index]), int(distinct[index]), number(nats[index]),
+                    number(share[index]), number(differing[index]), number(cell.facts.get(item)),
+                    meaning and meaning.clusters, meaning and number(meaning.entropy),
+                )
+            )  # fmt: skip
+        columns = np.column_stack([nats, share, differing])
+        estimates = bootstrap_means(columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES)
+        record: dict[str, Any] = {
+            **names,
+            "n_items": len(columns),
+            "replicates": float(cell.counts.sum(axis=1).mean()),
+            "answers": "open" if cell.categories is None else f"{cell.categories} choices",
+            **estimate_columns("entropy_nats", estimates[0]),
+            **estimate_columns("entropy_normalised", estimates[1]),
+            **estimate_columns("disagreement", estimates[2]),
+            "fact_disagreement": number(np.mean(list(cell.facts.values()))) if cell.facts else None,
+            "semantic_note": meanings.note(key),
+        }
+        if meant:
+            entropies = np.array([meaning.entropy for meaning in meant.values()])[:, None]
+            rng = named_rng("semantic entropy", *key)
+            estimate = bootstrap_means(entropies, rng=rng, resamples=LEVEL_RESAMPLES)[0]
+            record |= estimate_columns("semantic_entropy", estimate) | {"semantic_items": len(meant)}
+        records.append(record)
+    _compare_with_control(scores, records, values)
+    return Table(PER_ITEM, per_item), Table.of(BY_CONDITION, records)
 
 
-def _cell_record(
-    cell: AnswerCounts, nats: FloatArray, share: FloatArray, differing: FloatArray
-) -> dict[str, Any]:
-    key = cell.key
-    table = np.column_stack([nats, share, differing])
-    estimates = bootstrap_means(table, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES)
-    record: dict[str, Any] = {
-        "task": key.task,
-        "model": key.model,
-        "decoding": key.decoding,
-        "condition": key.condition,
-        "n_items": len(table),
-        "replicates": float(cell.counts.sum(axis=1).mean()),
-        "answers": "open" if cell.categories is None else f"{cell.categories} choices",
-    }
-    for name, estimate in zip(("entropy_nats", "entropy_normalised", "disagreement"), estimates, strict=True):
-        record |= estimate_columns(name, estimate)
-    record["fact_disagreement"] = number(np.mean(list(cell.facts.values()))) if cell.facts else None
-    return record
-
-
-def _meaning_columns(key: CellKey, meanings: Meanings) -> dict[str, Any]:
-    columns: dict[str, Any] = {"semantic_note": meanings.note(key)}
-    values = [meaning.entropy for meaning in meanings.cells.get(key, {}).values()]
-    if values:
-        rng = named_rng("semantic entropy", *key)
-        estimate = bootstrap_means(np.array(values)[:, None], rng=rng, resamples=LEVEL_RESAMPLES)[0]
-        columns |= estimate_columns("semantic_entropy", estimate) | {"semantic_items": len(values)}
-    return columns
-
-
-def _compare_with_baseline(
+def _compare_with_control(
     scores: ItemScores,
     records: list[dict[str, Any]],
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]],
 ) -> None:
-    """Paired difference in disagreement against the control of the group."""
-    groups: dict[tuple[str, str, str], list[CellKey]] = {}
+    """Add the paired difference in disagreement against the control of the group."""
+    groups: dict[tuple[str, ...], list[CellKey]] = {}
     for key in values:
-        groups.setdefault((key.task, key.model, key.decoding), []).append(key)
+        groups.setdefault(key[:4], []).append(key)
     for record, key in zip(records, values, strict=True):
-        control = scores.baseline(groups[(key.task, key.model, key.decoding)])
+        control = scores.baseline(groups[key[:4]])
         if control is None or control == key:
             continue
         first, second = values[key], values[control]
         _, left, right = np.intersect1d(first[0], second[0], assume_unique=True, return_indices=True)
         deltas = first[1][left] - second[1][right]
-        if len(deltas) < 2:
-            continue
-        rng = named_rng("entropy difference", *key)
-        record["baseline"] = control.condition
-        record |= estimate_columns("delta", paired_bootstrap(deltas, rng=rng))
-        record["p_value"] = number(sign_flip_test(deltas, rng=rng).p_value)
+        if len(deltas) > 1:
+            rng = named_rng("entropy difference", *key)
+            record["baseline"] = control.condition
+            record |= estimate_columns("delta", paired_bootstrap(deltas, rng=rng))
+            record["p_value"] = number(sign_flip_test(deltas, rng=rng).p_value)
     p_values = [np.nan if record.get("p_value") is None else record["p_value"] for record in records]
     adjusted = adjust_within_families(np.array(p_values), [record["task"] for record in records])
     for record, value in zip(records, adjusted, strict=True):

@@ -15,21 +15,44 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.table import Table, number
+from pcsuite.analysis.table import (
+    CELL,
+    Column,
+    Table,
+    TableSpec,
+    cell_names,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.tables.embeddings import infonce_cells
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.calibration import brier_interval, ece_interval, risk_coverage_interval
-from pcsuite.stats.estimate import Estimate
+from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.information import hashed_features, mutual_information, online_code, v_information
 
-COLUMNS = (
-    "task", "model", "decoding", "condition", "measure", "unit", "value", "value_low", "value_high", "reference",
-    "reference_is", "cap", "p_value", "n_items", "note",
-)  # fmt: skip
+INFORMATION = TableSpec(
+    "information",
+    "Information and calibration",
+    "condition and measure; a measure that could not be computed has one row that says why",
+    (
+        *CELL,
+        Column("measure", "name of the measure"),
+        Column("unit", "its unit"),
+        *interval("value", "its value"),
+        Column("reference", "what the value is to be held against"),
+        Column("reference_is", "what the reference is"),
+        Column("cap", "what the value cannot exceed"),
+        Column("p_value", "p-value of no information"),
+        Column("n_items", "items it rests on", shown=False),
+        Column("note", "what the measure does not see, or why it was not computed"),
+    ),
+    note="Proxies: each says in its note what it does not see.",
+    folded=True,
+)
 PROBE_ITEMS = 600
 """Items of a cell the probe is trained on, chosen by hash where there are more."""
 MI_ITEMS = 5_000
-MOST_LABELS = 20
 NOTES = {
     "mutual information": "sees the parsed answer only; a model that is systematically wrong scores high",
     "V-information": "what this probe can read off the text, not all that is in it",
@@ -50,9 +73,9 @@ def information_table(
     references: Truths | None = None,
     embedder: Embedder | NoEmbedder = NO_EMBEDDER,
 ) -> Table:
-    """Compute every measure that the rows, the truths and the installation allow.
+    """``information.csv``: every measure that the rows, the truths and the installation allow.
 
-    ``references`` are true answers of tasks with open answers, for InfoNCE.
+    ``truths`` are labels by task and item, ``references`` true answers of tasks with open answers, for InfoNCE.
     """
     records: list[dict[str, Any]] = []
     for key in scores.cell_keys():
@@ -63,7 +86,7 @@ def information_table(
     if not truths:
         records.append(_absent("mutual information", "the truths were not given: report with --config"))
     records += _infonce(tables, scores, {**(references or {}), **(truths or {})}, embedder)
-    return Table.of("information", records, COLUMNS)
+    return Table.of(INFORMATION, records)
 
 
 def _absent(measure: str, why: str) -> dict[str, Any]:
@@ -72,15 +95,10 @@ def _absent(measure: str, why: str) -> dict[str, Any]:
 
 def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: Any) -> dict[str, Any]:
     return {
-        "task": key.task,
-        "model": key.model,
-        "decoding": key.decoding,
-        "condition": key.condition,
+        **cell_names(key),
         "measure": measure,
         "unit": unit,
-        "value": number(estimate.value),
-        "value_low": number(estimate.low),
-        "value_high": number(estimate.high),
+        **estimate_columns("value", estimate),
         "n_items": estimate.n,
         "note": NOTES.get(measure),
         **more,
@@ -97,15 +115,11 @@ def _calibration(scores: ItemScores, key: CellKey) -> list[dict[str, Any]]:
     if len(stated) < 10:
         return []
     rng = named_rng("calibration", *key)
+    area = "risk–coverage area"
     return [
         _record(key, "ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
         _record(key, "Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
-        _record(
-            key,
-            "risk–coverage area",
-            "error rate",
-            risk_coverage_interval(stated, right, rng=rng, resamples=200),
-        ),
+        _record(key, area, "error rate", risk_coverage_interval(stated, right, rng=rng, resamples=200)),
     ]
 
 
@@ -116,24 +130,19 @@ def _infonce(
         return [_absent("InfoNCE", embedder.reason)]
     if not references:
         return [_absent("InfoNCE", "the truths were not given: report with --config")]
-    records = []
     cells = infonce_cells(tables, scores, references, embedder)
     computed = {cell.key.task for cell in cells if cell.result is not None}
+    records: list[dict[str, Any]] = []
     for task in sorted({cell.key.task for cell in cells} - computed):
         note = next(cell.note for cell in cells if cell.key.task == task)
         records.append({"task": task, "measure": "InfoNCE", "note": note})
     for key, result, note in cells:
-        if key.task not in computed:
-            continue
-        if result is None:
-            records.append(_record(key, "InfoNCE", "nats", _nothing(), note=note))
-            continue
-        records.append(
-            _record(
-                key, "InfoNCE", "nats", result.bound, reference=number(result.control),
-                reference_is="shuffled truths", cap=number(result.cap), note=note,
-            )
-        )  # fmt: skip
+        if result is not None:
+            against = {"reference": number(result.control), "reference_is": "shuffled truths"}
+            cap = number(result.cap)
+            records.append(_record(key, "InfoNCE", "nats", result.bound, **against, cap=cap, note=note))
+        elif key.task in computed:
+            records.append(_record(key, "InfoNCE", "nats", undefined(""), note=note))
     return records
 
 
@@ -150,31 +159,24 @@ def _about_truth(tables: RunTables, key: CellKey, labels: Mapping[str, str]) -> 
     if len({item for item, *_ in known}) < 10 or len({label for *_, label in known}) < 2:
         return []
     rng = named_rng("information", *key)
-    records = []
     try:
         found = mutual_information(
-            [_closed(answer, names) for _, answer, _, _ in known],
+            # Anything that is none of the labels is one answer of its own.
+            [answer if answer in names else "other or none" for _, answer, _, _ in known],
             [label for *_, label in known],
             [item for item, *_ in known],
             rng=rng,
             resamples=1_000,
             permutations=200,
         )
-        records.append(
-            _record(
-                key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),
-                reference_is="entropy of the truth", p_value=number(found.p_value),
-            )
+        told = _record(
+            key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),
+            reference_is="entropy of the truth", p_value=number(found.p_value),
         )  # fmt: skip
-        records += _by_probe(key, known, rng)
+        return [told, *_by_probe(key, known, rng)]
     except AnalysisError as error:
-        records.append(
-            {
-                **_record(key, "mutual information", "nats", _nothing()),
-                "note": f"not computed: {error.message}",
-            }
-        )
-    return records
+        note = f"not computed: {error.message}"
+        return [_record(key, "mutual information", "nats", undefined(""), note=note)]
 
 
 def _by_probe(
@@ -198,12 +200,3 @@ def _by_probe(
             reference=number(code.control_bits / len(labels)), reference_is="random-label control",
         ),
     ]  # fmt: skip
-
-
-def _closed(answer: str | None, names: frozenset[str]) -> str:
-    """An answer as a label; anything that is none of them is one answer of its own."""
-    return answer if answer is not None and answer in names else "other or none"
-
-
-def _nothing() -> Estimate:
-    return Estimate(float("nan"), float("nan"), float("nan"))

@@ -7,31 +7,69 @@ has no effect to estimate and stays out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import METRICS as CODED_METRICS
 from pcsuite.analysis.load.schema import sql_text
-from pcsuite.analysis.table import Table, number
+from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.design import CellTotals, fixed_design
-from pcsuite.stats.emmeans import MarginalMean, contrasts_with_reference, marginal_means
+from pcsuite.stats.emmeans import contrasts_with_reference, marginal_means
 from pcsuite.stats.mixed import MixedFit, fit_mixed
 
 ALL_TASKS = "all tasks"
-METRICS = (SCORE, "json_valid", "unsupported_rate")
 FACTORS = ("condition", "size", "family", "decoding")
-MODEL_COLUMNS = (
-    "scope", "metric", "kind", "term", "estimate", "se", "df", "t", "p_value", "low", "high", "rows", "items",
-    "converged", "singular", "note",
-)  # fmt: skip
-MEANS_COLUMNS = (
-    "scope", "metric", "over", "condition", "size", "decoding", "mean", "se", "mean_low", "mean_high",
-    "difference", "difference_low", "difference_high", "p_value",
+MODEL = TableSpec(
+    "mixed_model",
+    "Mixed model",
+    "coefficient or variance of the model of a metric",
+    (
+        Column("scope", "the task, or all tasks"),
+        Column("metric", "name of the metric"),
+        Column("kind", "fixed effect or variance"),
+        Column("term", "name of the term"),
+        Column("estimate", "its estimate"),
+        Column("se", "its standard error"),
+        Column("df", "degrees of freedom (Satterthwaite)"),
+        Column("t", "t statistic", shown=False),
+        Column("p_value", "two-sided p-value"),
+        Column("low", "lower 95 % limit"),
+        Column("high", "upper 95 % limit"),
+        Column("rows", "rows of the fit", shown=False),
+        Column("items", "items of the fit", shown=False),
+        Column("converged", "the fit converged", shown=False),
+        Column("singular", "a variance was estimated as 0", shown=False),
+        Column("note", "what could not be estimated"),
+    ),
+    note=(
+        "Linear mixed model by REML: fixed effects against their reference level, variances of the random intercepts."
+    ),
+    folded=True,
+)
+MEANS = TableSpec(
+    "marginal_means",
+    "Estimated marginal means",
+    "condition (by size, by regime) of the model of a metric",
+    (
+        Column("scope", "the task, or all tasks"),
+        Column("metric", "name of the metric"),
+        Column("over", "factors that the mean is of"),
+        Column("condition", "id of the condition"),
+        Column("size", "size class of the models"),
+        Column("decoding", "decoding regime"),
+        Column("mean", "mean with every cell weighing the same"),
+        Column("se", "its standard error", shown=False),
+        *interval("mean", "")[1:],
+        *interval("difference", "mean less that of the reference condition"),
+        Column("p_value", "two-sided p-value of the difference"),
+    ),
+    note="Means of the mixed model with every cell weighing the same, so that an unbalanced run does not tilt them.",
+    folded=True,
 )  # fmt: skip
 
 
@@ -39,43 +77,68 @@ MEANS_COLUMNS = (
 class MixedResults:
     """The fits and the two tables made of them."""
 
-    models: Table
-    means: Table
+    models: Table = field(default_factory=lambda: Table(MODEL))
+    means: Table = field(default_factory=lambda: Table(MEANS))
     fits: dict[tuple[str, str], MixedFit] = field(default_factory=dict)
     """Fits by (scope, metric)."""
     notes: list[str] = field(default_factory=list)
     """Models that could not be fitted, and why."""
 
+    def add(self, scope: str, metric: str, fit: MixedFit) -> None:
+        """Take in a fit: its coefficients and variances, and the means of conditions alone, by size and by regime."""
+        self.fits[scope, metric] = fit
+        dropped = f"not estimable: {', '.join(fit.design.dropped)}" if fit.design.dropped else ""
+        note = "; ".join(filter(None, (fit.message, dropped)))
+        tail = (fit.rows, fit.items, fit.converged, fit.singular, note)
+        for c in fit.coefficients:
+            figures = map(number, (c.estimate, c.se, c.df, c.t, c.p_value, c.low, c.high))
+            self.models.rows.append((scope, metric, "fixed", c.name, *figures, *tail))
+        for name, v in fit.components.items():
+            figures = map(number, (v.value, None, None, None, None, v.low, v.high))
+            self.models.rows.append((scope, metric, "variance", name, *figures, *tail))
+        for by in ((), ("size",), ("decoding",)):
+            if any(name not in fit.design.factors for name in by):
+                continue
+            over = ("condition", *by)
+            against = {
+                tuple(mean.levels[name] for name in over): mean.contrast
+                for mean in contrasts_with_reference(fit, "condition", by=by)
+            }
+            for mean in marginal_means(fit, over):
+                value, change = mean.contrast, against.get(tuple(mean.levels[name] for name in over))
+                levels = (mean.levels.get(name) for name in ("condition", "size", "decoding"))
+                changes = (
+                    (change.estimate, change.low, change.high, change.p_value) if change else (None,) * 4
+                )
+                figures = map(number, (value.estimate, value.se, value.low, value.high, *changes))
+                self.means.rows.append((scope, metric, " × ".join(over), *levels, *figures))
 
-def mixed_results(tables: RunTables, scores: ItemScores, metrics: Sequence[str] = METRICS) -> MixedResults:
-    """Fit every model that the rows allow."""
-    results = MixedResults(Table("mixed_model", MODEL_COLUMNS), Table("marginal_means", MEANS_COLUMNS))
+
+def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> MixedResults:
+    """Fit one model for each task, and over all tasks, of every metric that is declared for the mixed model.
+
+    A model that cannot be fitted is left out and its reason noted; a task with one condition has none.
+    """
+    results = MixedResults()
     scopes = list(scores.tasks) + ([ALL_TASKS] if len(scores.tasks) > 1 else [])
     for scope in scopes:
-        for metric in metrics:
-            expression = _expression(tables, metric)
+        for metric in metrics.compared_in("mixed_model"):
+            name = "task_score" if metric == SCORE else metric
+            expression = "json_valid::INT" if metric == "json_valid" else tables.metric_column(name)
             if expression is None:
                 continue
+            coded = metric == "json_valid" or name in CODED_METRICS
             try:
-                fit = _fit(tables, scope, expression)
+                fit = _fit(tables, scope, expression, "cell_rows" if coded else "runs")
             except AnalysisError as error:
                 results.notes.append(f"No mixed model of {metric} for {scope}: {error.message}.")
                 continue
-            if fit is None:
-                continue
-            results.fits[scope, metric] = fit
-            results.models.rows += _model_rows(scope, metric, fit)
-            results.means.rows += _means_rows(scope, metric, fit)
+            if fit is not None:
+                results.add(scope, metric, fit)
     return results
 
 
-def _expression(tables: RunTables, metric: str) -> str | None:
-    if metric == SCORE:
-        return tables.metric_column("task_score")
-    return "json_valid::INT" if metric == "json_valid" else tables.metric_column(metric)
-
-
-def _fit(tables: RunTables, scope: str, expression: str) -> MixedFit | None:
+def _fit(tables: RunTables, scope: str, expression: str, source: str) -> MixedFit | None:
     """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
     where = "kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
     if scope != ALL_TASKS:
@@ -83,7 +146,7 @@ def _fit(tables: RunTables, scope: str, expression: str) -> MixedFit | None:
     key = "task_id, condition_id, size, family, decoding_id"
     grouped = (
         f"SELECT {key}, item_id, count(y) AS n, sum(y) AS total, sum(y * y) AS squares FROM"
-        f" (SELECT *, {expression} AS y FROM cell_rows WHERE {where}) WHERE y IS NOT NULL GROUP BY {key}, item_id"
+        f" (SELECT *, {expression} AS y FROM {source} WHERE {where}) WHERE y IS NOT NULL GROUP BY {key}, item_id"
     )
     cells = tables.query(f"SELECT DISTINCT {key} FROM ({grouped}) ORDER BY {key}")
     if len({cell[1] for cell in cells}) < 2:
@@ -109,86 +172,23 @@ def _fit(tables: RunTables, scope: str, expression: str) -> MixedFit | None:
         }
         for task, condition, size, family, decoding in cells
     ]
-    terms = _terms(named)
+    varied = [name for name in FACTORS if len({cell[name] for cell in named}) > 1]
+    terms = [
+        *varied,
+        *(f"condition:{name}" for name in ("size", "decoding") if name in varied and "condition" in varied),
+    ]
     reference = "C0" if any(cell["condition"] == "C0" for cell in named) else None
     design = fixed_design(named, terms, references={"condition": reference} if reference else None)
     tasks = sorted({cell["task"] for cell in named})
     small = {}
     if len(tasks) > 1:
         small["dataset"] = np.array([tasks.index(cell["task"]) for cell in named], dtype=np.int64)
-    if _spread_within_cells(totals) < 1e-12:
+    # Sum of squares about the cell means, per row.
+    count, total, squares = (
+        np.bincount(totals.cell, weights=values) for values in (totals.count, totals.total, totals.squares)
+    )
+    if (squares - total**2 / np.maximum(count, 1)).sum() / max(count.sum(), 1) < 1e-12:
         raise AnalysisError("the values do not vary within any condition")
     # A variance that the data leave open has an upper limit beyond any float: infinite, and shown as none.
     with np.errstate(over="ignore"):
         return fit_mixed(totals, design, small_factors=small)
-
-
-def _spread_within_cells(totals: CellTotals) -> float:
-    """Sum of squares about the cell means, per row."""
-    count = np.bincount(totals.cell, weights=totals.count)
-    total = np.bincount(totals.cell, weights=totals.total)
-    squares = np.bincount(totals.cell, weights=totals.squares)
-    return float((squares - total**2 / np.maximum(count, 1)).sum() / max(count.sum(), 1))
-
-
-def _terms(cells: Sequence[dict[str, str]]) -> list[str]:
-    varied = [name for name in FACTORS if len({cell[name] for cell in cells}) > 1]
-    terms = list(varied)
-    for moderator in ("size", "decoding"):
-        if moderator in varied and "condition" in varied:
-            terms.append(f"condition:{moderator}")
-    return terms
-
-
-def _model_rows(scope: str, metric: str, fit: MixedFit) -> list[tuple[Any, ...]]:
-    note = "; ".join(
-        part
-        for part in (
-            fit.message,
-            f"not estimable: {', '.join(fit.design.dropped)}" if fit.design.dropped else "",
-        )
-        if part
-    )
-    tail = (fit.rows, fit.items, fit.converged, fit.singular, note)
-    rows: list[tuple[Any, ...]] = [
-        (
-            scope, metric, "fixed", c.name, number(c.estimate), number(c.se), number(c.df), number(c.t),
-            number(c.p_value), number(c.low), number(c.high), *tail,
-        )
-        for c in fit.coefficients
-    ]  # fmt: skip
-    for name, variance in fit.components.items():
-        rows.append(
-            (
-                scope, metric, "variance", name, number(variance.value), None, None, None, None,
-                number(variance.low), number(variance.high), *tail,
-            )
-        )  # fmt: skip
-    return rows
-
-
-def _means_rows(scope: str, metric: str, fit: MixedFit) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = []
-    for by in ((), ("size",), ("decoding",)):
-        if any(name not in fit.design.factors for name in by):
-            continue
-        over = ("condition", *by)
-        against = {
-            tuple(mean.levels[name] for name in over): mean
-            for mean in contrasts_with_reference(fit, "condition", by=by)
-        }
-        for mean in marginal_means(fit, over):
-            other = against.get(tuple(mean.levels[name] for name in over))
-            rows.append((scope, metric, " × ".join(over), *_mean_cells(mean, other)))
-    return rows
-
-
-def _mean_cells(mean: MarginalMean, against: MarginalMean | None) -> tuple[Any, ...]:
-    levels, value = mean.levels, mean.contrast
-    difference = against.contrast if against is not None else None
-    return (
-        levels.get("condition"), levels.get("size"), levels.get("decoding"), number(value.estimate),
-        number(value.se), number(value.low), number(value.high),
-        number(difference.estimate) if difference else None, number(difference.low) if difference else None,
-        number(difference.high) if difference else None, number(difference.p_value) if difference else None,
-    )  # fmt: skip

@@ -7,32 +7,92 @@ optimiser saw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.table import LEVEL_RESAMPLES, Table, estimate_columns, number
+from pcsuite.analysis.table import (
+    CELL,
+    LEVEL_RESAMPLES,
+    MAIN_CELL,
+    Column,
+    Table,
+    TableSpec,
+    cell_names,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.profile import ObjectiveSection
 from pcsuite.logging.manifest import RunManifest
-from pcsuite.stats.answer_variation import normalised_entropy
 from pcsuite.stats.bootstrap import paired_bootstrap
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.objective import ItemParts, Objective
 
-OBJECTIVE_COLUMNS = (
-    "task", "model", "decoding", "condition", "n_items", "replicates", "J", "J_low", "J_high", "task_score",
-    "unsupported_rate", "entropy", "token_cost", "baseline", "delta_J", "delta_J_low", "delta_J_high",
+OBJECTIVE = TableSpec(
+    "objective",
+    "The objective J",
+    "condition of a regime with replicates",
+    (
+        *MAIN_CELL,
+        Column("n_items", "items with at least two replicates", label="items", form="number", late=True),
+        Column("replicates", "answers per item, on average", shown=False),
+        *interval("J", "the objective, higher is better", form="interval", digits=2),
+        Column("task_score", "its part: mean score", form="number", digits=2),
+        Column("unsupported_rate", "its part: unsupported rate", label="unsupported", form="number", digits=2),
+        Column("entropy", "its part: normalised entropy, as in entropy_by_condition.csv", form="number", digits=2),
+        Column("token_cost", "its part: tokens over the task's token budget", form="number", digits=2),
+        Column("baseline", "control it is compared with", shown=False),
+        *interval("delta_J", "J less the control's, on the same items", label="J against control", form="difference"),
+    ),
 )  # fmt: skip
-COMPILED_COLUMNS = (
-    "task", "model", "decoding", "condition", "method", "hash", "candidates", "makeup", "makeup_by", "dev_items",
-    "dev_J", "dev_J_low", "dev_J_high", "dev_J_corrected", "dev_gain", "test_J", "test_gain", "test_gain_low",
-    "test_gain_high", "gain_survived", "best_other", "against_best", "against_best_low", "against_best_high",
-)  # fmt: skip
-MAKEUP_COLUMNS = ("operator", "prompts", "of", "share", "pairs_missing_it")
+COMPILED = TableSpec(
+    "compiled",
+    "Compiled prompts: development against test",
+    "compiled prompt and regime",
+    (
+        *CELL,
+        Column("method", "how it was searched for"),
+        Column("hash", "first characters of the prompt's hash", shown=False),
+        Column("candidates", "prompts that were tried"),
+        Column("makeup", "operators whose work it does"),
+        Column("makeup_by", "whether they are its own blocks or were told by cues", shown=False),
+        Column("dev_items", "development items"),
+        *interval("dev_J", "J on the development items"),
+        Column("dev_J_corrected", "the same less what choosing the best adds by luck"),
+        Column("dev_gain", "J over the bare instruction, development items"),
+        Column("test_J", "J on the test items"),
+        *interval("test_gain", "J over the bare instruction, test items"),
+        Column("gain_survived", "test_gain as a share of dev_gain"),
+        Column("best_other", "the best other condition on test"),
+        *interval("against_best", "J less that of the best other condition, on the same items"),
+    ),
+    note=(
+        "dev_J_corrected takes off what choosing the best of the candidates adds by luck. gain_survived is the"
+        " gain over the bare instruction on test, as a share of that on the development items."
+    ),
+)
+MAKEUP = TableSpec(
+    "compiled_makeup",
+    "What the compiled prompts are made of",
+    "operator",
+    (
+        Column("operator", "the operator"),
+        Column("prompts", "compiled prompts that do its work"),
+        Column("of", "compiled prompts"),
+        Column("share", "the one over the other"),
+        Column("pairs_missing_it", "tasks and models whose prompt lacks it"),
+    ),
+    note=(
+        "A prompt of blocks is made of its operators. Of a free text the make-up is judged by deterministic cues:"
+        " phrases that an operator's own wordings show and that people use for the same purpose. Cues see that"
+        " something is said, not how well, and can miss other words for it."
+    ),
+)
 MAKEUP_DRAWS = 4_000
 LADDER_OPERATORS = (
     "ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "DECOMPOSE", "REASONING_MODE", "VERIFIER", "EXEMPLARS",
@@ -40,32 +100,69 @@ LADDER_OPERATORS = (
 
 
 def objective_tables(
-    scores: ItemScores, answers: Sequence[AnswerCounts], manifest: RunManifest
+    scores: ItemScores, answers: Iterable[AnswerCounts], manifest: RunManifest
 ) -> tuple[Table, Table, Table]:
-    """The three tables; empty where the manifest does not say what J needs."""
+    """``objective.csv``, ``compiled.csv`` and ``compiled_makeup.csv``.
+
+    ``answers`` are the counts of :func:`answer_counts_by_cell`. Empty where the manifest lacks what J needs: the
+    weights and the tasks' token budgets.
+    """
     objective = Objective(*ObjectiveSection.model_validate(manifest.objective).weights)
     parts = {
-        counts.key: cell_parts(scores, counts, manifest)
+        counts.key: cell_parts(scores, counts, manifest.tasks[counts.key.task].token_budget)
         for counts in answers
         if counts.key.task in manifest.tasks and manifest.tasks[counts.key.task].token_budget
     }
-    records = [_record(scores, key, cell, objective, parts) for key, cell in parts.items()]
+    records = []
+    for key, cell in parts.items():
+        whole = cell.parts()
+        record: dict[str, Any] = {
+            **cell_names(key),
+            "n_items": len(cell),
+            "replicates": number(scores.cells[key].replicates),
+            **estimate_columns("J", cell.estimate(objective, named_rng("objective", *key), LEVEL_RESAMPLES)),
+            "task_score": whole.task,
+            "unsupported_rate": whole.unsupported,
+            "entropy": whole.entropy,
+            "token_cost": whole.token_cost,
+        }
+        control = scores.baseline([other for other in parts if other[:4] == key[:4]])
+        if control is not None and control != key:
+            record["baseline"] = control.condition
+            record |= _difference("delta_J", key, control, objective, parts)
+        records.append(record)
     compiled = [
         _compiled_record(entry, key, objective, parts)
         for entry in manifest.compiled
         for key in parts
         if (key.task, key.model, key.condition) == (entry["task"], entry["model"], entry["condition"])
     ]
-    return (
-        Table.of("objective", records, OBJECTIVE_COLUMNS),
-        Table.of("compiled", compiled, COMPILED_COLUMNS),
-        Table.of("compiled_makeup", _makeup(manifest.compiled), MAKEUP_COLUMNS),
-    )
+    # How many of the compiled prompts do each operator's work.
+    sets = [set(entry["makeup"]) for entry in manifest.compiled]
+    found = list(dict.fromkeys([*LADDER_OPERATORS, *(name for held in sets for name in sorted(held))]))
+    makeup = [
+        {
+            "operator": name,
+            "prompts": sum(name in held for held in sets),
+            "of": len(sets),
+            "share": sum(name in held for held in sets) / len(sets),
+            "pairs_missing_it": ", ".join(
+                f"{entry['task']} on {entry['model']}"
+                for entry, held in zip(manifest.compiled, sets, strict=True)
+                if name not in held
+            ),
+        }
+        for name in (found if sets else ())
+    ]
+    return Table.of(OBJECTIVE, records), Table.of(COMPILED, compiled), Table.of(MAKEUP, makeup)
 
 
-def cell_parts(scores: ItemScores, counts: AnswerCounts, manifest: RunManifest) -> ItemParts:
-    """The parts of J of one cell, item by item."""
-    cell, note = scores.cells[counts.key], manifest.tasks[counts.key.task]
+def cell_parts(scores: ItemScores, counts: AnswerCounts, token_budget: int) -> ItemParts:
+    """The parts of J of one cell, item by item, on the items with replicates.
+
+    Tokens are in units of the task's ``token_budget``; a missing score counts as 0.
+    """
+    cell = scores.cells[counts.key]
     _, left, right = np.intersect1d(cell.items, counts.items, assume_unique=True, return_indices=True)
     names = scores.item_names[counts.key.task]
 
@@ -73,47 +170,14 @@ def cell_parts(scores: ItemScores, counts: AnswerCounts, manifest: RunManifest) 
         values = cell.values.get(name)
         return np.full(len(left), np.nan) if values is None else np.asarray(values[left], dtype=np.float64)
 
-    pooled = counts.key.task in scores.pooled
     return ItemParts(
         items=tuple(names[code] for code in cell.items[left]),
         task=np.nan_to_num(column(SCORE)),
         unsupported=column("unsupported_rate"),
-        entropy=np.nan_to_num(
-            normalised_entropy(counts.counts[right], categories=note.answers or counts.categories)
-        ),
-        token_cost=column("total_tokens") / note.token_budget,
-        counts=cell.counts()[left] if pooled else None,
+        entropy=np.nan_to_num(counts.normalised()[right]),
+        token_cost=column("total_tokens") / token_budget,
+        counts=cell.counts()[left] if counts.key.task in scores.pooled else None,
     )
-
-
-def _record(
-    scores: ItemScores,
-    key: CellKey,
-    cell: ItemParts,
-    objective: Objective,
-    parts: Mapping[CellKey, ItemParts],
-) -> dict[str, Any]:
-    whole = cell.parts()
-    estimate = cell.estimate(objective, named_rng("objective", *key), LEVEL_RESAMPLES)
-    record: dict[str, Any] = {
-        "task": key.task,
-        "model": key.model,
-        "decoding": key.decoding,
-        "condition": key.condition,
-        "n_items": len(cell),
-        "replicates": number(scores.cells[key].replicates),
-        **estimate_columns("J", estimate),
-        "task_score": whole.task,
-        "unsupported_rate": whole.unsupported,
-        "entropy": whole.entropy,
-        "token_cost": whole.token_cost,
-    }
-    group = [other for other in parts if other[:4] == key[:4]]
-    control = scores.baseline(group)
-    if control is not None and control != key:
-        record["baseline"] = control.condition
-        record |= _difference("delta_J", key, control, objective, parts)
-    return record
 
 
 def _difference(
@@ -133,10 +197,7 @@ def _compiled_record(
 ) -> dict[str, Any]:
     dev = entry["dev"]
     record: dict[str, Any] = {
-        "task": key.task,
-        "model": key.model,
-        "decoding": key.decoding,
-        "condition": key.condition,
+        **cell_names(key),
         "method": entry["method"],
         "hash": entry["hash"][:12],
         "candidates": entry["candidates"],
@@ -164,28 +225,6 @@ def _compiled_record(
     return record
 
 
-def _makeup(compiled: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How many of the compiled prompts do each operator's work."""
-    sets = [set(entry["makeup"]) for entry in compiled]
-    if not sets:
-        return []
-    names = list(dict.fromkeys([*LADDER_OPERATORS, *(name for held in sets for name in sorted(held))]))
-    return [
-        {
-            "operator": name,
-            "prompts": sum(name in held for held in sets),
-            "of": len(sets),
-            "share": sum(name in held for held in sets) / len(sets),
-            "pairs_missing_it": ", ".join(
-                f"{entry['task']} on {entry['model']}"
-                for entry, held in zip(compiled, sets, strict=True)
-                if name not in held
-            ),
-        }
-        for name in names
-    ]
-
-
 def makeup_agreement(compiled: Sequence[Mapping[str, Any]]) -> tuple[float, float, float] | None:
     """Agreement of the make-ups: mean pairwise Jaccard index, its mean by chance, and the chance of as much or more.
 
@@ -206,8 +245,8 @@ def makeup_agreement(compiled: Sequence[Mapping[str, Any]]) -> tuple[float, floa
 
 def _agreement(sets: Sequence[set[Any]]) -> float:
     shares = []
-    for place, first in enumerate(sets):
-        for second in sets[:place]:
+    for index, first in enumerate(sets):
+        for second in sets[:index]:
             union = first | second
             shares.append(len(first & second) / len(union) if union else 1.0)
     return float(np.mean(shares))

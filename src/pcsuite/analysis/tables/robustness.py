@@ -12,7 +12,16 @@ import numpy.typing as npt
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.table import Table, estimate_columns, number
+from pcsuite.analysis.table import (
+    CELL,
+    Column,
+    Table,
+    TableSpec,
+    cell_names,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix, as_vector, check_same_length, undefined
 from pcsuite.stats.robustness import (
@@ -24,23 +33,80 @@ from pcsuite.stats.robustness import (
 )
 from pcsuite.stats.variance import decompose_variance
 
-# ``robustness_worst_case.csv`` and ``robustness_by_attack.csv``: what perturbed prompts do to each condition.
-#
-# The figures are mean item scores, for pooled tasks too, because the worst case is judged item by item.
-
-
-WORST_COLUMNS = (
-    "task", "model", "decoding", "condition", "n_items", "attacks", "clean", "clean_low", "clean_high",
-    "worst_attack", "worst", "worst_low", "worst_high", "worst_bias_corrected", "drop", "drop_low", "drop_high",
-    "drop_rate", "drop_rate_low", "drop_rate_high", "note", "variance_clean", "variance_worst", "variance_change",
-    "sensitivity", "sensitivity_low", "sensitivity_high",
-    "spread", "spread_low", "spread_high", "q10", "median", "q90", "baseline", "worst_delta", "worst_delta_low",
-    "worst_delta_high",
+WORST_CASE = TableSpec(
+    "robustness_worst_case",
+    "Robustness, worst case",
+    "condition that was run clean and perturbed",
+    (
+        *CELL,
+        Column("n_items", "items run clean and under every attack", shown=False),
+        Column("attacks", "attacks", shown=False),
+        *interval("clean", "mean score of clean prompts", form="number"),
+        Column("worst_attack", "the attack with the smallest mean score"),
+        *interval("worst", "mean score under it, the interval allowing for the choice"),
+        Column("worst_bias_corrected", "the same less what choosing the smallest takes off by luck", shown=False),
+        *interval("drop", "clean less worst, on the same items"),
+        *interval("drop_rate", "the drop as a share of the clean score", shown=False),
+        Column("note", "why a drop rate is missing", shown=False),
+        Column("variance_clean", "variance of the items' scores, clean", shown=False),
+        Column("variance_worst", "the same under the worst attack", shown=False),
+        Column("variance_change", "the second less the first", shown=False),
+        *interval("sensitivity", "how much an item's score moves over prompts", form="number"),
+        *interval("spread", "largest less smallest mean score over prompts", shown=False),
+        Column("q10", "10 % quantile of the mean scores over prompts", shown=False),
+        Column("median", "their median", shown=False),
+        Column("q90", "their 90 % quantile", shown=False),
+        Column("baseline", "the first condition of the group, which worst_delta is against"),
+        *interval("worst_delta", "worst case less that of the baseline, on the same items"),
+    ),
+    note="The smallest mean over attacks; its interval allows for having chosen the worst.",
+    folded=True,
 )  # fmt: skip
-ATTACK_COLUMNS = (
-    "task", "model", "decoding", "condition", "attack", "n_items", "clean", "attacked", "drop", "drop_low",
-    "drop_high", "drop_rate", "note", "variance_clean", "variance_attacked", "variance_change",
+BY_ATTACK = TableSpec(
+    "robustness_by_attack",
+    "Robustness, attack by attack",
+    "condition and attack",
+    (
+        *CELL,
+        Column("attack", "kind of perturbation"),
+        Column("n_items", "items run clean and under every attack", late=True),
+        Column("clean", "mean score of clean prompts"),
+        Column("attacked", "mean score under the attack"),
+        *interval("drop", "clean less attacked, on the same items"),
+        Column("drop_rate", "the drop as a share of the clean score"),
+        Column("note", "why a drop rate is missing", shown=False),
+        Column("variance_clean", "variance of the items' scores, clean", shown=False),
+        Column("variance_attacked", "the same under the attack", shown=False),
+        Column("variance_change", "the second less the first", shown=False),
+    ),
+    folded=True,
 )  # fmt: skip
+INTERVENTIONS = TableSpec(
+    "interventions",
+    "Does structure or wording carry the effect?",
+    "condition whose wording or structure was varied (written by pcsuite promptbench)",
+    (
+        *CELL,
+        Column("baseline", "the first other condition with all the items"),
+        Column("n_items", "items that all formats share"),
+        *interval("effect", "score less that of the baseline"),
+        Column("wordings", "wordings, the structure fixed"),
+        *interval("wording_variance", "variance of the score over wordings"),
+        *interval("wording_spread", "largest less smallest mean score over wordings"),
+        *interval("effect_over_wording_spread", "size of the effect over that spread"),
+        Column("structures", "structures, the wording fixed"),
+        *interval("structure_variance", "variance of the score over structures"),
+        *interval("structure_spread", "largest less smallest mean score over structures"),
+        *interval("effect_over_structure_spread", "size of the effect over that spread"),
+        Column("reading", "what the three figures say together"),
+    ),
+    note=(
+        "An effect that is smaller than the spread of mean scores over mere formats (FormatSpread, Sclar et al. 2024)"
+        " may be an effect of the format that happened to be written."
+    ),
+)
+WORDING, STRUCTURE = "paraphrase", "reorder"
+"""Perturbations that vary the wording and fix the structure, and the other way round."""
 
 
 @dataclass(slots=True)
@@ -56,62 +122,55 @@ class AttackedCell:
 
 
 def attacked_cells(scores: ItemScores) -> list[AttackedCell]:
-    """Clean cells that have perturbed siblings, restricted to the items all of them share."""
+    """Clean cells that have perturbed siblings, on the items that all of them share.
+
+    Cells with fewer than two such items are left out.
+    """
+    siblings: dict[CellKey, list[CellKey]] = {}
+    for key in scores.cells:
+        if key.perturbation != CLEAN:
+            siblings.setdefault(key._replace(perturbation=CLEAN), []).append(key)
     found = []
     for key in scores.cell_keys():
-        siblings = [
-            other for other in scores.cells if other._replace(perturbation=CLEAN) == key and other != key
-        ]
-        if not siblings:
+        if key not in siblings:
             continue
-        columns = [scores.cells[cell].metric(SCORE) for cell in (key, *siblings)]
+        columns = [scores.cells[cell].metric(SCORE) for cell in (key, *siblings[key])]
         common = columns[0][0]
         for items, _ in columns[1:]:
             common = np.intersect1d(common, items, assume_unique=True)
-        if len(common) < 2:
-            continue
-        aligned = [values[np.searchsorted(items, common)] for items, values in columns]
-        found.append(
-            AttackedCell(
-                key,
-                common,
-                aligned[0],
-                np.column_stack(aligned[1:]),
-                [cell.perturbation for cell in siblings],
-            )
-        )
+        if len(common) > 1:
+            clean, *hit = [values[np.searchsorted(items, common)] for items, values in columns]
+            attacks = [cell.perturbation for cell in siblings[key]]
+            found.append(AttackedCell(key, common, clean, np.column_stack(hit), attacks))
     return found
 
 
 def robustness_tables(scores: ItemScores) -> tuple[Table, Table]:
-    """The two tables; empty where no prompt was perturbed."""
-    cells = attacked_cells(scores)
-    first_of: dict[tuple[str, str, str], AttackedCell] = {}
+    """``robustness_worst_case.csv`` and ``robustness_by_attack.csv``; empty where no prompt was perturbed.
+
+    The figures are mean item scores, for pooled tasks too, because the worst case is judged item by item.
+    """
+    first_of: dict[tuple[str, ...], AttackedCell] = {}
     worst_records, attack_records = [], []
-    for cell in cells:
-        group = (cell.key.task, cell.key.model, cell.key.decoding)
-        reference = first_of.setdefault(group, cell)
-        worst_records.append(_worst_record(cell, reference))
-        attack_records += _attack_records(cell)
-    return (
-        Table.of("robustness_worst_case", worst_records, WORST_COLUMNS),
-        Table.of("robustness_by_attack", attack_records, ATTACK_COLUMNS),
-    )
-
-
-def _identity(key: CellKey) -> dict[str, Any]:
-    return {"task": key.task, "model": key.model, "decoding": key.decoding, "condition": key.condition}
-
-
-def _note(cell: AttackedCell) -> str | None:
-    """Why a drop rate is missing: 1 - attacked / clean has no value at clean = 0."""
-    return None if cell.clean.sum() > 0 else "clean score is 0: no drop rate"
-
-
-def _variances(clean: FloatArray, hit: FloatArray, name: str) -> dict[str, float | None]:
-    """Variance of the item scores before and after, and the change."""
-    before, after = float(clean.var(ddof=1)), float(hit.var(ddof=1))
-    return {"variance_clean": before, f"variance_{name}": after, "variance_change": after - before}
+    for cell in attacked_cells(scores):
+        worst_records.append(_worst_record(cell, first_of.setdefault(cell.key[:3], cell)))
+        clean = float(cell.clean.mean())
+        for attack, hit in zip(cell.attacks, cell.attacked.T, strict=True):
+            rng = named_rng("attack", *cell.key, attack)
+            attack_records.append(
+                {
+                    **cell_names(cell.key),
+                    "attack": attack,
+                    "n_items": len(cell.items),
+                    "clean": clean,
+                    "attacked": float(hit.mean()),
+                    **estimate_columns("drop", paired_bootstrap(cell.clean, hit, rng=rng)),
+                    "drop_rate": number(1 - float(hit.mean()) / clean) if clean > 0 else None,
+                    "note": _note(cell),
+                    **_variances(cell.clean, hit, "attacked"),
+                }
+            )
+    return Table.of(WORST_CASE, worst_records), Table.of(BY_ATTACK, attack_records)
 
 
 def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]:
@@ -124,7 +183,7 @@ def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]
     everything = np.column_stack([cell.clean, cell.attacked])
     spread = format_spread(everything, rng=rng)
     record = {
-        **_identity(cell.key),
+        **cell_names(cell.key),
         "n_items": len(cell.items),
         "attacks": len(cell.attacks),
         **estimate_columns("clean", clean),
@@ -133,8 +192,8 @@ def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]
         "worst_bias_corrected": number(worst.bias_corrected),
         **estimate_columns("drop", drop),
         **estimate_columns("drop_rate", performance_drop_rate(cell.clean, hit, rng=rng)),
-        **_variances(cell.clean, hit, "worst"),
         "note": _note(cell),
+        **_variances(cell.clean, hit, "worst"),
         **estimate_columns("sensitivity", prompt_sensitivity(everything, rng=rng)),
         **estimate_columns("spread", spread.range),
         "q10": number(spread.quantiles[0.1]),
@@ -150,49 +209,18 @@ def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]
     return record
 
 
-def _attack_records(cell: AttackedCell) -> list[dict[str, Any]]:
-    records = []
-    for place, attack in enumerate(cell.attacks):
-        rng = named_rng("attack", *cell.key, attack)
-        hit = cell.attacked[:, place]
-        clean = float(cell.clean.mean())
-        records.append(
-            {
-                **_identity(cell.key),
-                "attack": attack,
-                "n_items": len(cell.items),
-                "clean": clean,
-                "attacked": float(hit.mean()),
-                **estimate_columns("drop", paired_bootstrap(cell.clean, hit, rng=rng)),
-                "drop_rate": number(1 - float(hit.mean()) / clean) if clean > 0 else None,
-                "note": _note(cell),
-                **_variances(cell.clean, hit, "attacked"),
-            }
-        )
-    return records
+def _note(cell: AttackedCell) -> str | None:
+    """Why a drop rate is missing: 1 - attacked / clean has no value at clean = 0."""
+    return None if cell.clean.sum() > 0 else "clean score is 0: no drop rate"
 
 
-# ``interventions.csv``: does structure or wording carry a condition's effect?
-#
-# Two interventions on each prompt: the structure fixed and the wording varied (paraphrases), and the wording
-# fixed and the structure altered (reordered parts). Each gives the score's variance over formats, beside the
-# condition's own effect. An effect that is smaller than the spread of mean scores over mere formats (FormatSpread,
-# Sclar et al. 2024) may be an effect of the format that happened to be written.
+def _variances(clean: FloatArray, hit: FloatArray, name: str) -> dict[str, float | None]:
+    before, after = float(clean.var(ddof=1)), float(hit.var(ddof=1))
+    return {"variance_clean": before, f"variance_{name}": after, "variance_change": after - before}
 
 
-WORDING, STRUCTURE = "paraphrase", "reorder"
-COLUMNS = (
-    "task", "model", "decoding", "condition", "baseline", "n_items", "effect", "effect_low", "effect_high",
-    "wordings", "wording_variance", "wording_variance_low", "wording_variance_high", "wording_spread",
-    "wording_spread_low", "wording_spread_high", "effect_over_wording_spread", "effect_over_wording_spread_low",
-    "effect_over_wording_spread_high",
-    "structures", "structure_variance", "structure_variance_low", "structure_variance_high", "structure_spread",
-    "structure_spread_low", "structure_spread_high", "effect_over_structure_spread",
-    "effect_over_structure_spread_low", "effect_over_structure_spread_high", "reading",
-)  # fmt: skip
 _NO_SPREAD = 1e-4
 """Totals over items that differ by less are equal: they are summed in single precision."""
-_KEY = "task_id, model_id, decoding_id, condition_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +237,10 @@ class FormatVariation:
 def format_variation(
     formats: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
 ) -> FormatVariation:
-    """Variation over formats from an items-by-formats table of scores, the clean prompt among the formats."""
+    """Variation over formats from an items-by-formats table of scores, the clean prompt among the formats.
+
+    Raises :class:`AnalysisError` for a table that is not finite or has fewer than two items or formats.
+    """
     table = as_matrix(formats, "formats")
     parts = decompose_variance(table[:, :, None], rng=rng, resamples=min(resamples, 2_000), level=level)
     spread = format_spread(table, rng=rng, resamples=resamples, level=level).range
@@ -224,7 +255,11 @@ def effect_over_spread(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """|Mean effect| ÷ spread of the mean scores over formats; items are resampled for both together."""
+    """|Mean effect| ÷ spread of the mean scores over formats, with its interval.
+
+    ``delta`` is the effect item by item, ``formats`` the items-by-formats table; items are resampled for both together.
+    Undefined where the formats do not differ.
+    """
     change, table = as_vector(delta, "delta"), as_matrix(formats, "formats")
     check_same_length(change, table, "delta and formats")
 
@@ -240,7 +275,10 @@ def effect_over_spread(
 
 
 def reading(effect: Estimate, wording: FormatVariation | None, structure: FormatVariation | None) -> str:
-    """What the three figures say together, in words."""
+    """What effect, wording and structure say together, in words.
+
+    ``None`` for a variation that was not run.
+    """
     within = [
         name
         for name, found in (("wording", wording), ("structure", structure))
@@ -255,104 +293,76 @@ def reading(effect: Estimate, wording: FormatVariation | None, structure: Format
     return f"within the spread of mere {' and '.join(within)}"
 
 
-@dataclass(slots=True)
-class _Prompts:
-    """Scores of one condition by format, on the items that all formats share."""
-
-    key: tuple[str, str, str, str]
-    items: list[str]
-    scores: dict[str, FloatArray]
-
-    def table(self, kind: str) -> FloatArray | None:
-        """Clean and the kind's variants as columns; ``None`` where the kind was not run."""
-        names = [name for name in self.scores if name == "none" or name.rpartition("-")[0] == kind]
-        return np.column_stack([self.scores[name] for name in names]) if len(names) > 1 else None
+Scores = dict[str, dict[str, float]]
+"""Scores by format or condition, and by item."""
 
 
 def interventions_table(tables: RunTables) -> Table:
-    """One row for each condition whose wording or structure was varied."""
+    """``interventions.csv``: does structure or wording carry a condition's effect?
+
+    One record for each condition whose wording or structure was varied: the variance and spread of its score over
+    formats that should not matter, beside its own effect on the same items.
+    """
     score = tables.metric_column("task_score")
-    prompts = _load(tables, score) if score is not None else []
-    clean = _clean_scores(tables, score) if score is not None else {}
-    records = [_record(entry, clean) for entry in prompts]
-    return Table.of("interventions", records, COLUMNS)
+    if score is None:
+        return Table(INTERVENTIONS)
+    rows = tables.query(
+        f"SELECT task_id, model_id, decoding_id, condition_id, perturbation_id, item_id, avg({score}) FROM runs"
+        " WHERE kind = 'main' AND n_errors = 0"
+        f" AND perturbation_type IN ('none', '{WORDING}', '{STRUCTURE}') AND {score} IS NOT NULL GROUP BY ALL"
+    )
+    cells: dict[tuple[str, ...], Scores] = {}
+    clean: dict[tuple[str, ...], Scores] = {}
+    for *names, variant, item, value in rows:
+        cells.setdefault(tuple(names), {}).setdefault(variant, {})[item] = float(value)
+        if variant == CLEAN:
+            clean.setdefault(tuple(names[:3]), {}).setdefault(names[3], {})[item] = float(value)
+    records = []
+    for key, formats in sorted(cells.items(), key=lambda cell: tuple(map(natural_key, cell[0]))):
+        if CLEAN in formats and len(formats) > 1:
+            shared = sorted(set.intersection(*(set(scores) for scores in formats.values())))
+            if len(shared) > 1:
+                columns = {
+                    name: np.array([formats[name][item] for item in shared])
+                    for name in sorted(formats, key=natural_key)
+                }
+                records.append(_intervention_record(key, shared, columns, clean[key[:3]]))
+    return Table.of(INTERVENTIONS, records)
 
 
-def _record(
-    prompts: _Prompts, clean: dict[tuple[str, str, str], dict[str, dict[str, float]]]
+def _intervention_record(
+    key: tuple[str, ...], items: Sequence[str], formats: dict[str, FloatArray], clean: Scores
 ) -> dict[str, Any]:
-    task, model, decoding, condition = prompts.key
-    rng = named_rng("interventions", *prompts.key)
+    """One condition: ``formats`` are its scores on the items, ``clean`` those of all conditions of the group."""
+    rng = named_rng("interventions", *key)
     record: dict[str, Any] = {
-        "task": task, "model": model, "decoding": decoding, "condition": condition, "n_items": len(prompts.items),
-    }  # fmt: skip
-    effect, delta = undefined("no baseline", len(prompts.items)), None
-    baseline = _baseline(clean[task, model, decoding], condition, prompts.items)
+        **dict(zip(("task", "model", "decoding", "condition"), key, strict=True)),
+        "n_items": len(items),
+    }
+    effect, delta = undefined("no baseline", len(items)), None
+    # The baseline is the first other condition (C0 where it was run) that has all the items.
+    before = sorted((name for name in clean if natural_key(name) < natural_key(key[3])), key=natural_key)
+    baseline = next((name for name in before if clean[name].keys() >= set(items)), None)
     if baseline is not None:
-        record["baseline"], reference = baseline
-        delta = prompts.scores["none"] - reference
-        effect = paired_bootstrap(prompts.scores["none"], reference, rng=rng)
+        reference = np.array([clean[baseline][item] for item in items])
+        record["baseline"] = baseline
+        delta = formats[CLEAN] - reference
+        effect = paired_bootstrap(formats[CLEAN], reference, rng=rng)
     record |= estimate_columns("effect", effect)
     found: list[FormatVariation | None] = []
     for kind, name in ((WORDING, "wording"), (STRUCTURE, "structure")):
-        table = prompts.table(kind)
-        variation = None if table is None else format_variation(table, rng=rng)
-        found.append(variation)
-        if variation is None or table is None:
+        variants = [formats[n] for n in formats if n == CLEAN or n.rpartition("-")[0] == kind]
+        if len(variants) < 2:
+            found.append(None)
             continue
+        table = np.column_stack(variants)
+        variation = format_variation(table, rng=rng)
+        found.append(variation)
         record[f"{name}s"] = variation.formats
         record |= estimate_columns(f"{name}_variance", variation.variance)
         record |= estimate_columns(f"{name}_spread", variation.spread)
         if delta is not None:
-            record |= estimate_columns(
-                f"effect_over_{name}_spread", effect_over_spread(delta, table, rng=rng)
-            )
+            ratio = effect_over_spread(delta, table, rng=rng)
+            record |= estimate_columns(f"effect_over_{name}_spread", ratio)
     record["reading"] = reading(effect, *found)
     return record
-
-
-def _baseline(
-    clean: dict[str, dict[str, float]], condition: str, items: Sequence[str]
-) -> tuple[str, FloatArray] | None:
-    """The first other condition (C0 where it was run) that has all the items."""
-    for name in sorted(clean, key=natural_key):
-        if name == condition:
-            return None
-        if all(item in clean[name] for item in items):
-            return name, np.array([clean[name][item] for item in items])
-    return None
-
-
-def _load(tables: RunTables, score: str) -> list[_Prompts]:
-    rows = tables.query(
-        f"SELECT {_KEY}, perturbation_id, item_id, avg({score}) FROM runs WHERE kind = 'main' AND n_errors = 0"
-        f" AND perturbation_type IN ('none', '{WORDING}', '{STRUCTURE}') AND {score} IS NOT NULL GROUP BY ALL"
-    )
-    cells: dict[tuple[str, str, str, str], dict[str, dict[str, float]]] = {}
-    for task, model, decoding, condition, variant, item, value in rows:
-        cell = cells.setdefault((task, model, decoding, condition), {})
-        cell.setdefault(variant, {})[item] = float(value)
-    found = []
-    for key in sorted(cells, key=lambda names: tuple(natural_key(name) for name in names)):
-        formats = cells[key]
-        if "none" not in formats or len(formats) < 2:
-            continue
-        shared = sorted(set.intersection(*(set(scores) for scores in formats.values())))
-        if len(shared) >= 2:
-            aligned = {
-                name: np.array([formats[name][item] for item in shared])
-                for name in sorted(formats, key=natural_key)
-            }
-            found.append(_Prompts(key, shared, aligned))
-    return found
-
-
-def _clean_scores(tables: RunTables, score: str) -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
-    rows = tables.query(
-        f"SELECT {_KEY}, item_id, avg({score}) FROM runs WHERE kind = 'main' AND n_errors = 0"
-        f" AND perturbation_type = 'none' AND {score} IS NOT NULL GROUP BY ALL"
-    )
-    found: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
-    for task, model, decoding, condition, item, value in rows:
-        found.setdefault((task, model, decoding), {}).setdefault(condition, {})[item] = float(value)
-    return found

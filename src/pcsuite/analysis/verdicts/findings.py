@@ -16,16 +16,29 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
-from pcsuite.analysis.table import Table, estimate_columns
+from pcsuite.analysis.table import Column, Table, TableSpec, cell_names, estimate_columns, interval
+from pcsuite.analysis.twins import constraints, twin_without
 from pcsuite.stats.bootstrap import paired_bootstrap
-from pcsuite.stats.estimate import Estimate
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
 Record = Mapping[str, Any]
-COLUMNS = (
-    "id", "statement", "verdict", "effect", "effect_low", "effect_high", "p_value", "cells", "tasks", "models",
-    "evidence",
-)  # fmt: skip
+HYPOTHESES = TableSpec(
+    "hypotheses",
+    "Hypotheses and criteria",
+    "hypothesis (H) or criterion of a publishable result (P)",
+    (
+        Column("id", "short name", paper="Id"),
+        Column("statement", "what is claimed"),
+        Column("verdict", "supported, contradicted, inconclusive or not tested", paper="Verdict"),
+        *interval("effect", "the averaged effect it rests on", form="interval", paper="Effect"),
+        Column("p_value", "p-value, where the verdict rests on one", form="p", paper="$p$"),
+        Column("cells", "cells that were averaged"),
+        Column("tasks", "tasks among them"),
+        Column("models", "models among them"),
+        Column("evidence", "the numbers in words"),
+    ),
+    caption="Hypotheses (H) and criteria (P) with their verdicts.",
+)
 _Z = 1.959963984540054
 
 
@@ -45,10 +58,6 @@ class Finding:
     tasks: int = 0
     models: int = 0
 
-    def record(self) -> dict[str, Any]:
-        """The finding as a row."""
-        return {name: getattr(self, name) for name in COLUMNS}
-
 
 @dataclass(frozen=True, slots=True)
 class Averaged:
@@ -62,7 +71,10 @@ class Averaged:
     models: int
 
     def verdict(self, *, expected: Literal["positive", "negative"]) -> Verdict:
-        """Whether the interval lies on the expected side of zero, on the other, or on both."""
+        """Whether the interval lies on the expected side of zero, on the other, or on both.
+
+        ``supported``, ``contradicted`` or ``inconclusive``.
+        """
         if self.low > 0:
             return "supported" if expected == "positive" else "contradicted"
         if self.high < 0:
@@ -78,7 +90,10 @@ class Averaged:
 
 
 def average_effect(records: Iterable[Record], value: str = "delta") -> Averaged | None:
-    """Average the effects of records with ``value``, ``value_low`` and ``value_high``."""
+    """Average the effects of records with ``value``, ``value_low`` and ``value_high``, tasks weighing the same.
+
+    ``None`` where no record has all three. The interval is conservative: see the module.
+    """
     by_task: dict[str, list[tuple[float, float]]] = {}
     models = set()
     for record in records:
@@ -96,106 +111,86 @@ def average_effect(records: Iterable[Record], value: str = "delta") -> Averaged 
     return Averaged(centre, centre - _Z * se, centre + _Z * se, count, len(by_task), len(models))
 
 
-def is_open_loop(operators: Sequence[str]) -> bool:
-    """Whether a bundle neither restricts decoding nor loops."""
-    return not any(
-        name.endswith("_CONSTRAIN") or name in ("REACT_LOOP", "RETRY_ON_FAIL") for name in operators
-    )
-
-
-def operators_of(scores: ItemScores, row: Record) -> tuple[str, ...]:
-    """Operators of a record's condition."""
-    return scores.operators.get((row["task"], row["condition"]), ())
-
-
-def grouped(rows: Iterable[Record]) -> dict[tuple[str, str, str], list[Record]]:
-    """Records by task, model and regime."""
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for row in rows:
-        groups.setdefault((row["task"], row["model"], row["decoding"]), []).append(row)
-    return groups
-
-
-def difference(first: Record, second: Record, value: str) -> dict[str, Any]:
-    """Difference of two levels; their errors are added as if independent, which errs on the wide side."""
-    half = [
-        float((row[f"{value}_high"] - row[f"{value}_low"]) / 2)
-        for row in (first, second)
-        if row[f"{value}_high"] is not None
-    ]
-    delta, reach = first[value] - second[value], float(np.hypot(half[0], half[1])) if len(half) == 2 else None
-    return {
-        "task": first["task"],
-        "model": first["model"],
-        "decoding": first["decoding"],
-        "condition": first["condition"],
-        "delta": delta,
-        "delta_low": None if reach is None else delta - reach,
-        "delta_high": None if reach is None else delta + reach,
-    }
-
-
 def against_bare(
     rows: Iterable[Record], scores: ItemScores, wanted: Callable[[Sequence[str]], bool]
 ) -> list[dict[str, Any]]:
-    """Each condition that is wanted against the bare one of its group."""
+    """The difference in ``value`` of each condition whose operators are wanted to the bare one of its group.
+
+    The errors of the two levels are added as if independent, which errs on the wide side.
+    """
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for row in rows:
+        groups.setdefault((row["task"], row["model"], row["decoding"]), []).append(row)
+
+    def operators(row: Record) -> tuple[str, ...]:
+        return scores.operators.get((row["task"], row["condition"]), ())
+
     pairs = []
-    for group in grouped(rows).values():
-        bare = [row for row in group if not operators_of(scores, row)]
-        treated = [row for row in group if wanted(operators_of(scores, row))]
-        if bare:
-            pairs += [difference(row, bare[0], "value") for row in treated]
+    for group in groups.values():
+        bare = [row for row in group if not operators(row)][:1]
+        for row in group if bare else ():
+            if not wanted(operators(row)):
+                continue
+            both = (row, bare[0])
+            half = [
+                (each["value_high"] - each["value_low"]) / 2
+                for each in both
+                if each["value_high"] is not None
+            ]
+            delta, reach = row["value"] - bare[0]["value"], float(np.hypot(*half)) if len(half) == 2 else None
+            pairs.append(
+                {
+                    **{name: row[name] for name in ("task", "model", "decoding", "condition")},
+                    "delta": delta,
+                    "delta_low": None if reach is None else delta - reach,
+                    "delta_high": None if reach is None else delta + reach,
+                }
+            )
     return pairs
 
 
 def paired_twins(scores: ItemScores, operator: str, metric: str) -> list[dict[str, Any]]:
-    """Each condition with the operator against the one that lacks only it, item by item."""
+    """Each condition with the operator against the one that lacks only it, item by item.
+
+    Records have ``delta`` with its limits, ``n_items`` (pairs with the metric on both sides) and ``n_shared``.
+    """
     pairs = []
-    for keys in scores.groups().values():
-        by_operators = {scores.operators_in(key): key for key in keys}
-        for names, key in by_operators.items():
-            twin = by_operators.get(tuple(name for name in names if name != operator))
-            if operator not in names or twin is None:
+    for group in scores.groups().values():
+        # Of conditions with the same operators the last stands for all.
+        keys = list({scores.operators_in(key): key for key in group}.values())
+        for key in keys:
+            twin = twin_without(scores, key, {operator}, keys)
+            if twin is None:
                 continue
             first, second = scores.paired(key, twin, metric)
             if len(first) > 1:
                 estimate = paired_bootstrap(first, second, rng=named_rng("twins", *key, metric))
                 both = np.intersect1d(scores.cells[key].items, scores.cells[twin].items, assume_unique=True)
-                pairs.append(_pair(key, estimate) | {"n_items": len(first), "n_shared": len(both)})
+                counts = {"n_items": len(first), "n_shared": len(both)}
+                pairs.append({**cell_names(key), **estimate_columns("delta", estimate), **counts})
     return pairs
 
 
 def paired_disagreement(per_item: Table, scores: ItemScores) -> list[dict[str, Any]]:
-    """Each constrained condition against its free twin: difference in disagreement, item by item."""
+    """Each constrained condition against its free twin: difference in disagreement, item by item.
+
+    ``per_item`` is the table ``entropy_per_item``.
+    """
     cells: dict[CellKey, dict[str, float]] = {}
-    places = [
+    indices = [
         per_item.columns.index(name)
         for name in ("task", "model", "decoding", "condition", "item_id", "disagreement")
     ]
     for row in per_item.rows:
-        task, model, decoding, condition, item, value = (row[place] for place in places)
+        task, model, decoding, condition, item, value = (row[index] for index in indices)
         if value is not None:
             cells.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = value
     pairs = []
     for key, values in cells.items():
-        twin = next((other for other in cells if _is_free_twin(scores, key, other)), None)
-        common = [] if twin is None else [item for item in values if item in cells[twin]]
-        if twin is not None and len(common) > 1:
-            deltas = np.array([values[item] - cells[twin][item] for item in common])
-            pairs.append(_pair(key, paired_bootstrap(deltas, rng=named_rng("free twin", *key))))
+        twin = twin_without(scores, key, constraints(scores.operators_in(key)), cells)
+        if twin is not None:
+            deltas = np.array([values[item] - cells[twin][item] for item in values if item in cells[twin]])
+            if len(deltas) > 1:
+                estimate = paired_bootstrap(deltas, rng=named_rng("free twin", *key))
+                pairs.append({**cell_names(key), **estimate_columns("delta", estimate)})
     return pairs
-
-
-def _is_free_twin(scores: ItemScores, key: CellKey, other: CellKey) -> bool:
-    names = scores.operators_in(key)
-    free = tuple(name for name in names if not name.endswith("_CONSTRAIN"))
-    return (
-        free != names
-        and other._replace(condition=key.condition) == key
-        and scores.operators_in(other) == free
-    )
-
-
-def _pair(key: CellKey, estimate: Estimate) -> dict[str, Any]:
-    names = {"task": key.task, "model": key.model, "decoding": key.decoding, "condition": key.condition}
-    return names | estimate_columns("delta", estimate)

@@ -44,7 +44,10 @@ class AgNewsExporter(ItemExporter):
     split_off = ("train", "dev", 5000)
 
     def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterator[Row]:
-        """Title and description joined by a blank, and the label's index from 0, as the hub has them."""
+        """Title and description joined by a blank, and the label's index from 0, as the hub has them.
+
+        A first line without a class index is a header. Raises :class:`DataError` on any other line without one.
+        """
         path = files.need(*split.files, split=split.name)
         for number, (line, (label, title, description)) in enumerate(files.csv_cells(path, 3)):
             where = f"{files.label(path)} line {line}"
@@ -64,7 +67,11 @@ class AgNewsExporter(ItemExporter):
 
 
 def clean_text(text: str) -> str:
-    """Undo HTML escapes, whole or bare, drop HTML tags and the backslashes that stood for line ends."""
+    """Undo HTML escapes, whole or bare, drop HTML tags and the backslashes that stood for line ends.
+
+    >>> clean_text("The crew #39;s &lt;b&gt;sprint&lt;/b&gt;")
+    "The crew's sprint"
+    """
     text = _BARE_NUMERIC.sub(r"&#\1;", text)
     text = _BARE_NAMED.sub(r"&\1;", f" {text}")
     for _ in range(2):  # some escapes were escaped twice

@@ -95,22 +95,36 @@ class Exporter(ABC, Generic[R]):
 
     @abstractmethod
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> R:
-        """Read the original published files."""
+        """Read the original published files.
+
+        ``files`` is the dataset's folder and remembers what was read. Raises :class:`DataError`, with file and
+        line, where one is missing or damaged.
+        """
 
     @abstractmethod
     def read_hub(self, hub: HubTables, options: ExportOptions) -> R:
-        """Read the hub's tables."""
+        """Read the hub's tables.
+
+        ``hub`` is the Hugging Face hub or a mirror of it. Raises :class:`DataError` where a table cannot be
+        had.
+        """
 
     @abstractmethod
     def build(self, records: R, options: ExportOptions) -> Built:
-        """Make the files to write of the records."""
+        """Make the files to write of the records.
+
+        Splits that the suite itself makes are made here, by :data:`SPLIT_SEED`.
+        """
 
     @abstractmethod
     def counts(self, records: R) -> dict[str, int]:
         """Number of records found in each published split."""
 
     def official_counts(self, options: ExportOptions) -> Mapping[str, int]:
-        """Published number of records of each split under the given options."""
+        """Published number of records of each split under the given options.
+
+        Another count than this is an error, or a note where partial sources are allowed.
+        """
         return {split.name: split.official for split in self.splits}
 
     def not_on_hub(self, options: ExportOptions) -> str | None:
@@ -132,14 +146,20 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
 
     @abstractmethod
     def item(self, row: Row, split: str, position: int) -> Item:
-        """The item of a record, which is the ``position``-th (from 1) of its split."""
+        """The item of a record, which is the ``position``-th (from 1) of its split.
+
+        Raises :class:`DataError` through ``row`` where the record is not as published.
+        """
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
         """The item of a row of the hub's table, where its columns differ from the published file's."""
         return self.item(row, split, position)
 
     def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterable[Row] | None:
-        """Records of a split's file, by the file's ending; ``None`` where a split that may be absent is."""
+        """Records of a split's file, by the file's ending; ``None`` where a split that may be absent is.
+
+        JSON lists, JSON lines and CSV files with a header are known; other files need a reader of their own.
+        """
         path = (files.need if split.required else files.find)(*split.files, split=split.name)
         if path is None:
             return None
@@ -147,7 +167,10 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         return readers[path.suffix](path)
 
     def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterable[Row] | None:
-        """Records of a split's tables on the hub; ``None`` where a split that may be absent is."""
+        """Records of a split's tables on the hub; ``None`` where a split that may be absent is.
+
+        Several tables are read one after the other, as one split.
+        """
         theirs = split.hub or (split.name,)
         if not split.required and not hub.has_split(self.hub, theirs[0]):
             return None
@@ -174,7 +197,10 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         return {split: len(items) for split, items in records.items()}
 
     def build(self, records: dict[str, list[Item]], options: ExportOptions) -> Built:
-        """The items files, with the part split off where the dataset has one."""
+        """The items files, with the part split off where the dataset has one.
+
+        Splits that the source lacks are left out.
+        """
         found = dict(records)
         if self.split_off is not None and self.split_off[0] in found:
             split, part, n = self.split_off
@@ -220,7 +246,10 @@ class OriginalFiles:
             return path.name
 
     def find(self, *patterns: str, split: str | None = None) -> Path | None:
-        """The first file that matches one of the patterns, tried in order; it holds ``split``, if given."""
+        """The first file that matches one of the patterns, tried in order; it holds ``split``, if given.
+
+        The file counts as used and goes into the manifest with its hash; ``None`` where none matches.
+        """
         for pattern in patterns:
             matches = sorted(path for path in self.folder.glob(pattern) if path.is_file())
             if matches:
@@ -234,7 +263,10 @@ class OriginalFiles:
         return [self._use(path) for path in sorted(self.folder.glob(pattern)) if path.is_file()]
 
     def need(self, *patterns: str, split: str | None = None) -> Path:
-        """Like :meth:`find`, but a missing file is an error."""
+        """Like :meth:`find`, but a missing file is an error.
+
+        Raises :class:`DataError` with the patterns that were tried.
+        """
         path = self.find(*patterns, split=split)
         if path is None:
             raise DataError(
@@ -256,7 +288,10 @@ class OriginalFiles:
         return read_jsonl(path, self.label(path))
 
     def json_list(self, path: Path) -> list[Row]:
-        """Objects of a file that is one JSON list."""
+        """Objects of a file that is one JSON list.
+
+        Raises :class:`DataError`, with line or entry, on anything else.
+        """
         label = self.label(path)
         try:
             values = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -276,7 +311,11 @@ class OriginalFiles:
         return rows
 
     def csv_cells(self, path: Path, columns: int) -> Iterator[tuple[int, list[str]]]:
-        """Cells of a CSV file with the line each record ends on; every record has ``columns`` cells."""
+        """Cells of a CSV file with the line each record ends on; every record has ``columns`` cells.
+
+        0 columns allows any number. Blank lines are passed over; a malformed record is a :class:`DataError`
+        with its line.
+        """
         label = self.label(path)
         try:
             with path.open(encoding="utf-8-sig", newline="") as stream:
@@ -348,7 +387,11 @@ class HubTables:
         return split in self._open(table)
 
     def rows(self, table: HubTable, split: str) -> Iterator[Row]:
-        """Rows of a split in the hub's order; class labels come as integers, as the hub has them."""
+        """Rows of a split in the hub's order; class labels come as integers, as the hub has them.
+
+        When all were read, their number and hash are recorded for the manifest. Raises :class:`DataError` where
+        the table has no such split.
+        """
         name = "/".join(part for part in (table.folder, table.config, split) if part)
         tables = self._open(table)
         if split not in tables:
@@ -368,7 +411,10 @@ class HubTables:
         return list(names) if names else None
 
     def holds(self, table: HubTable) -> bool:
-        """Whether the table can be had: always said of the hub, looked up in a mirror."""
+        """Whether the table can be had: always said of the hub, looked up in a mirror.
+
+        Nothing is fetched to find out.
+        """
         return table.repo is not None if self.mirror is None else self._mirror_path(table) is not None
 
     def sources(self) -> list[dict[str, Any]]:

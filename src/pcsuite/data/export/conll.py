@@ -44,7 +44,11 @@ class ConllExporter(ItemExporter):
     written = ("train", "dev", "test")
 
     def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterator[Row]:
-        """Sentences of a column file, as rows of ``tokens`` and ``tags``."""
+        """Sentences of a column file, as rows of ``tokens`` and ``tags``.
+
+        A blank line or a ``-DOCSTART-`` line ends a sentence. Raises :class:`DataError` on a line without four
+        columns or with an unknown tag.
+        """
         path = files.need(*split.files, split=split.name)
         tokens: list[str] = []
         tags: list[str] = []
@@ -64,7 +68,10 @@ class ConllExporter(ItemExporter):
             yield Row(where, {"tokens": tokens, "tags": tags})
 
     def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterator[Row]:
-        """Sentences of the hub's table, its tag numbers turned into tags."""
+        """Sentences of the hub's table, its tag numbers turned into tags.
+
+        The table's own names of the tags are used where it has them.
+        """
         (theirs,) = split.hub or (split.name,)
         names: Sequence[str] = hub.label_names(self.hub, theirs, "ner_tags") or HUB_TAGS
         for row in hub.rows(self.hub, theirs):
@@ -84,7 +91,10 @@ class ConllExporter(ItemExporter):
 
 
 def sentence_item(item_id: str, sentence: Sentence) -> Item:
-    """The item of a sentence: tokens joined by blanks, entities with character offsets (end exclusive)."""
+    """The item of a sentence: tokens joined by blanks, entities with character offsets (end exclusive).
+
+    Offsets count characters of the joined text.
+    """
     starts: list[int] = []
     offset = 0
     for token in sentence.tokens:

@@ -116,7 +116,9 @@ def export_datasets(
                 raise DataError(f"{name}: {absent}")
             else:
                 entries[name] = _export(exporter, road, target, entries.get(name, {}), settings, result)
-                _write_manifest(target, entries)
+                manifest = {"format": 1, "datasets": entries}
+                text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+                replace_atomically(target / MANIFEST, text)
         except MissingExtraError:
             raise
         except PcsuiteError as error:
@@ -251,9 +253,3 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(datasets, dict):
         raise DataError(f"{path} is damaged", hint="delete it and export again")
     return datasets
-
-
-def _write_manifest(folder: Path, datasets: dict[str, Any]) -> None:
-    content = {"format": 1, "datasets": datasets}
-    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    replace_atomically(folder / MANIFEST, text)

@@ -61,7 +61,10 @@ def _choice_item(row: Row, stem: str, choices: dict[str, str]) -> Item:
 
 
 def choice_text(question: str, choices: Mapping[str, str]) -> str:
-    """The question, then a line for each choice: ``A. …``."""
+    """The question, then a line for each choice: ``A. …``.
+
+    ``choices`` are texts by letter, in the order to show.
+    """
     return "\n".join([question, *(f"{letter}. {text}" for letter, text in choices.items())])
 
 
@@ -146,7 +149,10 @@ class TrecExporter(ItemExporter):
     split_off = ("train", "dev", OPT_ITEMS)
 
     def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterator[Row]:
-        """Lines of the published archive or of the files unpacked from it, as rows of the hub's columns."""
+        """Lines of the published archive or of the files unpacked from it, as rows of the hub's columns.
+
+        The files are Latin-1. Raises :class:`DataError` on a line without class and question.
+        """
         for where, line in _trec_lines(files, split):
             if not line.strip():
                 continue

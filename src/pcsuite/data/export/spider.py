@@ -74,7 +74,10 @@ class SpiderExporter(Exporter[SpiderRecords]):
         return _records(files, questions)
 
     def read_hub(self, hub: HubTables, options: ExportOptions) -> SpiderRecords:
-        """Questions from the hub, schemas and databases from ``--spider-dir``."""
+        """Questions from the hub, schemas and databases from ``--spider-dir``.
+
+        Raises :class:`DataError` without that folder: the hub carries no databases.
+        """
         if options.spider_dir is None:
             raise DataError(
                 "the hub carries Spider's questions but not its databases",
@@ -89,7 +92,10 @@ class SpiderExporter(Exporter[SpiderRecords]):
         return _records(OriginalFiles(options.spider_dir, options.spider_dir), questions)
 
     def build(self, records: SpiderRecords, options: ExportOptions) -> Built:
-        """Items of the questions whose database is there, and those databases."""
+        """Items of the questions whose database is there, and those databases.
+
+        Questions whose database is missing cannot be scored; they are told as missing and left out.
+        """
         built = Built([])
         used: set[str] = set()
         for split, questions in records.questions.items():

@@ -130,7 +130,10 @@ def _choice_item(row: Row, options: list[tuple[str, bool]]) -> Item:
 
 
 def question_id(question: str) -> str:
-    """Id from the question's text: the published copies differ in order, and neither carries ids."""
+    """Id from the question's text: the published copies differ in order, and neither carries ids.
+
+    The first 12 digits of its sha256, white space squeezed.
+    """
     return f"truthfulqa-{sha256_hex(squeeze(question))[:12]}"
 
 

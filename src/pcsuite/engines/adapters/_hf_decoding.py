@@ -97,11 +97,17 @@ class BatchingThread(Generic[Request, Answer]):
             entry = held.pop() if held else self._queue.get()
             if entry is None:
                 break
-            if isinstance(entry, _Alone):
-                _settle(entry.future, entry.job)
-            else:
+            if isinstance(entry, _Waiting):
                 self._run(self._gather(entry, held))
-        self._fail_rest()
+            elif entry.future.set_running_or_notify_cancel():
+                try:
+                    entry.future.set_result(entry.job())
+                except Exception as error:
+                    entry.future.set_exception(error)
+        while not self._queue.empty():
+            entry = self._queue.get_nowait()
+            if entry is not None and entry.future.set_running_or_notify_cancel():
+                entry.future.set_exception(EngineError("the model was closed"))
 
     def _gather(
         self, first: _Waiting[Request], held: list[_Waiting[Request] | _Alone | None]
@@ -136,24 +142,6 @@ class BatchingThread(Generic[Request, Answer]):
             else:
                 entry.future.set_result(answer)
 
-    def _fail_rest(self) -> None:
-        while True:
-            try:
-                entry = self._queue.get_nowait()
-            except queue.Empty:
-                return
-            if entry is not None and entry.future.set_running_or_notify_cancel():
-                entry.future.set_exception(EngineError("the model was closed"))
-
-
-def _settle(future: Future[Any], job: Callable[[], Any]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(job())
-    except Exception as error:
-        future.set_exception(error)
-
 
 Prompt = tuple[int, ...]
 
@@ -164,8 +152,8 @@ class ReadPrompts:
 
     kept: Any
     """The cache of the distinct prompts; none where no prompt has more than one token."""
-    places: torch.Tensor
-    """For each row, its prompt's place in the cache."""
+    indices: torch.Tensor
+    """For each row, its prompt's index in the cache."""
     visible: torch.Tensor
     """For each row, which columns of the cache are its own; the rest is padding on the left."""
 
@@ -202,27 +190,33 @@ def decode(
     steps: Steps,
     stop_tokens: frozenset[int],
 ) -> None:
-    """Fill the rows to their ends."""
+    """Fill the rows to their ends: each step draws one token of every row that goes on.
+
+    A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the rest.
+    """
     live = list(range(len(rows)))
     tokens = [prompt[-1] for prompt in prompts]
     while live:
         scores = steps.scores(tokens)
         going = [rows[index] for index in live]
         tokens = draw_next(scores, going, [prompts[index] for index in live], stop_tokens)
-        still = [place for place, row in enumerate(going) if row.finish_reason is None]
+        still = [index for index, row in enumerate(going) if row.finish_reason is None]
         if still and len(still) < len(live):
             steps.keep(still)
-        live = [live[place] for place in still]
-        tokens = [tokens[place] for place in still]
+        live = [live[index] for index in still]
+        tokens = [tokens[index] for index in still]
 
 
 def read_prompts(model: Any, prompts: Sequence[Prompt], filler: int, share: bool) -> ReadPrompts:
-    """Read a batch of prompts, each distinct one once where they are shared."""
+    """Read a batch of prompts (token ids) but their last tokens, each distinct one once where ``share`` is set.
+
+    Shorter ones are padded on the left with the token ``filler``, which nothing sees.
+    """
     import torch
 
     read = list(dict.fromkeys(prompts)) if share else list(prompts)
-    place = {prompt: number for number, prompt in enumerate(read)}
-    places = [place[prompt] for prompt in prompts] if share else list(range(len(prompts)))
+    index_of = {prompt: index for index, prompt in enumerate(read)}
+    indices = [index_of[prompt] for prompt in prompts] if share else list(range(len(prompts)))
     width = max(map(len, read)) - 1
     padding = [width + 1 - len(prompt) for prompt in read]
     token_ids = [[filler] * pad + list(prompt[:-1]) for pad, prompt in zip(padding, read, strict=True)]
@@ -232,7 +226,7 @@ def read_prompts(model: Any, prompts: Sequence[Prompt], filler: int, share: bool
     kept = None
     if width:
         kept = forward(model, torch.tensor(token_ids, device=model.device), columns, None).past_key_values
-    rows = torch.tensor(places, device=model.device)
+    rows = torch.tensor(indices, device=model.device)
     return ReadPrompts(kept, rows, columns[rows])
 
 
@@ -241,7 +235,7 @@ def forward(model: Any, token_ids: Any, visible: Any, kept: Any) -> Any:
     positions = (visible.cumsum(-1) - 1).clamp(min=0)[:, -token_ids.shape[1] :]
     wishes = {
         "position_ids": positions,
-        "logits_to_keep": 1,  # the scores of the other places would fill the memory, unread
+        "logits_to_keep": 1,  # the scores of the other positions would fill the memory, unread
     }
     understood = understood_by(model, wishes)
     return model(
@@ -268,8 +262,8 @@ class EagerSteps:
         self._model = model
         self._kept = read.kept
         self._visible = read.visible
-        if read.kept is not None and len(read.places) != len(set(read.places.tolist())):
-            read.kept.batch_select_indices(read.places)
+        if read.kept is not None and len(read.indices) != len(set(read.indices.tolist())):
+            read.kept.batch_select_indices(read.indices)
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
         """The scores after one more token of each row."""

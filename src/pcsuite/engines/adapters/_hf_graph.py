@@ -92,10 +92,6 @@ class FixedCache:
         all_values.index_copy_(2, self._column, values)
         return all_keys, all_values
 
-    def get_seq_length(self, layer: int = 0) -> int:
-        """Columns in all."""
-        return int(self.layers[layer][0].shape[2])
-
 
 class RecordedStep:
     """One step of so many rows over a cache of so many columns; not recorded where there is no GPU."""
@@ -104,7 +100,7 @@ class RecordedStep:
         import torch
 
         self._model = model
-        self.rows, self.columns = rows, columns
+        self.rows = rows
         self._tokens = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
         self._positions = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
         self._column = torch.zeros(1, dtype=torch.long, device=model.device)
@@ -128,30 +124,30 @@ class RecordedStep:
 
     def load(self, read: ReadPrompts) -> None:
         """Begin a batch: the prompts' keys and values on the left, nothing else to be seen."""
-        rows, width = len(read.places), read.width
+        rows, width = len(read.indices), read.width
         for (keys, values), layer in zip(self._layers, read.kept.layers, strict=True):
             for target, source in ((keys, layer.keys), (values, layer.values)):
                 target.zero_()  # what an earlier batch left could be infinite, which no mask hides
-                target[:rows, :, :width].copy_(source[read.places])
+                target[:rows, :, :width].copy_(source[read.indices])
         self._mask.fill_(self._hidden)
         self._mask[:rows, 0, 0, :width].masked_fill_(read.visible.bool(), 0.0)
         self._column.fill_(width)
         self._positions.zero_()
         self._positions[:rows, 0] = read.visible.sum(-1)
 
-    def run(self, tokens: Sequence[int], places: Sequence[int]) -> torch.Tensor:
+    def run(self, tokens: Sequence[int], rows: Sequence[int]) -> torch.Tensor:
         """The scores of some rows after one more token of each."""
         import torch
 
         new = torch.zeros((self.rows, 1), dtype=torch.long)
-        new[list(places), 0] = torch.tensor(tokens)
+        new[list(rows), 0] = torch.tensor(tokens)
         self._tokens.copy_(new)
         if self._graph is None:
             self._step()
         else:
             self._graph.replay()
         assert self._scores is not None
-        return self._scores[list(places)]
+        return self._scores[list(rows)]
 
     def _step(self) -> None:
         self._mask.index_fill_(3, self._column, 0.0)
@@ -186,16 +182,16 @@ class RecordedSteps:
 
     def __init__(self, step: RecordedStep, read: ReadPrompts) -> None:
         self._step = step
-        self._places = list(range(len(read.places)))
+        self._live = list(range(len(read.indices)))
         step.load(read)
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
         """The scores after one more token of each row."""
-        return self._step.run(tokens, self._places)
+        return self._step.run(tokens, self._live)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the rows; the others' places run on unread."""
-        self._places = [self._places[row] for row in rows]
+        """Go on with some of the rows; the others run on unread."""
+        self._live = [self._live[row] for row in rows]
 
 
 class Recorder:
@@ -208,7 +204,7 @@ class Recorder:
     def start(self, read: ReadPrompts, new_tokens: int) -> RecordedSteps:
         """Begin a batch that has been read."""
         shape = (
-            round_size(len(read.places)),
+            round_size(len(read.indices)),
             round_size(max(SHORTEST_CACHE, read.width + new_tokens)),
         )
         step = self._steps.pop(shape, None)

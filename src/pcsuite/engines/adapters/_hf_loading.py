@@ -65,7 +65,10 @@ def quiet_libraries() -> Iterator[None]:
 
 
 def converted_folder(weights_id: str, cache_dir: Path | None = None) -> Path:
-    """The safetensors folder of a catalogue file, converted now if it is not there yet."""
+    """The safetensors folder of a catalogue file, converted now if it is not there yet (half a minute, once).
+
+    A file that was not pulled, or cannot be converted, is an ``EngineError`` with the remedy.
+    """
     entry = catalogue_entry(weights_id)
     source = weights_path(entry, cache_dir)
     if not source.is_file():
@@ -82,10 +85,10 @@ def _convert(source: Path, sha256: str, folder: Path) -> None:
     require("accelerate", "hf")
     try:
         with building_folder(folder, STAMP) as scratch, quiet_libraries():
-            place = {"gguf_file": source.name}
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source.parent, **place)
+            file = {"gguf_file": source.name}
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source.parent, **file)
             model = transformers.AutoModelForCausalLM.from_pretrained(
-                source.parent, dtype=torch.float32, **place
+                source.parent, dtype=torch.float32, **file
             )
             # The tensors are plain numbers now; what says "quantised" would make saving refuse or mislead.
             model.hf_quantizer = None
@@ -107,10 +110,17 @@ def load_model(
     device_map: str | Mapping[str, Any],
     revision: str | None = None,
 ) -> LoadedModel:
-    """Load a model folder or hub name for generation."""
+    """Load a model folder or hub name for generation, quietly.
+
+    ``dtype`` and ``device_map`` are transformers' (``auto`` is the CPU where there is no GPU), ``revision`` a
+    branch, tag or commit of the hub. What cannot be loaded is an ``EngineError``, a missing library names its
+    extra.
+    """
     torch, transformers = require_stack()
     wanted = getattr(torch, dtype) if dtype != "auto" else "auto"
-    placement = _placement(torch, device_map)
+    placement: Any = dict(device_map) if isinstance(device_map, Mapping) else device_map
+    if device_map == "auto" and not torch.cuda.is_available():
+        placement = "cpu"
     if placement not in ("cpu", "cuda"):
         require("accelerate", "hf")
     extra = {} if revision is None else {"revision": revision}
@@ -130,7 +140,10 @@ def load_model(
 
 
 def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
-    """Make a loaded model decode by our sampler alone."""
+    """Make a loaded model decode by our sampler alone: its own generation defaults are dropped, padding goes left.
+
+    ``source`` names it in errors; the weights of a folder are identified by their hash, of a hub model by its commit.
+    """
     _, transformers = require_stack()
     model.eval()
     stop_tokens = _stop_tokens(model, tokenizer)
@@ -154,12 +167,6 @@ def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
         dtype=str(model.dtype).removeprefix("torch."),
         device=str(model.device.type),
     )
-
-
-def _placement(torch: Any, device_map: str | Mapping[str, Any]) -> Any:
-    if device_map == "auto" and not torch.cuda.is_available():
-        return "cpu"
-    return dict(device_map) if isinstance(device_map, Mapping) else device_map
 
 
 def _stop_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

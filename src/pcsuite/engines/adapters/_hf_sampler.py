@@ -52,8 +52,8 @@ def choose(probabilities: np.ndarray, tokens: np.ndarray, top_p: float, draw: fl
         order = order[: int(np.searchsorted(mass, top_p, side="left")) + 1]
     order = order[np.argsort(tokens[order])]
     mass = np.cumsum(probabilities[order])
-    place = int(np.searchsorted(mass, draw * mass[-1], side="right"))
-    return int(tokens[order[min(place, len(order) - 1)]])
+    index = int(np.searchsorted(mass, draw * mass[-1], side="right"))
+    return int(tokens[order[min(index, len(order) - 1)]])
 
 
 def sample_token(logits: np.ndarray, decoding: Decoding, key: bytes, position: int) -> int:
@@ -161,8 +161,8 @@ def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[in
     nucleus = torch.zeros_like(likely).scatter(-1, ranked.indices, (mass_before < top_p).double())
     mass = (likely * nucleus).cumsum(dim=-1)
     last = (nucleus * torch.arange(nucleus.shape[-1], **wide)).argmax(dim=-1, keepdim=True)
-    place = torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)
-    sampled = tokens.gather(-1, place)[:, 0]
+    index = torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)
+    sampled = tokens.gather(-1, index)[:, 0]
     beyond_last = likely > likely.min(dim=-1, keepdim=True).values  # see sample_token
     whole = ((likely * beyond_last).sum(dim=-1) < top_p[:, 0]) | (top_p[:, 0] >= 1.0)
     found = torch.stack([chosen.argmax(dim=-1), sampled, whole.long()], dim=1).tolist()

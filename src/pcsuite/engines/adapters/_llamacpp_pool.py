@@ -63,13 +63,11 @@ class Worker:
         self._reader = threading.Thread(target=self._read_replies, name="llamacpp-worker", daemon=True)
         self._reader.start()
 
-    @property
-    def process_id(self) -> int:
-        """Id of the worker's process."""
-        return self._process.pid
-
     def send(self, request: dict[str, Any], future: Future[Any], timeout_s: float | None = None) -> None:
-        """Pass a request on; its future gets the answer. ``timeout_s`` ends a worker that hangs."""
+        """Pass a request on; its future gets the answer.
+
+        ``timeout_s`` ends a worker that hangs: everything it owes then fails as retryable.
+        """
         with self._lock:
             self._next_id += 1
             number = self._next_id
@@ -77,16 +75,16 @@ class Worker:
             if request["op"] == "generate":
                 self._generating = number
         if timeout_s is not None:
-            timer = threading.Timer(timeout_s, self._give_up, (timeout_s,))
+
+            def end_hanging_process() -> None:
+                self._timed_out_s = timeout_s
+                self._process.kill()
+
+            timer = threading.Timer(timeout_s, end_hanging_process)
             timer.daemon = True
             future.add_done_callback(lambda _: timer.cancel())
             timer.start()
         self._write({"id": number, **request})
-
-    def _give_up(self, timeout_s: float) -> None:
-        """End a process that hangs; what it owes fails as retryable."""
-        self._timed_out_s = timeout_s
-        self._process.kill()
 
     def close(self) -> None:
         """End the process by the end of its input, or by force."""
@@ -116,21 +114,16 @@ class Worker:
             if "fatal" in message:
                 self._fatal = message["fatal"]
             elif "id" in message:
-                self._settle(message)
-        self._bury()
-
-    def _settle(self, message: dict[str, Any]) -> None:
-        with self._lock:
-            future = self._owed.pop(message["id"])
-            free = self._generating == message["id"]
-            if free:
-                self._generating = None
-        _resolve(future, message)
-        if free:
-            self._on_free(self)
-
-    def _bury(self) -> None:
-        """The process ended: fail what it owes, give back its pipes."""
+                with self._lock:
+                    future = self._owed.pop(message["id"])
+                    free = self._generating == message["id"]
+                    if free:
+                        self._generating = None
+                with suppress(InvalidStateError):  # the caller may have given up waiting
+                    future.set_result(message)
+                if free:
+                    self._on_free(self)
+        # The process ended: fail what it owes, give back its pipes.
         status = self._process.wait()
         with self._lock:
             self.alive = False
@@ -139,7 +132,7 @@ class Worker:
             if self._process.stdin is not None:
                 with suppress(OSError):
                     self._process.stdin.close()
-        error = self._obituary(status)
+        error = self._cause_of_death(status)
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._log.close()
@@ -147,7 +140,7 @@ class Worker:
             _fail(future, error)
         self._on_free(self)
 
-    def _obituary(self, status: int) -> EngineError:
+    def _cause_of_death(self, status: int) -> EngineError:
         if self._fatal is not None:
             return EngineError(f"llama.cpp cannot load the model: {self._fatal}")
         if self._timed_out_s is not None:
@@ -157,11 +150,6 @@ class Worker:
         lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
         last = f": {lines[-1][:200]}" if lines and status != 0 else ""
         return EngineError(f"the llama.cpp worker ended with status {status}{last}", retryable=True)
-
-
-def _resolve(future: Future[Any], message: dict[str, Any]) -> None:
-    with suppress(InvalidStateError):  # the caller may have given up waiting
-        future.set_result(message)
 
 
 def _fail(future: Future[Any], error: EngineError) -> None:
@@ -194,7 +182,10 @@ class WorkerPool:
         self._closed = False
 
     def generate(self, body: dict[str, Any], chat: bool, prompt: Hashable) -> Future[Any]:
-        """Queue a generation; the future gets the worker's reply. Equal ``prompt`` means an equal prompt."""
+        """Queue a generation; the future gets the worker's reply, or an ``EngineError`` where the worker ended.
+
+        ``prompt`` says which calls ask the same prompt: they go to the worker that has read it. A closed pool raises.
+        """
         job = _Job({"op": "generate", "chat": chat, "body": body}, prompt)
         with self._lock:
             self._pending.append(job)
@@ -212,11 +203,6 @@ class WorkerPool:
                 self._idle.append(worker)
         worker.send({"op": "tokenize", "text": text}, future)
         return future
-
-    def process_ids(self) -> list[int]:
-        """Process ids of the living workers."""
-        with self._lock:
-            return [worker.process_id for worker in self._workers if worker.alive]
 
     def close(self) -> None:
         """End all workers; what is still queued fails."""
@@ -255,17 +241,14 @@ class WorkerPool:
                 worker = self._spawn()
             else:
                 return
-            job = self._job_for(worker)
+            # The oldest job whose prompt this worker has read, else that no other has, else the oldest of all.
+            waiting = [job for job in self._pending if not job.future.cancelled()]
+            elsewhere = {other.prompt for other in self._workers if other is not worker}
+            same = next((job for job in waiting if job.prompt == worker.prompt), None)
+            job = same or next((job for job in waiting if job.prompt not in elsewhere), waiting[0])
             self._pending.remove(job)
             worker.prompt = job.prompt
             worker.send(job.request, job.future, self._timeout_s)
-
-    def _job_for(self, worker: Worker) -> _Job:
-        """The oldest job whose prompt this worker has read, else that no other has, else the oldest of all."""
-        waiting = [job for job in self._pending if not job.future.cancelled()]
-        elsewhere = {other.prompt for other in self._workers if other is not worker}
-        same = next((job for job in waiting if job.prompt == worker.prompt), None)
-        return same or next((job for job in waiting if job.prompt not in elsewhere), waiting[0])
 
     def _worker_free(self, worker: Worker) -> None:
         """A worker answered or died (called from its reader thread)."""
@@ -276,19 +259,12 @@ class WorkerPool:
                 self._deaths_in_a_row = 0
                 self._idle.append(worker)
             else:
-                self._remove(worker)
+                self._workers = [other for other in self._workers if other is not worker]
+                self._idle = [other for other in self._idle if other is not worker]
+                self._deaths_in_a_row += 1
+            if self._deaths_in_a_row >= MAX_DEATHS_IN_A_ROW:
+                while self._pending:  # a model that cannot run must not be restarted for every queued call
+                    error = EngineError("the llama.cpp worker keeps dying", retryable=True)
+                    _fail(self._pending.popleft().future, error)
+                self._deaths_in_a_row = 0
             self._hand_out()
-
-    def _remove(self, worker: Worker) -> None:
-        if worker in self._workers:
-            self._workers.remove(worker)
-        if worker in self._idle:
-            self._idle.remove(worker)
-        self._deaths_in_a_row += 1
-        if self._deaths_in_a_row >= MAX_DEATHS_IN_A_ROW:
-            while self._pending:  # a model that cannot run must not be restarted for every queued call
-                _fail(
-                    self._pending.popleft().future,
-                    EngineError("the llama.cpp worker keeps dying", retryable=True),
-                )
-            self._deaths_in_a_row = 0

@@ -49,7 +49,11 @@ def build_request(
     tools: Sequence[Tool] = (),
     samples: int = 1,
 ) -> Wire:
-    """The request for a prompt. ``extra_body`` has the last word on every key."""
+    """The request for a prompt, in the server's dialect (``structured``) where it has a constraint.
+
+    ``seed`` ``None`` sends none, ``samples`` above 1 asks for several answers at once, and ``extra_body`` has the last
+    word on every key. A constraint that the dialect cannot express is a ``ConstraintUnavailableError``.
+    """
     if constraint is not None and structured == "ollama_format":
         return _ollama_request(remote_model, messages, decoding, seed, constraint, extra_body)
     body: dict[str, Any] = {
@@ -66,16 +70,25 @@ def build_request(
     if constraint is not None:
         body.update(constraint_fields(constraint, structured))
     if tools:
-        body["tools"] = [_tool_field(tool) for tool in tools]
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": {
+                        "type": "object",
+                        "properties": {
+                            tool.argument: {"type": "string", "description": tool.argument_description}
+                        },
+                        "required": [tool.argument],
+                    },
+                },
+            }
+            for tool in tools
+        ]
     body.update(extra_body)
     return Wire("/chat/completions", body)
-
-
-def _tool_field(tool: Tool) -> dict[str, Any]:
-    argument = {"type": "string", "description": tool.argument_description}
-    parameters = {"type": "object", "properties": {tool.argument: argument}, "required": [tool.argument]}
-    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
-    return {"type": "function", "function": function}
 
 
 def action_lines(calls: Any) -> str:
@@ -104,7 +117,10 @@ def action_lines(calls: Any) -> str:
 
 
 def constraint_fields(constraint: Constraint, structured: Structured) -> dict[str, Any]:
-    """The body fields that carry a constraint in a server's dialect."""
+    """The body fields that carry a constraint in a server's dialect.
+
+    A kind that the dialect has no field for is a ``ConstraintUnavailableError``.
+    """
     if constraint.kind not in ENFORCED[structured]:
         raise ConstraintUnavailableError(
             f"a server with structured: {structured} cannot be given a {constraint.kind} constraint"
@@ -158,7 +174,11 @@ def _ollama_request(
 
 
 def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]:
-    """The generations inside a server's answer; whatever is missing is a retryable error that names it."""
+    """The generations inside a server's decoded answer, one a sample; they share the latency and split the usage.
+
+    ``path`` is the request's. An error in the body, and an answer that lacks something, is an ``EngineError`` that
+    names it, retryable unless the server's own code says otherwise.
+    """
     if not isinstance(answer, dict):
         raise EngineError("the server's answer is not a JSON object", retryable=True)
     if isinstance(answer.get("error"), (dict, str)):
@@ -252,8 +272,18 @@ def error_in_body(error: Any) -> EngineError:
 
 
 def status_error(status: int, text: str, retry_after: float | None, key_env: str | None) -> EngineError:
-    """The error for an HTTP status that is not a success."""
-    message, code = _error_message(text)
+    """The error for an HTTP status that is not a success, with the server's message and, where one helps, a hint.
+
+    ``text`` is the body, ``retry_after`` the wait in seconds that the server asks for, ``key_env`` the variable of
+    the key.
+    """
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = text
+    error = body.get("error", body) if isinstance(body, dict) else body
+    code = error.get("code") if isinstance(error, dict) else None
+    message = _shorten(str(error.get("message", error) if isinstance(error, dict) else error))
     retryable = is_retryable_status(status) and code != "insufficient_quota"
     hint = None
     if status in (401, 403):
@@ -274,18 +304,6 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
 def is_retryable_status(status: int) -> bool:
     """Whether another try can help: overload, conflicts, time-outs and server faults."""
     return status in RETRYABLE_STATUSES or status >= 500
-
-
-def _error_message(text: str) -> tuple[str, str | None]:
-    try:
-        body = json.loads(text)
-    except ValueError:
-        return _shorten(text), None
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if isinstance(error, dict):
-        code = error.get("code")
-        return _shorten(str(error.get("message", error))), code if isinstance(code, str) else None
-    return _shorten(str(error)), None
 
 
 def _shorten(text: str) -> str:

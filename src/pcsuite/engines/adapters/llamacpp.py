@@ -16,7 +16,7 @@ import os
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -112,7 +112,8 @@ class LlamaCppAdapter(ModelAdapter):
         )
         self._pool = WorkerPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
-        self._count = lru_cache(TOKEN_COUNTS_KEPT)(_TokenCounter(self._pool))
+        # A partial of a function, not a method: the cache around it must not keep the adapter.
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(partial(_count_tokens, self._pool))
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
@@ -152,10 +153,6 @@ class LlamaCppAdapter(ModelAdapter):
             "prefix_reuse": str(self.options.prefix_reuse),
         }
 
-    def worker_process_ids(self) -> list[int]:
-        """Process ids of the running workers, for diagnosis."""
-        return self._pool.process_ids()
-
     def close(self) -> None:
         """End the workers."""
         self._finalizer()
@@ -184,11 +181,8 @@ class LlamaCppAdapter(ModelAdapter):
             messages = [] if system is None else [{"role": "system", "content": system}]
             body["messages"] = [*messages, {"role": "user", "content": prompt}]
         else:
-            body["prompt"] = (
-                prompt
-                if self.options.system_prompt is None
-                else (f"{self.options.system_prompt}\n\n{prompt}")
-            )
+            system = self.options.system_prompt
+            body["prompt"] = prompt if system is None else f"{system}\n\n{prompt}"
         return self._pool.generate(body, self._chat, prompt)
 
     def _generation(self, reply: Mapping[str, Any], constraint: Constraint | None) -> Generation:
@@ -232,17 +226,11 @@ class LlamaCppAdapter(ModelAdapter):
         return EngineError(message, status=status, retryable=status is not None and status >= 500)
 
 
-class _TokenCounter:
-    """Counts tokens through the pool. Not a method, so that the cache around it does not keep the adapter."""
-
-    def __init__(self, pool: WorkerPool) -> None:
-        self._pool = pool
-
-    def __call__(self, text: str) -> int:
-        reply = self._pool.tokenize(text).result()
-        if "error" in reply:
-            raise EngineError(f"llama.cpp cannot tokenize: {reply['error'].get('message')}", retryable=True)
-        return int(reply["result"])
+def _count_tokens(pool: WorkerPool, text: str) -> int:
+    reply = pool.tokenize(text).result()
+    if "error" in reply:
+        raise EngineError(f"llama.cpp cannot tokenize: {reply['error'].get('message')}", retryable=True)
+    return int(reply["result"])
 
 
 def llguidance_grammar(constraint: Constraint) -> str:

@@ -23,7 +23,6 @@ from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._hf_decoding import (
     BatchingThread,
     EagerSteps,
-    ReadPrompts,
     Steps,
     can_keep_prompts,
     decode,
@@ -122,7 +121,11 @@ class LocalHfAdapter(ModelAdapter):
         self._thread: BatchingThread[HfRequest, Generation] = BatchingThread(
             self._answer_batch, self.options.batch_size, self.options.batch_wait_ms / 1000
         )
-        self._count = lru_cache(TOKEN_COUNTS_KEPT)(_TokenCounter(self.loaded.tokenizer))
+        tokenizer = self.loaded.tokenizer
+        # A closure over the tokenizer, not a method: the cache around it must not keep the adapter.
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(
+            lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        )
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
@@ -142,11 +145,6 @@ class LocalHfAdapter(ModelAdapter):
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
         """Answer one prompt."""
         return self.submit(prompt, decoding, seed).result()
-
-    def generate_many(self, requests: Sequence[tuple[str, Decoding, int]]) -> list[Generation]:
-        """Answer several prompts, in batches of ``batch_size``."""
-        waiting = [self.submit(prompt, decoding, seed) for prompt, decoding, seed in requests]
-        return [future.result() for future in waiting]
 
     async def agenerate(self, request: Request) -> Generation:
         """Answer one prompt; calls that are awaited together share a batch."""
@@ -286,13 +284,12 @@ class LocalHfAdapter(ModelAdapter):
                 generate_recurrent(loaded.model, rows, prompts, loaded.filler, loaded.stop_tokens)
                 return
             read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
-            longest = max(request.decoding.max_tokens for request in requests)
-            decode(rows, prompts, self._steps(read, longest), loaded.stop_tokens)
-
-    def _steps(self, read: ReadPrompts, new_tokens: int) -> Steps:
-        if self._recorder is None or read.kept is None:
-            return EagerSteps(self.loaded.model, read)
-        return self._recorder.start(read, new_tokens)
+            steps: Steps
+            if self._recorder is None or read.kept is None:
+                steps = EagerSteps(loaded.model, read)
+            else:
+                steps = self._recorder.start(read, max(row.decoding.max_tokens for row in rows))
+            decode(rows, prompts, steps, loaded.stop_tokens)
 
     def _generation(self, request: HfRequest, row: Row, elapsed_ms: float) -> Generation | Exception:
         if row.error is not None:
@@ -310,13 +307,3 @@ class LocalHfAdapter(ModelAdapter):
             },
             "seed_honoured": self.repeatable,
         }
-
-
-class _TokenCounter:
-    """Counts tokens. Not a method, so that the cache around it does not keep the adapter."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-
-    def __call__(self, text: str) -> int:
-        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])

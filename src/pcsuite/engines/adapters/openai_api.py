@@ -76,9 +76,6 @@ class Redactor:
         return f"Redactor({len(self._secrets)} secrets)"
 
 
-# Counting tokens by a server's own tokenizer, where it offers one beside the OpenAI endpoints.
-
-
 TokenizeDialect = Literal["vllm", "llama_server", "none"]
 
 
@@ -118,9 +115,6 @@ class TokenEndpoint:
             ) from None
 
 
-# Replicates of a prompt that share one request, where a server can draw several samples at once.
-
-
 Question = TypeVar("Question", bound=Hashable)
 Answer = TypeVar("Answer")
 WAIT_S = 0.005
@@ -141,7 +135,10 @@ class SharedRequests(Generic[Question, Answer]):
         self._sending: set[asyncio.Task[None]] = set()
 
     async def ask(self, question: Question) -> Answer:
-        """One answer, from a request of its own or a shared one."""
+        """One answer, from a request of its own or one shared with calls of the same event loop.
+
+        An error of the request is raised in every call that shares it.
+        """
         loop = asyncio.get_running_loop()
         waiting = self._open.get((loop, question))
         if waiting is None or len(waiting) >= self._most:
@@ -260,11 +257,17 @@ class OpenAIAdapter(ModelAdapter):
         super().__init__(model_id, options)
         self.native_constraints = self.enforceable(self.options)
         self.max_concurrency = self.options.max_concurrency
-        key = _read_key(model_id, self.options.api_key_env)
         self._headers = {"Content-Type": "application/json"}
-        if key is not None:
+        key, variable = "", self.options.api_key_env
+        if variable is not None:
+            key = os.environ.get(variable, "").strip()
+            if not key:
+                raise ConfigError(
+                    f"model '{model_id}': environment variable {variable} is not set",
+                    hint=f"export {variable}=…",
+                )
             self._headers["Authorization"] = f"Bearer {key}"
-        self._redact = Redactor([key] if key else [])
+        self._redact = Redactor([key])
         endpoint = TokenEndpoint(
             self.options.tokenize,
             self.options.base_url,
@@ -277,7 +280,8 @@ class OpenAIAdapter(ModelAdapter):
         self._sessions = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
         self._shared: SharedRequests[_Question, Generation] = SharedRequests(
-            self._ask_shared, self.options.samples_per_request
+            lambda question, samples: self._ask(self._session(), question, 0, samples),
+            self.options.samples_per_request,
         )
 
     def __repr__(self) -> str:
@@ -370,9 +374,6 @@ class OpenAIAdapter(ModelAdapter):
         with ThreadPoolExecutor(1) as executor:  # called inside a running loop: use a loop of our own
             return executor.submit(asyncio.run, once()).result()
 
-    async def _ask_shared(self, question: _Question, samples: int) -> list[Generation]:
-        return await self._ask(self._session(), question, 0, samples)
-
     async def _ask(
         self, session: ClientSession, question: _Question, seed: int, samples: int = 1
     ) -> list[Generation]:
@@ -445,17 +446,6 @@ class OpenAIAdapter(ModelAdapter):
             status=error.status,
             retry_after=error.retry_after,
         )
-
-
-def _read_key(model_id: str, variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise ConfigError(
-            f"model '{model_id}': environment variable {variable} is not set", hint=f"export {variable}=…"
-        )
-    return key
 
 
 def environment_proxy(url: str) -> str | None:

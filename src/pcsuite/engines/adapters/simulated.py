@@ -17,7 +17,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import Random
 from statistics import NormalDist
 from typing import Annotated, ClassVar
@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
+from pcsuite.config.load import bundled_operators
 from pcsuite.engines.adapters.base import (
     PROPOSER_CONDITION,
     CallContext,
@@ -38,46 +39,8 @@ from pcsuite.engines.adapters.base import (
 from pcsuite.engines.session import CANARY_TASK
 from pcsuite.errors import EngineError
 
-# What a simulated model writes when it is asked for an instruction: sentences that do the work of operators.
-#
-# It knows a sentence for each operator and nothing of what the operators are worth. Asked without any of its sentences
-# in the prompt, it takes each with chance one half; asked to vary an instruction that holds some, it puts one or two
-# operators in or out. Of several instructions it varies the last one: lists of attempts end with the best. Asked for
-# anything else (optimisers want the data described, say), it writes a line that does no operator's work. A compiled
-# text is read by the cues of :mod:`pcsuite.prompts.compiled`, and these sentences show exactly their operator's cue,
-# so the true effect of whatever it writes is known.
-
-
 NOTHING_TO_SAY = "These are texts of one kind, and each calls for one answer."
 OPENING = "Do the task for the input that follows."
-SENTENCES = {
-    "ROLE": "You are a specialist in this kind of task.",
-    "GOAL": "The goal is an answer that is right in every detail.",
-    "CONSTRAINTS": "Go by the input alone and invent nothing.",
-    "ABSTAIN": "Hold back instead of guessing.",
-    "SCHEMA": "Output format: exactly the form that the task asks for.",
-    "DECOMPOSE": "Go step by step.",
-    "REASONING_MODE": "Think carefully first.",
-    "VERIFIER": "Check your answer once before you give it.",
-}
-"""One sentence for each operator that words alone can do."""
-
-
-def propose_instruction(prompt: str, rng: Random) -> str:
-    """An instruction of operator sentences."""
-    request = prompt.rstrip().rpartition("\n\n")[2]
-    if "instruction" not in request.casefold():
-        return NOTHING_TO_SAY
-    shown = prompt.rpartition(OPENING)[2]
-    held = {name for name, sentence in SENTENCES.items() if sentence in shown}
-    if held:
-        for name in rng.sample(list(SENTENCES), 1 if rng.random() < 0.6 else 2):
-            held ^= {name}
-    else:
-        held = {name for name in SENTENCES if rng.random() < 0.5}
-    return "\n".join([OPENING, *(sentence for name, sentence in SENTENCES.items() if name in held)])
-
-
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -95,7 +58,7 @@ class SimulatedOptions(Definition):
     """Chance of a right answer to an item of average difficulty with no operator: one number, or by task
     with ``default`` for the rest."""
     operator_effects: dict[str, float] = Field(default_factory=dict)
-    """What each operator adds."""
+    """What each operator adds; by default the ``simulated.effect`` of the operators file."""
     task_effects: dict[str, dict[str, float]] = Field(default_factory=dict)
     """By task: operator effects that replace the general ones."""
     item_difficulty_sd: float = Field(default=1.0, ge=0)
@@ -106,6 +69,8 @@ class SimulatedOptions(Definition):
     """Chance that a JSON answer is well-formed with no operator and no constraint."""
     json_effects: dict[str, float] = Field(default_factory=dict)
     """What each operator adds to the logit of well-formedness; a hard constraint makes it certain."""
+    operator_sentences: dict[str, str] = Field(default_factory=dict)
+    """Sentences that do the work of operators besides the bundled ones, for instructions it is asked to write."""
     abstain_rate: Share = 0.0
     """Share of calls that abstain, whatever the item."""
     abstain_text: dict[str, str] = Field(default_factory=dict)
@@ -133,7 +98,10 @@ class SimulatedAdapter(ModelAdapter):
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
         super().__init__(model_id, options)
         self._failed_once: set[bytes] = set()
-        self._logits = lru_cache(4096)(_LogitTable(self.options))
+        # Partials of functions, not methods: a cache around a bound method would keep the adapter.
+        self._right_logit = lru_cache(4096)(partial(accuracy_logit, self.options))
+        self._json_chance = lru_cache(4096)(partial(json_probability, self.options))
+        self._sentences = bundled_sentences() | self.options.operator_sentences
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
         """Refuse: without the call's context there is nothing to answer from."""
@@ -168,13 +136,12 @@ class SimulatedAdapter(ModelAdapter):
         else:
             self._maybe_fail(digest, failure)
         if context.condition_id == PROPOSER_CONDITION:
-            text = propose_instruction(prompt, Random(digest + prompt.encode("utf-8", "surrogatepass")))
+            rng = Random(digest + prompt.encode("utf-8", "surrogatepass"))
+            text = propose_instruction(prompt, rng, self._sentences)
             valid = 0.0
         else:
             text = self._text(context, digest, noise, right, abstain)
-        if request.constraint is None and valid >= self._logits(
-            "json", context.task_id, context.operators, context.perturbation
-        ):
+        if request.constraint is None and valid >= self._json_chance(context.operators):
             text = _malformed(text)
         prompt_tokens = self.count_tokens(prompt)
         drawn = round(self.options.mean_completion_tokens * (0.5 + length))
@@ -200,7 +167,9 @@ class SimulatedAdapter(ModelAdapter):
 
     def identity(self) -> Mapping[str, str]:
         """The provider's name and a hash of the true effects."""
-        settings = self.options.model_dump_json()
+        # Left out where empty, so that a model without such sentences keeps its identity.
+        unset = None if self.options.operator_sentences else {"operator_sentences"}
+        settings = self.options.model_dump_json(exclude=unset)
         return {"engine": PROVIDER, "options_sha256": sha256_hex(settings)}
 
     def _maybe_fail(self, digest: bytes, failure: float) -> None:
@@ -214,7 +183,7 @@ class SimulatedAdapter(ModelAdapter):
     def _text(self, context: CallContext, digest: bytes, noise: float, right: float, abstain: float) -> str:
         if abstain < self.options.abstain_rate:
             return self.options.abstain_text.get(context.task_id) or _abstention(context)
-        logit = self._logits("right", context.task_id, context.operators, context.perturbation)
+        logit = self._right_logit(context.task_id, context.operators, context.perturbation)
         if self.options.item_difficulty_sd:
             logit += self.options.item_difficulty_sd * item_deviate(context.task_id, context.item_id)
         if self.options.seed_noise_sd:
@@ -224,23 +193,14 @@ class SimulatedAdapter(ModelAdapter):
         return context.wrong(Random(digest))
 
 
-class _LogitTable:
-    """What a condition adds up to; not a method, so that the cache around it does not keep the adapter."""
-
-    def __init__(self, options: SimulatedOptions) -> None:
-        self._options = options
-
-    def __call__(self, what: str, task_id: str, operators: tuple[str, ...], perturbation: str) -> float:
-        """The logit of a right answer, or the probability of well-formed JSON."""
-        if what == "right":
-            return accuracy_logit(self._options, task_id, operators, perturbation)
-        return json_probability(self._options, operators)
-
-
 def accuracy_logit(
     options: SimulatedOptions, task_id: str, operators: Iterable[str], perturbation: str = "none"
 ) -> float:
-    """Logit of a right answer to an item of average difficulty."""
+    """Logit of a right answer to an item of average difficulty.
+
+    The base rate of the task, plus the effect of each operator (a task's own go before the general ones; an operator
+    may carry arguments, as ``EXEMPLARS(k=2)``), minus the penalty of the perturbation's kind.
+    """
     base = options.base_accuracy
     if isinstance(base, dict):
         base = base.get(task_id, base.get("default", 0.5))
@@ -249,12 +209,8 @@ def accuracy_logit(
     return logit(base) + total - options.perturbation_penalties.get(perturbation, 0.0)
 
 
-def json_probability(
-    options: SimulatedOptions, operators: Iterable[str], *, constrained: bool = False
-) -> float:
-    """Chance of a well-formed JSON answer."""
-    if constrained:
-        return 1.0
+def json_probability(options: SimulatedOptions, operators: Iterable[str]) -> float:
+    """Chance of a well-formed JSON answer without a hard constraint, which makes it certain."""
     total = sum(options.json_effects.get(operator_name(operator), 0.0) for operator in operators)
     return logistic(logit(options.json_validity) + total)
 
@@ -284,6 +240,36 @@ def logistic(value: float) -> float:
         return 1 / (1 + math.exp(-value))
     odds = math.exp(value)
     return odds / (1 + odds)
+
+
+def propose_instruction(prompt: str, rng: Random, sentences: Mapping[str, str] | None = None) -> str:
+    """What the model writes when it is asked for an instruction: sentences that do the work of operators.
+
+    It knows a sentence for each operator (``sentences``, else the bundled ones) and nothing of what operators are
+    worth. Asked without any of its sentences in the prompt, it takes each with chance one half; asked to vary an
+    instruction that holds some, it puts one or two operators in or out. Of several instructions it varies the last one:
+    lists of attempts end with the best. Asked for anything else (optimisers want the data described, say), it writes a
+    line that does no operator's work.
+    """
+    sentences = bundled_sentences() if sentences is None else sentences
+    request = prompt.rstrip().rpartition("\n\n")[2]
+    if "instruction" not in request.casefold():
+        return NOTHING_TO_SAY
+    shown = prompt.rpartition(OPENING)[2]
+    held = {name for name, sentence in sentences.items() if sentence in shown}
+    if held:
+        for name in rng.sample(list(sentences), 1 if rng.random() < 0.6 else 2):
+            held ^= {name}
+    else:
+        held = {name for name in sentences if rng.random() < 0.5}
+    return "\n".join([OPENING, *(sentence for name, sentence in sentences.items() if name in held)])
+
+
+@lru_cache(maxsize=1)
+def bundled_sentences() -> dict[str, str]:
+    """One sentence for each bundled operator that words alone can do; each shows exactly its operator's cue."""
+    found = {name: spec.simulated and spec.simulated.sentence for name, spec in bundled_operators().items()}
+    return {name: sentence for name, sentence in found.items() if sentence}
 
 
 def _digest(*names: str) -> bytes:

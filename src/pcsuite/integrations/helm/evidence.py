@@ -11,40 +11,47 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pcsuite.analysis.table import Table
-from pcsuite.integrations.helm.results import METRIC_COLUMNS, RUN_COLUMNS
+from pcsuite.analysis.analyse import Analysis
+from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.integrations.helm.results import METRICS, RUNS
 from pcsuite.report.grid import (
     Extra,
+    ExtraSection,
     Section,
     interval_column,
     make_grid,
     number_column,
-    plain_grid,
+    table_grid,
     text_column,
 )
 
 SECTION_ID = "helm"
-BESIDE_COLUMNS = (
-    "task", "model", "condition", "decoding", "score", "score_low", "score_high", "n_items", "helm_scenario",
-    "helm_metric", "helm_value", "helm_value_low", "helm_value_high", "helm_instances",
-)  # fmt: skip
+BESIDE_OURS = TableSpec(
+    "helm_beside_ours",
+    "HELM's figures beside our own",
+    "cell of ours on a benchmark that HELM ran with the same model, and figure of HELM's without one",
+    (
+        Column("task", "id of our task"),
+        Column("model", "id of the model"),
+        Column("condition", "id of the condition"),
+        Column("decoding", "decoding regime"),
+        *interval("score", "our score"),
+        Column("n_items", "our items"),
+        Column("helm_scenario", "HELM's scenario"),
+        Column("helm_metric", "HELM's main metric"),
+        *interval("helm_value", "HELM's figure"),
+        Column("helm_instances", "HELM's instances"),
+    ),
+    note="Joined by model and benchmark, never pooled.",
+)
 _NUMBERS = ("value", "value_low", "value_high", "n_instances", "instances", "prompts_truncated", "helm_value")
+_OURS = ("condition", "decoding", "score", "score_low", "score_high", "n_items")
+_HELMS = ("scenario", "metric", "value", "value_low", "value_high")
 _LEAD = (
     "HELM ran these scenarios by itself on the same models, with its own prompts, exemplars, choice of items and"
     " scorers. Its figures stand beside ours as a second opinion: they are in no table, test or verdict above, and"
     " because prompts and items differ no difference between the two columns is tested. Intervals are ours, over"
     " HELM's instances."
-)
-_SHOWN_OF_RUNS = ("scenario", "model", "status", "reason", "instances", "prompts_truncated", "suite")
-_SHOWN_OF_METRICS = (
-    "scenario",
-    "model",
-    "metric",
-    "split",
-    "value",
-    "value_low",
-    "value_high",
-    "n_instances",
 )
 
 
@@ -58,17 +65,17 @@ class HelmEvidence:
     """Files that cannot be read, in one line each."""
 
 
-def external_evidence(folders: Sequence[Path], summary: Table) -> tuple[list[Table], list[Section]]:
-    """The table ``helm_beside_ours`` and the section of the page; both empty where HELM was never imported.
+def external_evidence(folders: Sequence[Path], analysis: Analysis) -> tuple[Section, Table] | None:
+    """The section of the page and its table ``helm_beside_ours``; ``None`` where HELM was never imported.
 
-    ``folders`` are tables folders, of which the first with an import counts; ``summary`` is the run's own
+    ``folders`` are tables folders, of which the first with an import counts; ``analysis`` has the run's own
     ``summary_by_condition``. Files that cannot be read are lines of the section, never an error.
     """
     evidence = read_evidence(folders)
     if evidence is None:
-        return [], []
-    beside = beside_ours(evidence, summary)
-    return [beside], [helm_section(evidence, beside)]
+        return None
+    beside = beside_ours(evidence, analysis.tables["summary_by_condition"])
+    return helm_section(evidence, beside), beside
 
 
 def evidence_files(folders: Sequence[Path]) -> list[Path]:
@@ -85,8 +92,8 @@ def read_evidence(folders: Sequence[Path]) -> HelmEvidence | None:
     if folder is None:
         return None
     evidence = HelmEvidence()
-    evidence.runs = _read(folder / "helm_runs.csv", RUN_COLUMNS, evidence.problems)
-    evidence.metrics = _read(folder / "helm_metrics.csv", METRIC_COLUMNS, evidence.problems)
+    evidence.runs = _read(folder / "helm_runs.csv", RUNS.names, evidence.problems)
+    evidence.metrics = _read(folder / "helm_metrics.csv", METRICS.names, evidence.problems)
     return evidence
 
 
@@ -120,14 +127,12 @@ def beside_ours(evidence: HelmEvidence, summary: Table) -> Table:
     for figure in evidence.metrics:
         if figure["main"] != "true":
             continue
-        helm = {
-            "helm_" + name: figure[name]
-            for name in ("scenario", "metric", "value", "value_low", "value_high")
-        }
-        helm |= {"task": figure["task"], "model": figure["model"], "helm_instances": figure["n_instances"]}
+        helm = {f"helm_{name}": figure[name] for name in _HELMS} | {"helm_instances": figure["n_instances"]}
         cells = ours.get((figure["task"], figure["model"]), []) if figure["task"] else []
-        rows += [{**cell, **helm} for cell in cells or [{}]]
-    return Table.of("helm_beside_ours", rows, BESIDE_COLUMNS)
+        for cell in cells or [{}]:
+            own = {name: cell.get(name) for name in _OURS}
+            rows.append({"task": figure["task"], "model": figure["model"], **own, **helm})
+    return Table.of(BESIDE_OURS, rows)
 
 
 def helm_section(evidence: HelmEvidence, beside: Table) -> Section:
@@ -155,10 +160,10 @@ def helm_section(evidence: HelmEvidence, beside: Table) -> Section:
     lines = [_LEAD, *evidence.problems]
     if unfinished:
         lines.append(f"Without results: {unfinished} of HELM's {len(runs)} runs; the table below says why.")
-    of_runs, of_metrics = plain_grid(_SHOWN_OF_RUNS, runs), plain_grid(_SHOWN_OF_METRICS, metrics)
+    of_runs, of_metrics = table_grid(RUNS, runs), table_grid(METRICS, metrics)
     extras = [
         Extra("helm-runs-table", f"HELM's runs ({len(runs)})", of_runs, open=bool(unfinished)),
-        Extra("helm-metrics-table", "All of HELM's metrics", of_metrics),
+        Extra("helm-metrics-table", METRICS.title, of_metrics),
     ]
     return Section(
         SECTION_ID,
@@ -168,3 +173,7 @@ def helm_section(evidence: HelmEvidence, beside: Table) -> Section:
         extras=[extra for extra in extras if extra.table.rows],
         empty="HELM has no finished run.",
     )
+
+
+HELM_SECTION = ExtraSection(evidence_files, external_evidence)
+"""What the report asks for HELM's part of the page."""

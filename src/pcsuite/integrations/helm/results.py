@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.table import LEVEL_RESAMPLES, Table
+from pcsuite.analysis.table import LEVEL_RESAMPLES, Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_mean
 
@@ -41,17 +41,58 @@ TASKS: Mapping[str, tuple[str, str]] = {
 """By HELM scenario: our task on the same benchmark, and the metric HELM itself puts first."""
 FIRST_METRICS = ("exact_match", "quasi_exact_match")
 """What is put first for any other scenario, as far as it has it."""
-RUN_COLUMNS = (
-    "suite", "scenario", "model", "task", "status", "reason", "instances", "prompts_truncated", "deployment",
-)  # fmt: skip
-METRIC_COLUMNS = (
-    "suite", "scenario", "model", "task", "metric", "main", "split", "value", "value_low", "value_high", "interval",
-    "n_instances", "helm_value",
-)  # fmt: skip
-_INSTANCE_COLUMNS = (
-    "suite", "scenario", "model", "instance_id", "split", "trials", "output", "correct_references", "finish_reason",
-    "prompt_truncated",
-)  # fmt: skip
+_RUN = (
+    Column("suite", "HELM's suite", late=True),
+    Column("scenario", "HELM's scenario"),
+    Column("model", "id of the model"),
+)
+_TASK = Column("task", "our task on the same benchmark", shown=False)
+RUNS = TableSpec(
+    "helm_runs",
+    "HELM's runs",
+    "run of HELM's",
+    (
+        *_RUN,
+        _TASK,
+        Column("status", "complete or unfinished"),
+        Column("reason", "why it is unfinished"),
+        Column("instances", "instances asked"),
+        Column("prompts_truncated", "instances whose prompt HELM cut"),
+        Column("deployment", "HELM's name of the served model", shown=False),
+    ),
+)
+METRICS = TableSpec(
+    "helm_metrics",
+    "All of HELM's metrics",
+    "finished run, metric and split",
+    (
+        Column("suite", "HELM's suite", shown=False),
+        *_RUN[1:],
+        _TASK,
+        Column("metric", "HELM's metric"),
+        Column("main", "the one HELM puts first", shown=False),
+        Column("split", "HELM's split"),
+        *interval("value", "mean over instances, with our interval"),
+        Column("interval", "how the interval was made", shown=False),
+        Column("n_instances", "instances scored"),
+        Column("helm_value", "the mean as HELM states it", shown=False),
+    ),
+)
+INSTANCES = TableSpec(
+    "helm_instances",
+    "HELM's instances",
+    "instance of a finished run; HELM's metrics follow as further columns",
+    (
+        *_RUN,
+        Column("instance_id", "HELM's id"),
+        Column("split", "HELM's split"),
+        Column("trials", "times it was asked"),
+        Column("output", "the model's text"),
+        Column("correct_references", "what would have been right"),
+        Column("finish_reason", "how the text ended"),
+        Column("prompt_truncated", "HELM cut the prompt"),
+    ),
+)
 
 Status = Literal["complete", "superseded", "unfinished"]
 Score = tuple[str, str]
@@ -263,12 +304,12 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
     instance_records: list[dict[str, Any]] = []
     scores: dict[str, None] = {}
     for run in runs:
-        identity = {
+        instance_of = {
             "suite": run.suite,
             "scenario": run.scenario,
             "model": names.get(run.model, run.model),
-            "task": task_of(run.scenario),
         }
+        identity = instance_of | {"task": task_of(run.scenario)}
         counts = {
             "instances": len(run.instances),
             "prompts_truncated": sum(instance.prompt_truncated for instance in run.instances),
@@ -287,9 +328,7 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
                 "metric": metric,
                 "main": (metric, split) == first,
                 "split": split,
-                "value": estimate.value,
-                "value_low": estimate.low,
-                "value_high": estimate.high,
+                **estimate_columns("value", estimate),
                 "interval": estimate.method,
                 "n_instances": len(values),
                 "helm_value": run.means.get((metric, split)),
@@ -305,11 +344,11 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
                 "finish_reason": instance.finish_reason,
                 "prompt_truncated": instance.prompt_truncated,
             }
-            instance_records.append(identity | said | instance.scores)
+            instance_records.append(instance_of | said | instance.scores)
     return [
-        Table.of("helm_runs", run_records, RUN_COLUMNS),
-        Table.of("helm_metrics", metric_records, METRIC_COLUMNS),
-        Table.of("helm_instances", instance_records, (*_INSTANCE_COLUMNS, *scores)),
+        Table.of(RUNS, run_records),
+        Table.of(METRICS, metric_records),
+        Table.of(INSTANCES.extended(Column(metric, "HELM's metric") for metric in scores), instance_records),
     ]
 
 

@@ -98,7 +98,7 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
             raise ConfigError(f"{where}: unknown {what} '{unknown}'", hint=did_you_mean(unknown, known))
     own = [name for name in settings.attack_types if not name.startswith(PREFIX)]
     attacks = [name.removeprefix(PREFIX) for name in settings.attack_types if name.startswith(PREFIX)]
-    greedy = tuple(name for name in selection.decoding_regimes if suite.regimes[name].temperature == 0)
+    greedy = tuple(name for name in selection.decoding_regimes if suite.regimes[name].greedy)
     scope = Scope(
         settings.tasks,
         selection.models,

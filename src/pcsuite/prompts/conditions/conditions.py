@@ -1,25 +1,24 @@
-"""A condition applied to an item: the prompt and the decoding policy that a model gets."""
+"""Conditions: from a conditions file to bundles of operators (inheritance, alternatives, designs), and from a bundle
+and an item to the prompt and the decoding policy that a model gets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorsFile, OperatorSpec, OperatorUse
-from pcsuite.config.load import bundled_configs
+from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSpec, OperatorUse
+from pcsuite.config.load import bundled_configs, bundled_operators
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, PromptError, did_you_mean
-from pcsuite.prompts.compiled import CompiledPrompt, operator_makeup
+from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Operator
 from pcsuite.prompts.prompt import PromptTree, compose
-
-# From a conditions file to concrete bundles: inheritance, alternatives and designs.
-
 
 _MAX_FACTORIAL = 8
 
@@ -35,13 +34,18 @@ class ConditionBundle:
     """Whether the prompt comes from the optimiser's frozen file."""
     prompt: CompiledPrompt | None = None
     """The prompt of that file, once a task and a model are known."""
+    known: Mapping[str, OperatorSpec] | None = field(default=None, repr=False, compare=False)
+    """All operators of the suite, whose cues a compiled free text is judged by; else the bundled ones."""
 
     def with_prompt(self, prompt: CompiledPrompt) -> ConditionBundle:
         """The condition with its compiled prompt."""
         return replace(self, steps=prompt.steps, compiled=True, prompt=prompt)
 
     def bundle(self, ctx: PromptContext) -> Bundle | None:
-        """The operators for a task, or ``None`` where an alternative step has nothing that applies."""
+        """The operators for a task: of each step the first that applies.
+
+        ``None`` where a step has none (a constraint on a task with nothing to enforce): the condition does not apply.
+        """
         chosen = Bundle()
         for step in self.steps:
             operator = next((entry for entry in step if entry.applies_to(ctx)), None)
@@ -54,7 +58,7 @@ class ConditionBundle:
         """How rows name the condition's operators: of a compiled free text, those whose cues its words show."""
         if self.prompt is None or not self.prompt.is_text:
             return bundle.names
-        return (*bundle.names, *operator_makeup(self.prompt.template))
+        return (*bundle.names, *makeup_cues(self.prompt.template, self.known))
 
     def constraint_kinds(self) -> tuple[str, ...]:
         """Kinds of constraint this condition could enforce."""
@@ -65,7 +69,15 @@ class ConditionBundle:
 def expand_conditions(
     names: Sequence[str], conditions: Mapping[str, ConditionSpec], operators: Mapping[str, OperatorSpec]
 ) -> list[ConditionBundle]:
-    """Concrete conditions for the selected names; a design becomes all its members."""
+    """Concrete conditions for the selected names, in order and each once; a design becomes all its members.
+
+    ``extends`` is followed, aliases are resolved and the overrides of a use applied. An unknown name, a condition that
+    extends itself and a factorial of more than eight operators are ``ConfigError``.
+
+    >>> suite = load_suite("quickstart")
+    >>> [bundle.id for bundle in expand_conditions(["C0", "C4"], suite.conditions, suite.operators)]
+    ['C0', 'C4']
+    """
     expanded: list[ConditionBundle] = []
     for name in names:
         if name not in conditions:
@@ -73,7 +85,7 @@ def expand_conditions(
         spec = conditions[name]
         steps = _steps(name, conditions, operators, ())
         if spec.design is None:
-            expanded.append(ConditionBundle(name, spec.title, steps, spec.compiled))
+            expanded.append(ConditionBundle(name, spec.title, steps, spec.compiled, known=operators))
         else:
             own = len(spec.operators)
             expanded.extend(_design(name, spec, steps[: len(steps) - own], steps[len(steps) - own :]))
@@ -90,21 +102,15 @@ def _steps(
         raise ConfigError(f"condition '{name}' extends itself: {' -> '.join((*seen, name))}")
     spec = conditions[name]
     inherited = _steps(spec.extends, conditions, operators, (*seen, name)) if spec.extends else ()
-    own = tuple(
-        tuple(_operator(use, operators) for use in (entry if isinstance(entry, tuple) else (entry,)))
-        for entry in spec.operators
-    )
-    return inherited + own
 
+    def operator(use: OperatorUse) -> Operator:
+        if use.name not in operators:
+            raise ConfigError(f"unknown operator '{use.name}'", hint=did_you_mean(use.name, operators))
+        name = operators[use.name].alias_of or use.name
+        return Operator(name, operators[name]).with_options(use)
 
-def _operator(use: OperatorUse, operators: Mapping[str, OperatorSpec]) -> Operator:
-    name = use.name
-    if name not in operators:
-        raise ConfigError(f"unknown operator '{name}'", hint=did_you_mean(name, operators))
-    spec = operators[name]
-    if spec.alias_of is not None:
-        name, spec = spec.alias_of, operators[spec.alias_of]
-    return Operator(name, spec).with_options(use)
+    entries = (entry if isinstance(entry, tuple) else (entry,) for entry in spec.operators)
+    return inherited + tuple(tuple(operator(use) for use in entry) for entry in entries)
 
 
 def _design(
@@ -190,7 +196,11 @@ def apply_condition(
     templates_dir: Path | None = None,
     perturb: Callable[[PromptTree], PromptTree] | None = None,
 ) -> PromptCondition:
-    """Compose a condition's operators for one item."""
+    """Compose a condition's operators for one item: its prompt tree, constraint and program.
+
+    ``perturb`` changes the tree before it is text. A compiled condition without its prompt is a ``PromptError`` that
+    names the command; a condition that has nothing to enforce on the task is a ``NotApplicableError``.
+    """
     if condition.compiled and condition.prompt is None:
         raise PromptError(
             f"condition {condition.id} needs a compiled prompt for task '{ctx.task_id}'",
@@ -205,12 +215,16 @@ def apply_condition(
     tree = compose(bundle, ctx) if condition.prompt is None else condition.prompt.tree(bundle, ctx)
     if perturb is not None:
         tree = perturb(tree)
-    programs = bundle.of_type("program")
+    programs, constraint = bundle.of_type("program"), None
+    for operator in bundle.of_type("constraint")[-1:]:
+        assert operator.spec.kind is not None, "a constraint operator has a kind"
+        value, backend = operator.constraint_value(ctx), operator.spec.engine or "auto"
+        constraint = PromptConstraint(operator.spec.kind, value, backend)
     return PromptCondition(
         id=condition.id,
         bundle=bundle,
         tree=tree,
-        constraint=_constraint(bundle, ctx),
+        constraint=constraint,
         program=programs[-1] if programs else None,
         templates_dir=templates_dir,
         lmql_query=ctx.lmql_query,
@@ -220,11 +234,16 @@ def apply_condition(
 def build_condition(
     condition_id: str, templates_dir: str | Path | None = None, ctx: Mapping[str, Any] | None = None
 ) -> PromptCondition:
-    """Build one of the bundled conditions for plain values.
+    """Build one of the bundled conditions for plain values, without a profile.
 
-    ``ctx`` keys: task_id, task_kind, task_title, task_goal, input_text, rules, schema_text, exemplars,
-    verifier_checklist, final_answer_format (and optionally instruction, role, abstain, decompose,
-    input_label, answer_regex, grammar).
+    Returns an object with ``.prompt`` (the text), ``.meta``, ``.constraint`` and ``.react``; ``templates_dir`` may
+    hold base templates of one's own. ``ctx`` keys: task_id, task_kind, task_title, task_goal, input_text, rules,
+    schema_text, exemplars, verifier_checklist, final_answer_format (and optionally instruction, role, abstain,
+    decompose, input_label, answer_regex, grammar). An unknown condition is a ``ConfigError``, a bad context a
+    ``PromptError``.
+
+    >>> build_condition("C0", ctx={"task_id": "sum", "task_kind": "reasoning", "input_text": "1 + 1"}).react
+    False
     """
     context = PromptContext.from_mapping(ctx or {})
     folder = Path(templates_dir) if templates_dir is not None else None
@@ -233,18 +252,5 @@ def build_condition(
 
 @lru_cache(maxsize=64)
 def _bundled(condition_id: str) -> ConditionBundle:
-    folder = bundled_configs()
-    conditions = YamlSource.read(folder / "conditions_v1.yaml").parse(ConditionsFile).conditions
-    operators = YamlSource.read(folder / "operators_v1.yaml").parse(OperatorsFile).operators
-    return expand_conditions([condition_id], conditions, operators)[0]
-
-
-def _constraint(bundle: Bundle, ctx: PromptContext) -> PromptConstraint | None:
-    operators = bundle.of_type("constraint")
-    if not operators:
-        return None
-    operator = operators[-1]
-    assert operator.spec.kind is not None, "a constraint operator has a kind"
-    return PromptConstraint(
-        operator.spec.kind, operator.constraint_value(ctx), operator.spec.engine or "auto"
-    )
+    conditions = YamlSource.read(bundled_configs() / "conditions_v1.yaml").parse(ConditionsFile).conditions
+    return expand_conditions([condition_id], conditions, bundled_operators())[0]

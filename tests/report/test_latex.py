@@ -3,29 +3,9 @@ import subprocess
 
 import pytest
 
-from pcsuite.report import markdown
 from pcsuite.report.build import build_report
 from pcsuite.report.latex import escape
-from support.synthetic_log import Design, design_rows, make_row, write_log
-
-HOSTILE = "<script>alert(1)</script> | [x](javascript:alert(1)) `=1+1` *b* _i_ &amp;\n# h"
-HOSTILE_TO_TEX = (
-    "[50% a_b & #1 $x$ {y} ~^ \\input{/etc/passwd} ≥ ≤ × – — é ß ç ĳ ñ ā ệ → 汉字 😀 \" ' ` -- α Ω Σ ± … „x“ \u200b"
-    " e\u0301 ½ ∞ \x07 ≻"
-)
-
-
-def test_markdown_shows_text_as_it_is():
-    shown = markdown.escape(HOSTILE)
-    assert "<script" not in shown.replace("\\<", "")
-    assert "\n" not in shown
-    for mark in "|[]`*_<>#":
-        assert shown.count(mark) == shown.count("\\" + mark)
-
-
-def test_markdown_rows_keep_their_columns():
-    text = markdown.table(("a", "b"), [("x|y", 1)], right=(1,))
-    assert text.splitlines() == ["| a | b |", "|---|---:|", "| x\\|y | 1 |"]
+from support.synthetic_log import Design, design_rows, write_log
 
 
 def test_latex_escapes_what_it_would_obey():
@@ -41,35 +21,6 @@ def test_latex_spells_characters_that_it_has_no_key_for():
     )
     assert escape("[x] *y*") == "{[}x{]} {*}y{*}"
     assert escape("汉\u200b\x07") == r"\pcsuiteother{汉}{6C49}"
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("formats")
-    rows = list(design_rows(Design(items=12, conditions=("C0", "C4", "C6"))))
-    rows.append(make_row(item="zz", model=HOSTILE, text=HOSTILE))
-    names = {
-        "task": HOSTILE_TO_TEX,
-        "model": "$\\frac 汉" + HOSTILE_TO_TEX,
-        "decoding": "d_%",
-        "text": HOSTILE_TO_TEX,
-    }
-    for condition in ("C0", "C4", "C≥6_%&#"):
-        rows += [make_row(item=f"{k}", condition=condition, score=float(k % 2), **names) for k in range(4)]
-    log = write_log(folder / "runs" / "a.jsonl", rows)
-    return build_report([log], folder, formats=("md", "latex"))
-
-
-def test_markdown_report(written):
-    text = written.index.read_text(encoding="utf-8")
-    assert written.index.name == "report.md"
-    assert text.startswith("# Report on a\n")
-    assert "## What the run says" in text
-    assert "![Score by prompt condition, agnews\\_json on m1" in text
-    assert "<script" not in text.replace("\\<script", "")
-    for picture in (part.split(")")[0] for part in text.split("](")[1:]):
-        if picture.startswith("../plots"):
-            assert (written.index.parent / picture).is_file()
 
 
 def test_latex_tables(written):

@@ -1,0 +1,38 @@
+import pytest
+
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.twins import LOOP, constraints, is_constraint, is_open_loop, twin_without
+from support.synthetic_log import OPERATORS, make_row, write_log
+
+
+@pytest.fixture
+def scores(tmp_path):
+    rows = [make_row(item=f"{k}", condition=c) for k in range(2) for c in ("C0", "C3", "C4", "C6", "C7")]
+    rows += [make_row(item="0", condition="C6", model="other")]
+    with RunTables([write_log(tmp_path / "a.jsonl", rows)], tmp_path / "tables") as tables:
+        return item_scores(tables)
+
+
+def twin_of(scores, condition, dropped, model="m1"):
+    key = next(key for key in scores.cells if (key.condition, key.model) == (condition, model))
+    twin = twin_without(scores, key, dropped, scores.cells)
+    return twin and (twin.model, twin.condition)
+
+
+def test_a_twin_lacks_only_what_is_dropped(scores):
+    assert twin_of(scores, "C6", constraints(OPERATORS["C6"])) == ("m1", "C4")
+    assert twin_of(scores, "C7", {LOOP}) == ("m1", "C3")
+
+
+def test_without_something_to_drop_or_in_another_group_there_is_none(scores):
+    assert twin_of(scores, "C4", constraints(OPERATORS["C4"])) is None
+    assert twin_of(scores, "C4", {"VERIFIER", "ROLE"}) is None
+    assert twin_of(scores, "C6", constraints(OPERATORS["C6"]), model="other") is None
+
+
+def test_kinds_of_operators():
+    assert is_constraint("TYPE_CONSTRAIN")
+    assert not is_constraint("CONSTRAINTS")
+    assert [is_open_loop(OPERATORS[name]) for name in ("C0", "C5", "C6", "C7")] == [True, True, False, False]
+    assert not is_open_loop(("RETRY_ON_FAIL",))

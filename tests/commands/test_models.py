@@ -1,0 +1,44 @@
+"""``models`` and ``cache`` as a user calls them."""
+
+import json
+
+from pcsuite.cli import main
+from pcsuite.engines.response_cache import ResponseCache
+
+USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+ANSWER = {"text": "hi", "finish_reason": "stop", "latency_ms": 12.5, "usage": USAGE, "seed_honoured": True}
+
+
+def test_the_models_command_lists_states_and_suggests(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["models", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if line.startswith("smollm2-135m "))
+    assert row.split() == ["smollm2-135m", "llamacpp", "135M", "98", "MB", "Apache-2.0", "not", "pulled"]
+    assert any(line.startswith("gemma-3-270m-q4_k_m") for line in lines)
+    assert main(["models", "pull", "smolm2-135m"]) == 2
+    assert "did you mean 'smollm2-135m'" in capsys.readouterr().err
+    assert main(["models", "pull", "gpt-5.5"]) == 2
+    assert "has no file to pull" in capsys.readouterr().err
+    assert main(["models", "check", "smollm2-135m", "simulated"]) == 1
+    out = capsys.readouterr().out
+    assert "smollm2-135m: FAILED: model file SmolLM2-135M-Instruct.Q4_1.gguf" in out
+    assert "simulated: options ok" in out
+
+
+def test_the_command_shows_and_clears(tmp_path, capsys):
+    assert main(["cache", "stats", "--cache-dir", str(tmp_path)]) == 0
+    assert "no response cache" in capsys.readouterr().out
+    with ResponseCache(tmp_path / "responses.sqlite") as cache:
+        cache.put("k", ANSWER)
+        cache.get("k")
+    assert main(["cache", "stats", "--cache-dir", str(tmp_path), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["entries"], figures["hits"], figures["hit_rate"]) == (1, 1, 1.0)
+    assert main(["cache", "stats", "--cache-dir", str(tmp_path)]) == 0
+    assert "hit rate  100.0%" in capsys.readouterr().out
+    assert main(["cache", "clear", "--cache-dir", str(tmp_path)]) == 0
+    assert "1 answers forgotten" in capsys.readouterr().out
+    with ResponseCache(tmp_path / "responses.sqlite") as cache:
+        assert cache.stats().as_dict()["entries"] == 0

@@ -1,0 +1,45 @@
+"""Definitions: forms in which an entry may be written, and entries that are incomplete."""
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from pcsuite.config.definitions import Condition, DecodingSpec, ModelSpec, OperatorSpec, OperatorUse
+
+
+def test_a_condition_may_be_a_bare_list_of_names_options_and_alternatives():
+    spec = TypeAdapter(Condition).validate_python(["ROLE", {"EXEMPLARS": {"k": 4}}, ["A", "B"]])
+    assert spec.operators == (
+        OperatorUse(name="ROLE"),
+        OperatorUse(name="EXEMPLARS", k=4),
+        (OperatorUse(name="A"), OperatorUse(name="B")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"type": "block"}, "a block operator needs 'template'"),
+        ({"type": "fewshot", "template": "x"}, "a fewshot operator needs 'k'"),
+        ({"type": "constraint"}, "a constraint operator needs 'kind'"),
+        ({"type": "block", "template": "x", "cues": ["["]}, "is no regular expression"),
+        ({"type": "block", "template": "x", "paraphrases": ["a", "b", "c", "d"]}, "at most 3 items"),
+    ],
+)
+def test_an_incomplete_operator_is_refused(entry, message):
+    with pytest.raises(ValidationError, match=message):
+        OperatorSpec.model_validate(entry)
+
+
+def test_an_alias_needs_nothing_else():
+    assert OperatorSpec(type="constraint", alias_of="TYPE_CONSTRAIN").kind is None
+
+
+def test_greedy_is_temperature_zero():
+    assert DecodingSpec(temperature=0, top_p=1).greedy
+    assert not DecodingSpec(label="D0", temperature=0.1, top_p=1).greedy
+
+
+def test_a_models_further_keys_are_its_providers_and_a_call_has_a_price():
+    spec = ModelSpec(provider="p", family="f", size="1B", price_in=2.0, price_out=6.0, workers=3)
+    assert spec.provider_options() == {"workers": 3}
+    assert spec.cost(1_000_000, 500_000) == 5.0

@@ -1,0 +1,67 @@
+"""The thread that owns a model: batches, jobs alone, and its end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pcsuite.engines.adapters._hf_decoding import BatchingThread
+from pcsuite.errors import EngineError
+
+
+def test_requests_that_wait_together_are_one_batch_and_a_job_is_alone():
+    batches, started, go = [], threading.Event(), threading.Event()
+
+    def answer(requests):
+        batches.append(list(requests))
+        return [ValueError(f"no {request}") if request == 3 else request * 10 for request in requests]
+
+    def hold():
+        started.set()
+        go.wait(10)
+        return "alone"
+
+    thread = BatchingThread(answer, batch_size=3, wait_s=0.01)
+    first = thread.alone(hold)
+    started.wait(10)
+    futures = [thread.submit(number) for number in range(5)]
+    cancelled = thread.submit(9)
+    assert cancelled.cancel()
+    go.set()
+    assert first.result(10) == "alone"
+    assert [future.result(10) for future in futures if future is not futures[3]] == [0, 10, 20, 40]
+    with pytest.raises(ValueError, match="no 3"):
+        futures[3].result(10)
+    thread.close()
+    assert batches == [[0, 1, 2], [3, 4]]
+
+
+def test_an_error_of_a_batch_is_every_rows_and_a_job_has_its_own():
+    def answer(requests):
+        raise RuntimeError("out of memory")
+
+    thread = BatchingThread(answer, batch_size=2, wait_s=0.01)
+    for future in [thread.submit(1), thread.submit(2)]:
+        with pytest.raises(RuntimeError, match="out of memory"):
+            future.result(10)
+    with pytest.raises(ZeroDivisionError):
+        thread.alone(lambda: 1 // 0).result(10)
+    thread.close()
+
+
+def test_a_closed_thread_takes_nothing_and_fails_what_waits():
+    started, go = threading.Event(), threading.Event()
+    thread = BatchingThread(list, batch_size=1, wait_s=0.0)
+    held = thread.alone(lambda: (started.set(), go.wait(10)))
+    started.wait(10)
+    closing = threading.Thread(target=thread.close)
+    closing.start()
+    while not thread._closed:
+        pass
+    with pytest.raises(EngineError, match="the model was closed"):
+        thread.submit(1)
+    go.set()
+    closing.join(10)
+    assert held.done()
+    thread.close()  # twice is once

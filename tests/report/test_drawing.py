@@ -1,0 +1,32 @@
+from pcsuite.report.drawing import Tips, canvas, errorbar, file_slug, finish, interval_text, short
+
+
+def test_names_fit_into_files_and_figures():
+    assert file_slug("a/b c≥d") == "a-b-c-d"
+    assert file_slug("///") == "unnamed"
+    assert short("x" * 40, 10) == "x" * 9 + "…"
+    assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
+    assert interval_text(0.5, None, None) == "0.50"
+    assert interval_text(None, None, None) == "n/a"
+
+
+def test_a_figure_carries_its_tooltips_and_takes_the_pages_ink(tmp_path):
+    tips = Tips()
+    with canvas() as (figure, axes):
+        points = [(0.5, 0.4, 0.6), (None, None, None)]
+        errorbar(axes, tips, [0, 1], points, ["C0 <b>", "C1"], colour="#2b7bba")
+        made = finish(figure, tips, "stem", "kind", 'a "caption"', tmp_path, "my task", None, tail="grid")
+    assert (made.name, made.png) == ("stem__my-task__grid", tmp_path / "stem__my-task__grid.png")
+    assert made.png.read_bytes().startswith(b"\x89PNG")
+    assert "<title>C0 &lt;b&gt;: 0.50 [0.40, 0.60]</title>" in made.svg
+    assert "C1" not in made.svg
+    assert 'aria-label="a &quot;caption&quot;"' in made.svg
+    assert "currentColor" in made.svg
+    assert "<?xml" not in made.svg
+
+
+def test_without_a_folder_nothing_is_written(tmp_path):
+    with canvas() as (figure, _):
+        made = finish(figure, Tips(), "stem", "kind", "", None, "t", "m")
+    assert (made.name, made.png) == ("stem__t__m", None)
+    assert list(tmp_path.iterdir()) == []

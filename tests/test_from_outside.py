@@ -1,0 +1,140 @@
+"""Three everyday changes followed from outside the package: a task, a metric and a provider of somebody's own.
+
+Nothing of the suite is edited: one module, its entry points, and four YAML files. All is seen in the report.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+PLUGIN = '''
+from pcsuite.engines.adapters.base import ModelAdapter
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed
+
+
+class Parrot(ModelAdapter):
+    """Repeats the input; politely where it is asked to play a role."""
+
+    def generate(self, prompt, decoding, seed):
+        word = prompt.strip().splitlines()[-1].rpartition(" ")[2]
+        text = f"please, {word.upper()}" if "parrot" in prompt else word.lower()
+        return {
+            "text": text,
+            "finish_reason": "stop",
+            "latency_ms": 1.0,
+            "usage": {"prompt_tokens": len(prompt), "completion_tokens": 2, "total_tokens": len(prompt) + 2},
+        }
+
+
+class Shouting(Evaluator):
+    """Right if the word is in capitals; also counts how polite the answer is."""
+
+    def evaluate(self, item, answer: Answer) -> Evaluation:
+        word = item.truth["word"]
+        score = float(word in answer.text)
+        return Evaluation(
+            Parsed(answer=answer.text), {"task_score": score, "politeness": float("please" in answer.text)}
+        )
+
+    def gold_answer(self, item):
+        return item.truth["word"]
+
+    def wrong_answer(self, item, rng):
+        return item.truth["word"].lower()
+'''
+ENTRY_POINTS = """
+[pcsuite.adapters]
+parrot = my_plugin:Parrot
+
+[pcsuite.tasks]
+shouting = my_plugin:Shouting
+"""
+TASKS = {
+    "shout": {
+        "title": "Shouting",
+        "kind": "reasoning",
+        "dataset": "words",
+        "split": "test",
+        "instruction": "Say the word in capitals.",
+        "role": "a parrot that shouts",
+        "goal": "Be heard.",
+        "rules": ["Only capitals."],
+        "abstain": "Say nothing if there is no word.",
+        "verifier_checklist": ["Is it loud?"],
+        "input_label": "Word",
+        "max_tokens": 8,
+        "evaluator": "shouting",
+        "primary_metric": "shouted",
+    }
+}
+METRICS = {"politeness": {"label": "politeness of the answer", "range": [0, 1], "compared": ["effects"]}}
+PROFILE = {
+    "run": {"name": "outside", "output_dir": "outputs", "cache_dir": "cache"},
+    "repro": {"seeds": {"d0_greedy": [0]}},
+    "suite": {"tasks_ref": "tasks.yaml", "models_ref": "models.yaml", "metrics_ref": "metrics.yaml"},
+    "selection": {
+        "tasks": ["shout"],
+        "models": ["polly"],
+        "conditions": ["C0", "C1"],
+        "decoding_regimes": ["d0_greedy"],
+    },
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a package of one's own, its files and its items."""
+    (tmp_path / "my_plugin.py").write_text(PLUGIN)
+    info = tmp_path / "my_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    models = {"polly": {"provider": "parrot", "family": "birds", "size": "1B", "params_b": 1}}
+    for name, content in (("tasks", TASKS), ("models", models), ("metrics", METRICS)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"version": "1.0", name: content}))
+    (tmp_path / "profile.yaml").write_text(yaml.safe_dump({"version": "1.0", **PROFILE}))
+    datasets = tmp_path / "cache" / "datasets"
+    datasets.mkdir(parents=True)
+    words = ["ANT", "BEE", "CAT", "DOG", "ELK", "FOX", "GNU", "HEN", "IBEX", "JAY", "KOI", "LYNX"]
+    lines = [{"item_id": word, "input_text": word.lower(), "truth": {"word": word}} for word in words]
+    (datasets / "words_test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path
+
+
+def pcsuite(project: Path, *arguments: str) -> str:
+    paths = [str(project), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-m", "pcsuite.cli", *arguments, "--config", "profile.yaml"],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_task_a_metric_and_a_provider_reach_the_report(project):
+    pcsuite(project, "run", "--quiet")
+    pcsuite(project, "report")
+    log = (project / "outputs" / "runs" / "outside.jsonl").read_text()
+    rows = [json.loads(line) for line in log.splitlines()]
+    assert len(rows) == 24
+    assert {row["model"]["provider"] for row in rows} == {"parrot"}
+    effects = {
+        (row["condition"], row["metric"]): float(row["delta"])
+        for row in csv.DictReader((project / "outputs" / "tables" / "effects.csv").read_text().splitlines())
+    }
+    # Bare, the parrot repeats in small letters and rudely; in its role it shouts and says please.
+    assert effects["C1", "score"] == effects["C1", "politeness"] == 1.0
+    page = (project / "outputs" / "reports" / "index.html").read_text()
+    assert "politeness of the answer" in page
+    assert "Shouting" in page
+    assert "polly" in page
