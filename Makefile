@@ -5,7 +5,7 @@ TEST := .venv-test
 # Test processes: the models of the tests want a core each.
 JOBS ?= 2
 
-.PHONY: demo test lint clean local-stack
+.PHONY: demo test check lint clean local-stack
 
 demo: $(DEMO)/.ready
 	$(DEMO)/bin/pcsuite models pull smollm2-135m
@@ -14,7 +14,12 @@ demo: $(DEMO)/.ready
 
 test: $(TEST)/.ready lint
 	$(TEST)/bin/pcsuite models pull smollm2-135m
-	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile
+	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# What a change is tried with: no model, no other process, nothing slow.
+check: $(TEST)/.ready lint
+	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal \
+	  -m 'not model and not subprocess and not slow and not realdata'
 
 lint: $(TEST)/.ready
 	$(TEST)/bin/ruff format --check .

@@ -1,4 +1,7 @@
-"""Every backend on the embedded model's weights: obeyed in full, or refused by name."""
+"""Every backend on the embedded model's weights: obeyed in full, or refused by name.
+
+What holds for any weights (bounds and nesting) is asked of a tiny model of the same tokens.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.runners.plan import plan_task
 from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
+from support.tiny_hf import tiny_chat_adapter
 
 pytestmark = pytest.mark.model
 
@@ -90,11 +94,11 @@ def llama_cpp():
     return LlamaCppAdapter("smollm2-135m", LlamaCppOptions(weights=WEIGHTS, workers=1))
 
 
-def backend_and_model(name):
+def backend_and_model(name, hf_model=shared_hf_model):
     if name == "native":
         return CONSTRAINTS.get(name)(), llama_cpp()
     pytest.importorskip(LIBRARY[name], reason=NEEDED)
-    return CONSTRAINTS.get(name)(), shared_hf_model()
+    return CONSTRAINTS.get(name)(), hf_model()
 
 
 @lru_cache(maxsize=8)
@@ -139,7 +143,9 @@ def test_json_tasks_validate_and_repeat(name):
 @pytest.mark.parametrize("name", [*STEERING, "native"])
 @pytest.mark.parametrize("schema", [NESTED, OPTIONAL], ids=["nested", "optional"])
 def test_bounds_and_nesting_are_obeyed(name, schema):
-    backend, model = backend_and_model(name)
+    # On flat odds LMQL may break out of optional keys (below), so there it is asked of the embedded model.
+    likely = schema is OPTIONAL and name == "lmql_program"
+    backend, model = backend_and_model(name, shared_hf_model if likely else tiny_chat_adapter)
     constraint = Constraint("json_schema", json.dumps(schema), name)
     hot = Decoding("hot", 1.5, 1.0, 160)  # hot enough to break any bound that is not enforced
     for seed in range(2 if schema is NESTED else 4):
@@ -151,6 +157,18 @@ def test_bounds_and_nesting_are_obeyed(name, schema):
         # One layout whoever enforces it: single spaces after colons and commas, nothing else between values.
         outside = re.sub(r'"(\\.|[^"\\])*"', '""', answer["text"])
         assert re.fullmatch(r"(?:: |, |[^:,\s])*", outside), answer["text"]
+
+
+@pytest.mark.xfail(reason="lmql 0.7.3 takes the token '}$' for '}' in a list of phrases", strict=True)
+def test_lmql_closes_an_object_by_a_brace_alone():
+    backend, model = backend_and_model("lmql_program", tiny_chat_adapter)
+    constraint = Constraint("json_schema", json.dumps(OPTIONAL), "lmql_program")
+    hot = Decoding("hot", 1.5, 1.0, 160)
+    for seed in range(4):
+        request = Request("Give an example record.", hot, seed, constraint)
+        jsonschema.validate(
+            json.loads(backend.generate_constrained(model, request, constraint)["text"]), OPTIONAL
+        )
 
 
 @pytest.mark.parametrize("name", STEERING)

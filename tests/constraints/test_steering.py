@@ -10,6 +10,7 @@ from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 from pcsuite.errors import ConstraintUnavailableError
 from support.hf_model import NEEDED, shared_hf_model
+from support.tiny_hf import tiny_chat_adapter
 
 D0 = Decoding("d0", 0.0, 1.0, 72)
 D1 = Decoding("d1", 0.7, 0.95, 72)
@@ -38,7 +39,7 @@ def test_a_refusal_is_one_line_of_bounded_length():
 @pytest.mark.parametrize("name", ["guidance_cfg", "lmql_program"])
 def test_a_prompt_is_read_once_for_its_replicates_and_texts_stay(name, monkeypatch):
     pytest.importorskip(LIBRARY[name], reason=NEEDED)
-    backend, model = CONSTRAINTS.get(name)(), shared_hf_model()
+    backend, model = CONSTRAINTS.get(name)(), tiny_chat_adapter()
     read = []
     reading = _steering.read_prompts
     monkeypatch.setattr(

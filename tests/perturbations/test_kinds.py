@@ -144,18 +144,19 @@ def test_byte_identical_in_other_processes(tmp_path_factory):
         "import sys; from pathlib import Path; from support.perturbing import fingerprint, plan_of_everything;"
         "print(fingerprint(plan_of_everything(Path(sys.argv[1]), items=1)))"
     )
-    for seed in ("0", "4242"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        tests = str(Path(__file__).parents[1])
-        environment["PYTHONPATH"] = os.pathsep.join([tests, environment.get("PYTHONPATH", "")])
-        done = subprocess.run(
+    tests = str(Path(__file__).parents[1])
+    path = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
+    others = [
+        subprocess.Popen(
             [sys.executable, "-c", script, str(tmp_path_factory.mktemp("other"))],
-            env=environment,
-            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            stdout=subprocess.PIPE,
             text=True,
-            check=True,
         )
-        assert done.stdout.strip() == here
+        for seed in ("0", "4242")
+    ]
+    assert [other.communicate()[0].strip() for other in others] == [here, here]
+    assert [other.returncode for other in others] == [0, 0]
 
 
 def hand_made_site():

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -295,6 +294,7 @@ class Gate:
         self.asked: list[int] = []
         self.stop_at = stop_at
         self.reached = threading.Event()
+        self.killed = threading.Event()
 
     def __call__(self, body: dict) -> str:
         prompt = prompt_of(body)
@@ -302,7 +302,7 @@ class Gate:
         self.asked.append(place)
         if len(self.asked) == self.stop_at:
             self.reached.set()
-            time.sleep(2)
+            self.killed.wait(60)
         turns = prompt.count("Observation:\n")
         if turns < 2:
             return f"Action: search[{self.claims[place]} {turns}]"
@@ -320,6 +320,7 @@ def test_a_run_killed_in_the_middle_of_a_loop_repeats_no_finished_item(tmp_path)
         assert gate.reached.wait(60)
         process.send_signal(signal.SIGKILL)
         assert process.wait(10) == -signal.SIGKILL
+        gate.killed.set()
         suite = load_suite(path)
         log = Path(suite.profile.run.output_dir) / "runs" / "loop.jsonl"
         finished = [row.run_id for row in iter_rows(log)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pcsuite.logging.log import iter_rows
+from support.forked_cli import ForkedCli
 from support.profiles import SIMULATED, write_profile
 
 ROWS = 40 * 3 * 5
@@ -66,13 +67,16 @@ def test_twenty_kills_end_with_the_rows_of_an_undisturbed_run(profile, tmp_path)
     for file in log.parent.iterdir():
         file.unlink()
     rng = random.Random(20)
-    for moment in sorted(rng.sample(range(ROWS - 80), 20)):
-        process = start(profile)
-        while lines(log) < moment and process.poll() is None:
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0, 0.03))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+    with ForkedCli() as cli:
+        for moment in sorted(rng.sample(range(ROWS - 80), 20)):
+            process_id = cli.start(tmp_path / "output.txt", "run", "--quiet", "--config", str(profile))
+            deadline = time.monotonic() + 120
+            while lines(log) < moment:
+                assert time.monotonic() < deadline, (tmp_path / "output.txt").read_text()
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 0.03))
+            os.kill(process_id, signal.SIGKILL)
+            assert cli.wait() == -signal.SIGKILL
     assert 0 < lines(log) < ROWS
     finish(profile)
     resumed, count = content(log)

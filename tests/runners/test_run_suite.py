@@ -104,7 +104,7 @@ def test_against_a_server_that_misbehaves_everything_is_answered_or_its_error_lo
     faults = [
         "429:0.05",
         "500",
-        "hang:2",
+        "hang:1",
         "cut",
         "drop",
         "broken_body",

@@ -216,7 +216,8 @@ def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
 
 def _install_into(tool: Integration, folder: Path, report: Report) -> None:
     report(f"making {folder}")
-    _run([sys.executable, "-m", "venv", str(folder)], tool)
+    without = [] if tool.steps or tool.data else ["--without-pip"]  # most of the time of an empty environment
+    _run([sys.executable, "-m", "venv", *without, str(folder)], tool)
     python = str(_interpreter(folder))
     pins = folder / "pins.txt"
     pins.write_text(tool.pins_text(), encoding="utf-8")
