@@ -14,6 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
-from pcsuite.constraints import backend_for, generate_routed
+from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
     CallContext,
@@ -50,12 +51,24 @@ ResultT = TypeVar("ResultT")
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
-    """The provider's adapter class and the model's validated options, without building anything."""
+    """The provider's adapter class and the model's validated options, without building anything.
+
+    Raises :class:`ConfigError` for an unknown provider and, naming every wrong key, for options it does not take.
+    """
     adapter = ADAPTERS.get(spec.provider)
     try:
         return adapter, adapter.Options.model_validate(spec.provider_options())
     except ValidationError as error:
-        problems = [_problem(entry, adapter.Options) for entry in error.errors(include_url=False)]
+        problems = []
+        for entry in error.errors(include_url=False):
+            key = ".".join(str(part) for part in entry["loc"])
+            message = str(entry["msg"]).removeprefix("Value error, ")
+            if entry["type"] == "extra_forbidden":
+                problems.append(f"unknown key '{key}' ({did_you_mean(key, adapter.Options.model_fields)})")
+            elif entry["type"] == "missing":
+                problems.append(f"'{key}' is required")
+            else:
+                problems.append(f"'{key}': {message}" if key else message)
         raise ConfigError(f"model '{model_id}' (provider {spec.provider}): " + "; ".join(problems)) from None
 
 
@@ -63,16 +76,6 @@ def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
     """An adapter for the model, ready to be asked."""
     adapter, options = check_model(model_id, spec)
     return adapter(model_id, options)
-
-
-def _problem(entry: Any, options: type[BaseModel]) -> str:
-    key = ".".join(str(part) for part in entry["loc"])
-    if entry["type"] == "extra_forbidden":
-        return f"unknown key '{key}' ({did_you_mean(key, options.model_fields)})"
-    if entry["type"] == "missing":
-        return f"'{key}' is required"
-    message = str(entry["msg"]).removeprefix("Value error, ")
-    return f"'{key}': {message}" if key else message
 
 
 class AnswerCache(Protocol):
@@ -128,6 +131,7 @@ class Session:
         inflight = self.suite.profile.repro.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
         limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
+        limiter.gate = self.gate
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
         return client
 
@@ -230,16 +234,12 @@ class ModelClient:
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
-        budget, spec = self.session.budget, self.spec
+        budget, spec, adapter = self.session.budget, self.spec, self.adapter
         bound = prompt_token_bound(request.prompt, request.prompt_tokens)
         reservation = await budget.reserve(bound, request.decoding.max_tokens, spec.price_in, spec.price_out)
-
-        async def through_gate() -> Generation:
-            async with self.session.gate:
-                return await generate_routed(self.adapter, request)
-
+        generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
-            generation = await self._limiter.call(through_gate)
+            generation = await self._limiter.call(generate, request)
         except BaseException as error:
             budget.settle_failure(reservation, error)
             raise
@@ -254,25 +254,22 @@ class ModelClient:
 
         async def proof() -> str | None:
             async with self.session.gate:
-                return await self._refusal(constraint)
+                backend, kind = backend_for(self.adapter, constraint).name, constraint.kind
+                if (backend, kind) not in self._bites:
+                    self._bites[backend, kind] = await mask_bites(self.adapter, kind, backend)
+                if not self._bites[backend, kind]:
+                    whose = "the model's" if backend == "native" else f"{backend}'s"
+                    return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
+                if constraint not in self._refusals:
+                    question = _canary_request(replace(constraint, backend=backend), 1)
+                    try:
+                        await generate_constrained(self.adapter, question)
+                        self._refusals[constraint] = None
+                    except ConstraintUnavailableError as error:
+                        self._refusals[constraint] = str(error)
+                return self._refusals[constraint]
 
         return (await call_with_retries(proof, self.session.policy, self._rng))[0]
-
-    async def _refusal(self, constraint: Constraint) -> str | None:
-        backend = backend_for(self.adapter, constraint).name
-        kind = constraint.kind
-        if (backend, kind) not in self._bites:
-            self._bites[backend, kind] = await mask_bites(self.adapter, kind, backend)
-        if not self._bites[backend, kind]:
-            whose = "the model's" if backend == "native" else f"{backend}'s"
-            return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
-        if constraint not in self._refusals:
-            try:
-                await generate_routed(self.adapter, _canary_request(replace(constraint, backend=backend), 1))
-                self._refusals[constraint] = None
-            except ConstraintUnavailableError as error:
-                self._refusals[constraint] = str(error)
-        return self._refusals[constraint]
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:
@@ -316,7 +313,9 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, backend: str =
     Other failures of the call are raised. ``backend`` names who is to enforce it.
     """
     try:
-        answer = await generate_routed(adapter, _canary_request(Constraint(kind, _CANARIES[kind], backend)))
+        answer = await generate_constrained(
+            adapter, _canary_request(Constraint(kind, _CANARIES[kind], backend))
+        )
     except ConstraintUnavailableError:
         return False
     if kind != "json_schema":

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,21 +19,26 @@ from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item, ItemSource, load_items, sample_items
 from pcsuite.data.items import exemplars as choose_exemplars
-from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
-from pcsuite.engines.session import check_model
+from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation import build_evaluator as evaluator_of
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Program, Search, WorstCase
+from pcsuite.programs.base import Program, Search
 from pcsuite.prompts.compiled import compiled_path, read_compiled
-from pcsuite.prompts.conditions.conditions import ConditionBundle, expand_conditions
+from pcsuite.prompts.conditions.conditions import (
+    ConditionBundle,
+    PromptCondition,
+    apply_condition,
+    expand_conditions,
+)
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.operators import Operator
-from pcsuite.prompts.prompt import BANDS
+from pcsuite.prompts.prompt import BANDS, PromptTree
 from pcsuite.retrieval import RETRIEVERS
 from pcsuite.retrieval.base import Passage, Retriever
 
@@ -56,7 +62,7 @@ class TaskPlan:
     """Salt of everything that is chosen by hash."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cell:
     """One combination of task, model, condition and decoding regime."""
 
@@ -75,17 +81,53 @@ class Cell:
         """Rows this cell makes."""
         return len(self.task.items) * len(self.seeds) * len(self.perturbations)
 
+    @cached_property
+    def applied(self) -> PromptCondition:
+        """The condition on the task: operators, constraint, program, and the prompt of an empty input."""
+        return apply_condition(self.condition, self.task.prompting.context(""))
+
+    @cached_property
+    def constraint(self) -> Constraint | None:
+        """What is enforced on every answer of the cell."""
+        return constraint_of(self.applied)
+
+    @cached_property
+    def program(self) -> type[Program]:
+        """The program that makes the cell's calls."""
+        operator = self.applied.program
+        return PROGRAMS.get("single") if operator is None else _program(operator)
+
+    @property
+    def max_steps(self) -> int:
+        """Most steps of the program."""
+        operator = self.applied.program
+        return 1 if operator is None else operator.spec.max_steps or 1
+
+    @cached_property
+    def blocks_fixed(self) -> bool:
+        """Whether the prompts of the cell differ in their input alone, so that blocks are rendered once."""
+        return not any(operator.reads_input for operator in self.applied.bundle)
+
+    def tree(self, item: Item) -> PromptTree:
+        """The prompt of an item before it is text, unperturbed.
+
+        Raises :class:`PromptError` where an operator's template cannot be rendered.
+        """
+        if self.blocks_fixed:
+            return replace(self.applied.tree, input_text=item.input_text)
+        return apply_condition(self.condition, self.task.prompting.context(item.input_text)).tree
+
     def context(self, item: Item, perturbation: str) -> CallContext:
-        """What a call for an item of this cell is for."""
+        """What a call for an item of this cell is for; a simulated model answers from it."""
         evaluator = self.task.evaluator
         return CallContext(
-            task_id=self.task.id,
-            item_id=item.item_id,
-            condition_id=self.condition.id,
-            operators=self.operators,
-            perturbation=perturbation,
-            gold=lambda: evaluator.gold_answer(item),
-            wrong=lambda rng: evaluator.wrong_answer(item, rng),
+            self.task.id,
+            item.item_id,
+            self.condition.id,
+            self.operators,
+            perturbation,
+            gold=partial(evaluator.gold_answer, item),
+            wrong=partial(evaluator.wrong_answer, item),
         )
 
 
@@ -300,24 +342,6 @@ def why_not_applicable(
         if (operator.spec.k or 0) > len(ctx.exemplars):
             return f"the training split offers {len(ctx.exemplars)} exemplars, {operator.spec.k} are needed"
     return None
-
-
-def cell_program(cell: Cell) -> type[Program]:
-    """The program that makes a cell's calls."""
-    operator = _program_operator(cell)
-    return PROGRAMS.get("single") if operator is None else _program(operator)
-
-
-def cell_worst_case(cell: Cell) -> WorstCase:
-    """What one row of a cell can take at most."""
-    operator = _program_operator(cell)
-    return WorstCase() if operator is None else _program(operator).worst_case(operator.spec.max_steps or 1)
-
-
-def _program_operator(cell: Cell) -> Operator | None:
-    bundle = cell.condition.bundle(cell.task.prompting.context(""))
-    operators = bundle.of_type("program") if bundle is not None else ()
-    return operators[-1] if operators else None
 
 
 def _program(operator: Operator) -> type[Program]:

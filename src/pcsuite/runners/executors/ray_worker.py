@@ -358,14 +358,14 @@ class GridWorker:
         lanes = min(self._pipeline.session.clients[model_id].concurrency, len(keys))
         rows: list[FinishedRow] = []
 
-        async def handle(unit: Unit) -> None:
-            try:
-                rows.append(await self._pipeline.answer(unit))
-            except BudgetExceededError as error:
-                self._halted, self._exceeded = True, error
+        def exceeded(error: BudgetExceededError) -> None:
+            self._halted, self._exceeded = True, error
 
         self._chunks += 1
-        everyone = asyncio.create_task(in_lanes([(units, lanes)], handle, lambda: self._halted))
+        answering = in_lanes(
+            [(units, lanes)], self._pipeline.answer, rows.append, exceeded, lambda: self._halted
+        )
+        everyone = asyncio.create_task(answering)
         watched: set[asyncio.Future[Any]] = {everyone}
         if self._keeping is not None:
             watched.add(self._keeping)
