@@ -119,7 +119,9 @@ class AdaptiveLimiter:
             self.record_success()
             return result
         finally:
-            self.release()
+            self.in_flight -= 1
+            if self._waiting:
+                self._wake()
 
     async def acquire(self) -> int:
         """Wait for a place, first come first served; :meth:`release` gives it back.
@@ -202,14 +204,6 @@ TEMPLATE_ALLOWANCE = 128
 """Tokens left for what a chat template adds to the prompt."""
 
 
-def prompt_token_bound(prompt: str, counted: int | None) -> int:
-    """An upper bound of the prompt's tokens: its count, or its bytes where it cannot be counted.
-
-    Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
-    """
-    return (len(prompt.encode("utf-8", "surrogatepass")) if counted is None else counted) + TEMPLATE_ALLOWANCE
-
-
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """What a call may use at worst, and its prices in USD per million tokens."""
@@ -220,31 +214,21 @@ class Reservation:
     price_out: float = 0.0
 
 
-class ErrorRate:
-    """Judges whether too many calls fail to go on.
+LEAST_CALLS = 50
+"""Calls from which on a share of failures is judged."""
 
-    It is judged from ``LEAST_CALLS`` calls on; ``most`` is the largest share that may fail.
+
+def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
+    """Judge whether too many calls fail to go on, after one that failed with ``error``.
+
+    ``most`` is the largest share (0..1) of calls that may fail. Raises :class:`ErrorRateError` past it.
     """
-
-    LEAST_CALLS = 50
-
-    def __init__(self, most: float) -> None:
-        self.most = most
-        self.calls = 0
-        self.failed = 0
-
-    def check(self, error: str | None) -> None:
-        """Count one call, with its error where it failed; raises :class:`ErrorRateError` past the limit."""
-        self.calls += 1
-        if error is None:
-            return
-        self.failed += 1
-        if self.calls >= self.LEAST_CALLS and self.failed > self.most * self.calls:
-            raise ErrorRateError(
-                f"stopped: {self.failed} of {self.calls} calls failed "
-                f"(limits.stop_on_error_rate is {self.most}); the last error was: {error}",
-                hint="finished rows are kept; failed ones are tried again when you run the same command",
-            )
+    if calls >= LEAST_CALLS and failed > most * calls:
+        raise ErrorRateError(
+            f"stopped: {failed} of {calls} calls failed "
+            f"(limits.stop_on_error_rate is {most}); the last error was: {error}",
+            hint="finished rows are kept; failed ones are tried again when you run the same command",
+        )
 
 
 class Budget:
@@ -275,9 +259,7 @@ class Budget:
         """
         cost_usd = (prompt_tokens * price_in + max_tokens * price_out) / 1e6
         wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
-        if self.unlimited:
-            self.hold(wanted)
-        else:
+        if not self.unlimited:
             await self.set_aside(wanted)
         return wanted
 
@@ -343,13 +325,15 @@ class Budget:
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
         """Replace a reservation by an amount spent, and let those who wait for room look again."""
+        self.spent_tokens += tokens
+        self.spent_cost_usd += cost_usd
+        if self.unlimited:
+            return
         self._outstanding -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost_usd -= reservation.cost_usd
         if self._outstanding == 0:
             self._reserved_cost_usd = 0.0  # no rounding residue when nothing is reserved
-        self.spent_tokens += tokens
-        self.spent_cost_usd += cost_usd
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

@@ -36,12 +36,12 @@ from pcsuite.engines.adapters.base import (
     Request,
 )
 from pcsuite.engines.limits import (
+    TEMPLATE_ALLOWANCE,
     AdaptiveLimiter,
     Budget,
-    ErrorRate,
     RetryPolicy,
     call_with_retries,
-    prompt_token_bound,
+    check_error_rate,
 )
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, did_you_mean
@@ -115,7 +115,8 @@ class Session:
         self.cache = cache
         self.budget = budget or Budget(limits.max_tokens_overall, limits.max_cost_usd)
         self.gate = asyncio.Semaphore(suite.profile.repro.max_inflight)
-        self.error_rate = ErrorRate(limits.stop_on_error_rate)
+        self.calls = self.failed_calls = 0
+        """What :meth:`ModelClient.ask_if_possible` asked, over all models."""
 
     def add(
         self,
@@ -224,18 +225,26 @@ class ModelClient:
 
         Raises :class:`ErrorRateError` once more calls failed than the profile's ``stop_on_error_rate`` allows.
         """
+        session = self.session
         try:
             answer = await self.ask(request)
         except EngineError as error:
-            self.session.error_rate.check(str(error))
+            session.calls += 1
+            session.failed_calls += 1
+            most = session.suite.profile.limits.stop_on_error_rate
+            check_error_rate(session.calls, session.failed_calls, most, str(error))
             return None
-        self.session.error_rate.check(None)
+        session.calls += 1
         return answer
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
         budget, spec, adapter = self.session.budget, self.spec, self.adapter
-        bound = prompt_token_bound(request.prompt, request.prompt_tokens)
+        bound = request.prompt_tokens
+        if bound is None:
+            # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
+            bound = len(request.prompt.encode("utf-8", "surrogatepass"))
+        bound += TEMPLATE_ALLOWANCE
         reservation = await budget.reserve(bound, request.decoding.max_tokens, spec.price_in, spec.price_out)
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:

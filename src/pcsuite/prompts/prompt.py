@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -147,11 +145,6 @@ class Prompt:
     def padded(self) -> int:
         """Filler lines added."""
         return 0 if self.tree is None else self.tree.filler
-
-    @cached_property
-    def hash(self) -> str:
-        """sha256 (hex) of the text, the prompt's name in the log."""
-        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fit(

@@ -188,28 +188,21 @@ class Pipeline:
         control = self._suite.profile.length_control
         prompt = fit(tree, cell.task.band, control, client.adapter.count_tokens)
         schema = cell.constraint.value if cell.constraint else None
-        ready = _Prepared(prompt, prompt_record(prompt, tree.template, schema), cell.program())
+        record = PromptRecord(
+            prompt_hash=sha256_hex(prompt.text),
+            schema_hash=sha256_hex(schema) if schema else None,
+            template=tree.template,
+            rendered_chars=len(prompt.text),
+            prompt_tokens=prompt.tokens,
+            padded=prompt.tree.filler if prompt.tree else 0,
+            band=prompt.band,
+            tokens_exact=prompt.exact,
+        )
+        ready = _Prepared(prompt, record, cell.program())
         self._prepared[key] = ready
         if len(self._prepared) > _PROMPTS_KEPT:
             self._prepared.popitem(last=False)
         return ready
-
-
-def prompt_record(prompt: Prompt, template: str, schema: str | None) -> PromptRecord:
-    """What the log keeps of a prompt; its text is kept once, by hash, beside the log.
-
-    ``schema`` is what a constraint enforces, of which the row has the hash.
-    """
-    return PromptRecord(
-        prompt_hash=prompt.hash,
-        schema_hash=sha256_hex(schema) if schema else None,
-        template=template,
-        rendered_chars=len(prompt.text),
-        prompt_tokens=prompt.tokens,
-        padded=prompt.tree.filler if prompt.tree else 0,
-        band=prompt.band,
-        tokens_exact=prompt.exact,
-    )
 
 
 def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:

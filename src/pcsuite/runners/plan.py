@@ -73,6 +73,9 @@ class Cell:
     decoding: Decoding
     seeds: tuple[int, ...]
     perturbations: tuple[PerturbationRef, ...]
+    program: type[Program]
+    """Makes the calls of a row, in at most ``max_steps`` steps."""
+    max_steps: int
     fingerprint: str
     """Hash of all that defines the cell; part of every run id in it."""
 
@@ -91,31 +94,14 @@ class Cell:
         """What is enforced on every answer of the cell."""
         return constraint_of(self.applied)
 
-    @cached_property
-    def program(self) -> type[Program]:
-        """The program that makes the cell's calls."""
-        operator = self.applied.program
-        return PROGRAMS.get("single") if operator is None else _program(operator)
-
-    @property
-    def max_steps(self) -> int:
-        """Most steps of the program."""
-        operator = self.applied.program
-        return 1 if operator is None else operator.spec.max_steps or 1
-
-    @cached_property
-    def blocks_fixed(self) -> bool:
-        """Whether the prompts of the cell differ in their input alone, so that blocks are rendered once."""
-        return not any(operator.reads_input for operator in self.applied.bundle)
-
     def tree(self, item: Item) -> PromptTree:
         """The prompt of an item before it is text, unperturbed.
 
         Raises :class:`PromptError` where an operator's template cannot be rendered.
         """
-        if self.blocks_fixed:
-            return replace(self.applied.tree, input_text=item.input_text)
-        return apply_condition(self.condition, self.task.prompting.context(item.input_text)).tree
+        if self.applied.reads_input:
+            return apply_condition(self.condition, self.task.prompting.context(item.input_text)).tree
+        return replace(self.applied.tree, input_text=item.input_text)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
         """What a call for an item of this cell is for; a simulated model answers from it."""
@@ -170,6 +156,9 @@ class Unit:
     seed: int
     perturbation: PerturbationRef
     run_id: str
+    """The sha256 (hex) of the cell's fingerprint, the item with its content, the seed and the perturbation.
+
+    Whatever changes one of them makes another row; a resumed run skips the ids its log has."""
 
 
 @dataclass(frozen=True)
@@ -193,19 +182,11 @@ class Plan:
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
             for item in task.items if cells else ():
                 for cell in cells:
+                    shared = f"{cell.fingerprint}|{item.item_id}|{task.item_digests[item.item_id]}"
                     for perturbation in cell.perturbations:
                         for seed in cell.seeds:
-                            unit_id = run_id(cell, item, seed, perturbation)
-                            yield Unit(cell, item, seed, perturbation, unit_id)
-
-
-def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> str:
-    """What names a row: the sha256 (hex) of its cell's fingerprint, its item with content, seed and perturbation.
-
-    Whatever changes one of them makes another row; a resumed run skips the ids its log has.
-    """
-    parts = (cell.fingerprint, item.item_id, cell.task.item_digests[item.item_id], str(seed), perturbation.id)
-    return sha256_hex("|".join(parts))
+                            run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                            yield Unit(cell, item, seed, perturbation, run_id)
 
 
 def build_plan(
@@ -377,8 +358,9 @@ def plan_cell(
     }
     if condition.prompt is not None:
         defining["compiled"] = condition.prompt.hash
+    program, max_steps = PROGRAMS.get("single"), 1
     for operator in bundle.of_type("program"):
-        program = _program(operator)
+        program, max_steps = _program(operator), operator.spec.max_steps or 1
         defining["program"] = [operator.spec.engine or operator.name, program.version]
         if program.needs_retrieval:
             defining["retrieval"] = retrieval_version(suite, task.id)
@@ -390,6 +372,8 @@ def plan_cell(
         decoding=decoding,
         seeds=suite.seeds(regime, task.id),
         perturbations=perturbations,
+        program=program,
+        max_steps=max_steps,
         fingerprint=digest(defining),
     )
 

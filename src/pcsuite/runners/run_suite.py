@@ -25,7 +25,7 @@ from pcsuite.logging.manifest import (
     write_manifest,
 )
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
-from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
+from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
 from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
 from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan
 from pcsuite.runners.progress import Progress, RowSink, Tally
@@ -173,9 +173,13 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
     with Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
-        await executor.run(
-            waiting, lambda name: (unit for unit in plan.units(name) if unit.run_id not in log.index), sink
-        )
+        for together in phases(plan, waiting):
+            if sink.stop is None:
+                await executor.run(
+                    {name: waiting[name] for name in together},
+                    lambda name: (unit for unit in plan.units(name) if unit.run_id not in log.index),
+                    sink,
+                )
     if sink.stop is not None:
         raise sink.stop
     seconds = time.monotonic() - started

@@ -34,11 +34,10 @@ from pcsuite.errors import EngineError, LogError
 from pcsuite.evaluation.base import Parsed
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
-from pcsuite.logging.row import DecodingRef, GenerationRecord, RunRow
+from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.programs.base import Outcome
-from pcsuite.prompts.prompt import Prompt
-from pcsuite.runners.pipeline import FinishedRow, generation_record, in_lanes, prompt_record, utc_now
+from pcsuite.runners.pipeline import FinishedRow, generation_record, in_lanes, utc_now
 from pcsuite.runners.progress import Progress, RowSink
 
 VERSION = 1
@@ -292,8 +291,6 @@ def _verifier_row(
 ) -> RunRow:
     """The row that judges another, with all that the two have in common."""
     tokens = client.adapter.count_tokens(prompt)
-    length = len(prompt) // 4 if tokens is None else tokens
-    measured = Prompt(prompt, length, exact=tokens is not None)
     return msgspec.structs.replace(
         row,
         run_id=verifier_run_id(row),
@@ -301,7 +298,15 @@ def _verifier_row(
         config_hash=client.session.suite.config_hash,
         pcsuite_version=__version__,
         decoding=DecodingRef(row.decoding.id, DECODING.temperature, DECODING.top_p, DECODING.max_tokens),
-        prompt=prompt_record(measured, f"{KIND}_pass_v{VERSION}", None),
+        prompt=PromptRecord(
+            prompt_hash=sha256_hex(prompt),
+            schema_hash=None,
+            template=f"{KIND}_pass_v{VERSION}",
+            rendered_chars=len(prompt),
+            prompt_tokens=len(prompt) // 4 if tokens is None else tokens,
+            padded=0,
+            tokens_exact=tokens is not None,
+        ),
         generation=generation,
         parsed=parsed,
         metrics={**(metrics or {}), "judged_run_id": row.run_id},

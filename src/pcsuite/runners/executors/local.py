@@ -12,7 +12,7 @@ from typing_extensions import Self
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.session import Session, open_models
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
-from pcsuite.runners.executors import Executor, phases
+from pcsuite.runners.executors import Executor
 from pcsuite.runners.pipeline import METRIC_CACHE, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit
 from pcsuite.runners.progress import RowSink
@@ -64,15 +64,10 @@ class LocalExecutor(Executor):
     async def run(
         self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink
     ) -> None:
-        """Run local models one after the other, remote ones side by side."""
-        for together in phases(self.work.plan, pending):
-            if sink.stop is not None:
-                return
-            clients = self._pipeline.session.clients
-            sources = [(todo(name), clients[name].concurrency) for name in together]
-            await in_lanes(
-                sources, self._pipeline.answer, sink.accept, sink.halt, lambda: sink.stop is not None
-            )
+        """Ask the models side by side, each as many times at once as it takes."""
+        clients = self._pipeline.session.clients
+        sources = [(todo(name), clients[name].concurrency) for name in pending]
+        await in_lanes(sources, self._pipeline.answer, sink.accept, sink.halt, lambda: sink.stop is not None)
 
     async def aclose(self) -> None:
         """Close models and caches."""
