@@ -80,7 +80,7 @@ def write_log(path: Path, rows: int, rotate_mb: float | None = None) -> int:
         for item in range(items):
             stream.write(_lines(rng, fillers, task, item, cells).encode())
             written += len(cells)
-            if rotator.is_due(stream.size):
+            if stream.size >= rotator.limit_bytes:
                 stream.sync()
                 stream.close()
                 rotator.close_live_file()

@@ -50,7 +50,7 @@ def example_row():
         perturbation=r.PerturbationRef(),
         prompt=r.PromptRecord("c" * 64, "d" * 64, "json_base.j2", 1800, 420, 0),
         generation=r.GenerationRecord("word " * 60, "stop", 812.5, r.UsageRecord(420, 60, 480)),
-        parsed=r.ParsedRecord(True, True, "strict", "World", {"label": "World", "rationale": "x" * 80}, []),
+        parsed=r.Parsed(True, True, "strict", "World", {"label": "World", "rationale": "x" * 80}, []),
         metrics={f"metric_{number}": 0.5 for number in range(10)},
         errors=[],
     )

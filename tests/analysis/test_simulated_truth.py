@@ -12,6 +12,7 @@ from pcsuite.engines.adapters.base import CallContext, Decoding, Request
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
+from support.drawing import draw
 
 TASK = "agnews_json"
 RIGHT, WRONG = '{"label": "World"}', '{"label": "Sports"}'
@@ -49,7 +50,7 @@ def draw_scores(model: SimulatedAdapter, study: int, condition: str) -> np.ndarr
             lambda _: WRONG,
         )
         for seed in range(len(row)):
-            row[seed] = model.draw(Request("p", decoding, seed, None, context))["text"] == RIGHT
+            row[seed] = draw(model, Request("p", decoding, seed, None, context))["text"] == RIGHT
     return scores
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pcsuite.config.load import bundled_configs, load_suite
-from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_for, choose_backend, generate_routed
+from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_for, choose_backend, generate_constrained
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
@@ -132,5 +132,5 @@ def test_a_routed_call_goes_to_the_model_itself_where_it_enforces():
     adapter = Obedient()
     constraint = Constraint("json_schema", json.dumps({"properties": {"a": {"enum": ["x"]}}}))
     assert backend_for(adapter, constraint).name == "native"
-    answer = asyncio.run(generate_routed(adapter, Request("p", D0, 0, constraint)))
+    answer = asyncio.run(generate_constrained(adapter, Request("p", D0, 0, constraint)))
     assert json.loads(answer["text"]) == {"a": "x"}

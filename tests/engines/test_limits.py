@@ -8,14 +8,12 @@ from random import Random
 import pytest
 
 from pcsuite.engines.limits import (
-    TEMPLATE_ALLOWANCE,
     AdaptiveLimiter,
     Budget,
     RetriesExhaustedError,
     RetryPolicy,
     call_with_retries,
     is_overload,
-    prompt_token_bound,
 )
 from pcsuite.errors import BudgetExceededError, EngineError
 
@@ -321,8 +319,3 @@ def test_the_refusal_says_what_and_how_to_go_on():
         asyncio.run(main(Budget(max_tokens=1000)))
     with pytest.raises(BudgetExceededError, match=r"max_cost_usd"):
         asyncio.run(main(Budget(max_cost_usd=0.001), price_in=1.0, price_out=1.0))
-
-
-def test_prompt_bound():
-    assert prompt_token_bound("abc", 2) == 2 + TEMPLATE_ALLOWANCE
-    assert prompt_token_bound("aé", None) == 3 + TEMPLATE_ALLOWANCE

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pcsuite.config.yaml_source import YamlSource
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.openai_api import Redactor
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
-from pcsuite.engines.limits import RetriesExhaustedError
+from pcsuite.engines.limits import TEMPLATE_ALLOWANCE, RetriesExhaustedError
 from pcsuite.engines.session import Session, build_adapter, check_model, open_models
 from pcsuite.errors import ConfigError, EngineError, ErrorRateError
 from support.profiles import SIMULATED, write_profile
@@ -139,6 +140,18 @@ def test_callers_without_rows_stop_at_the_profiles_error_rate(tmp_path):
             await client.ask_if_possible(REQUEST)
 
     asyncio.run(ask_all())
+
+
+@pytest.mark.parametrize(("prompt", "counted", "bound"), [("abc", 2, 2), ("aé", None, 3)])
+def test_what_is_set_aside_is_the_prompts_tokens_or_its_bytes(tmp_path, prompt, counted, bound):
+    client = session_of(tmp_path, retry={"max_attempts": 2, "base_s": 0.01}).add(
+        "sim", Failing(EngineError("busy", retryable=True))
+    )
+    with pytest.raises(EngineError):
+        asyncio.run(client.ask(replace(REQUEST, prompt=prompt, prompt_tokens=counted)))
+    # Nobody knows what a lost call used, so all that was set aside for each attempt counts as spent.
+    each = bound + TEMPLATE_ALLOWANCE + REQUEST.decoding.max_tokens
+    assert client.session.budget.spent_tokens == each * client.adapter.calls
 
 
 def test_opened_models_share_a_budget_and_are_closed(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pcsuite.errors import ConfigError
-from pcsuite.evaluation.schema_check import fill_required, schema_error, validator_of
+from pcsuite.evaluation.schema_check import _validator, fill_required, schema_error
 
 
 def test_first_error_is_one_short_line() -> None:
@@ -19,7 +19,10 @@ def test_first_error_is_one_short_line() -> None:
 
 
 def test_validator_is_built_once_per_content() -> None:
-    assert validator_of({"type": "object"}) is validator_of({"type": "object"})
+    _validator.cache_clear()
+    for _ in range(3):
+        assert schema_error([], {"type": "array"}) is None
+    assert _validator.cache_info().misses == 1
 
 
 def test_unique_items_is_linear_and_number_blind() -> None:

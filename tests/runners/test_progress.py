@@ -23,7 +23,10 @@ def lines_of(clock, *, total, seconds_a_row, rows, quiet=False):
     with Progress(total, quiet=quiet, stream=stream) as progress:
         for _ in range(rows):
             clock[0] += seconds_a_row
-            progress.advance(tokens=700, cost_usd=0.0, failed=False, cache_hit=False)
+            progress.tally.done += 1
+            progress.tally.tokens += 700
+            if not progress.quiet:
+                progress.refresh()
     return stream.getvalue().splitlines()
 
 

@@ -3,12 +3,12 @@
 import hashlib
 from typing import Any
 
+from pcsuite.evaluation.base import Parsed
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
     GenerationRecord,
     ModelRef,
-    ParsedRecord,
     PerturbationRef,
     PromptRecord,
     RunRow,
@@ -44,7 +44,7 @@ def make_row(
         perturbation=PerturbationRef(),
         prompt=PromptRecord(hashlib.sha256(name.encode()).hexdigest(), None, "json_base.j2", 10, 3, 0),
         generation=None if errors else GenerationRecord(text, "stop", 1.0, UsageRecord(3, 4, 7)),
-        parsed=None if errors else ParsedRecord(True, True, "strict", "World", {"label": "World"}, []),
+        parsed=None if errors else Parsed(True, True, "strict", "World", {"label": "World"}, []),
         metrics={"task_score": 1.0} if metrics is None else metrics,
         errors=list(errors),
     )

@@ -9,13 +9,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from pcsuite.evaluation.base import Parsed
 from pcsuite.logging.log import PromptStore
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
     GenerationRecord,
     ModelRef,
-    ParsedRecord,
     PerturbationRef,
     PromptRecord,
     RunRow,
@@ -68,7 +68,7 @@ def make_row(**given: Any) -> RunRow:
         constraint_backend=get("constraint_backend"),
         attempts=get("attempts", 1),
     )
-    parsed = ParsedRecord(
+    parsed = Parsed(
         get("json_valid", True), get("schema_valid", True), "strict", get("answer"), get("fields", {}), []
     )
     metrics: dict[str, Any] = {

@@ -74,9 +74,11 @@ def backend_for(adapter: ModelAdapter, constraint: Constraint) -> ConstraintBack
     return choose_backend(constraint.backend, type(adapter), adapter.options, constraint.kind)
 
 
-async def generate_routed(adapter: ModelAdapter, request: Request) -> Generation:
-    """Answer one request by the adapter itself, or by the backend that enforces its constraint."""
-    if request.constraint is None:
-        return await adapter.agenerate(request)
+async def generate_constrained(adapter: ModelAdapter, request: Request) -> Generation:
+    """Answer one request that has a constraint, by the backend that enforces it on this model.
+
+    Raises :class:`~pcsuite.errors.ConstraintUnavailableError` where nothing does.
+    """
+    assert request.constraint is not None, "without a constraint the adapter is asked itself"
     backend = backend_for(adapter, request.constraint)
     return await backend.agenerate_constrained(adapter, request, request.constraint)

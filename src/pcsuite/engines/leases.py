@@ -129,11 +129,11 @@ class LeasedLimiter(AdaptiveLimiter):
 
     def record_overload(self, retry_after: float | None, cuts_before: int | None = None) -> None:
         """Slow down here at once, and tell the others."""
-        began = self._cut_count if cuts_before is None else cuts_before
+        began = self.cut_count if cuts_before is None else cuts_before
         self._overloads.append((retry_after, began))
-        if began == self._cut_count:
+        if began == self.cut_count:
             self.limit = max(min(1, self.limit), self.limit // 2)
-        self._hold_for(retry_after)
+        self._pause(retry_after)
         self._call_for_exchange()
 
     def report(self) -> PlaceReport:
@@ -146,8 +146,8 @@ class LeasedLimiter(AdaptiveLimiter):
     def take(self, grant: PlaceGrant) -> None:
         """Go by a new grant."""
         self.limit = grant.places
-        self._cut_count = grant.cut_count
-        self._hold_for(grant.pause_s)
+        self.cut_count = grant.cut_count
+        self._pause(grant.pause_s)
         self._wake()
 
 
@@ -258,6 +258,7 @@ class LeasedBudget(Budget):
 
     def __init__(self, lender: Lender) -> None:
         super().__init__()
+        self.unlimited = False
         self._lender = lender
         self._free = NOTHING
         self._reported = NOTHING

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
@@ -73,9 +73,6 @@ async def call_with_retries(
         await sleep(delay)
 
 
-Result = TypeVar("Result")
-
-
 def is_overload(error: EngineError) -> bool:
     """Whether an error says "too much": 429, time-outs, lost connections, server faults."""
     return error.retryable and (error.status is None or error.status in (408, 429) or error.status >= 500)
@@ -96,20 +93,24 @@ class AdaptiveLimiter:
         self.limit = maximum
         self.in_flight = 0
         self.peak_in_flight = 0
+        self.cut_count = 0
+        """How often the limit was halved."""
+        self.gate = asyncio.Semaphore(maximum)
+        """Entered for each call after the model's own place is had; a session shares one among its models."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._successes = 0
-        self._cut_count = 0
         self._paused_until = 0.0
         self._alarm: asyncio.TimerHandle | None = None
 
-    async def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
+    async def call(self, function: Callable[..., Awaitable[Answered]], *arguments: Any) -> Answered:
         """Wait for a place, call, and learn from the outcome.
 
         An overload (429, a time-out, a lost connection, a server's fault) cuts the limit, a success may raise it.
         """
         cuts_before = await self.acquire()
         try:
-            result = await function()
+            async with self.gate:
+                result = await function(*arguments)
         except EngineError as error:
             if is_overload(error):
                 self.record_overload(error.retry_after, cuts_before)
@@ -118,14 +119,19 @@ class AdaptiveLimiter:
             self.record_success()
             return result
         finally:
-            self.release()
+            self.in_flight -= 1
+            if self._waiting:
+                self._wake()
 
     async def acquire(self) -> int:
-        """Wait for a place; the number returned tells :meth:`record_overload` when the call began."""
+        """Wait for a place, first come first served; :meth:`release` gives it back.
+
+        Returns the number of cuts so far, which tells :meth:`record_overload` when the call began.
+        """
         if not self._waiting and self.in_flight < self.limit and not self._paused_until:
             self.in_flight += 1
             self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
-            return self._cut_count
+            return self.cut_count
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         self._wake()  # sets the alarm where a pause keeps us out
@@ -135,10 +141,10 @@ class AdaptiveLimiter:
             if waiter.done() and not waiter.cancelled():
                 self.release()  # the place was ours already
             raise
-        return self._cut_count
+        return self.cut_count
 
     def release(self) -> None:
-        """Give the place back."""
+        """Give a place back, to whoever waited longest."""
         self.in_flight -= 1
         if self._waiting:
             self._wake()
@@ -154,50 +160,39 @@ class AdaptiveLimiter:
             self._wake()
 
     def record_overload(self, retry_after: float | None, cuts_before: int | None = None) -> None:
-        """Halve the limit, unless it was halved since the call began; hold new calls for ``retry_after``."""
-        self._successes = 0
-        if cuts_before is None or cuts_before == self._cut_count:
-            self._cut_count += 1
-            self.limit = max(1, self.limit // 2)
-        self._hold_for(retry_after)
+        """Halve the limit, unless it was halved since the call began; hold new calls for ``retry_after`` seconds.
 
-    @property
-    def cut_count(self) -> int:
-        """How often the limit was halved."""
-        return self._cut_count
+        ``cuts_before`` is what :meth:`acquire` returned; ``None`` always halves.
+        """
+        self._successes = 0
+        if cuts_before is None or cuts_before == self.cut_count:
+            self.cut_count += 1
+            self.limit = max(1, self.limit // 2)
+        self._pause(retry_after)
 
     def pause_left(self) -> float:
-        """Seconds for which no call may begin."""
+        """Seconds for which no call may begin; 0 where none is held."""
         if not self._paused_until:
             return 0.0
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
 
-    def _hold_for(self, seconds: float | None) -> None:
+    def _pause(self, seconds: float | None) -> None:
         if seconds:
             now = asyncio.get_running_loop().time()
             self._paused_until = max(self._paused_until, now + seconds)
 
-    def _open(self) -> bool:
-        if self.in_flight >= self.limit:
-            return False
-        if not self._paused_until:
-            return True
-        loop = asyncio.get_running_loop()
-        wait = self._paused_until - loop.time()
-        if wait <= 0:
-            self._paused_until = 0.0
-            return True
-        if self._alarm is None:
-            self._alarm = loop.call_later(wait, self._pause_over)
-        return False
-
-    def _pause_over(self) -> None:
-        self._alarm = None
-        self._wake()
-
-    def _wake(self) -> None:
+    def _wake(self, *, alarmed: bool = False) -> None:
         """Give free places to those who waited longest; a place is theirs before they run again."""
-        while self._waiting and self._open():
+        if alarmed:
+            self._alarm = None
+        while self._waiting and self.in_flight < self.limit:
+            if self._paused_until:
+                loop = asyncio.get_running_loop()
+                wait = self._paused_until - loop.time()
+                if wait > 0:
+                    self._alarm = self._alarm or loop.call_later(wait, lambda: self._wake(alarmed=True))
+                    return
+                self._paused_until = 0.0
             waiter = self._waiting.popleft()
             if not waiter.done():
                 self.in_flight += 1
@@ -207,14 +202,6 @@ class AdaptiveLimiter:
 
 TEMPLATE_ALLOWANCE = 128
 """Tokens left for what a chat template adds to the prompt."""
-
-
-def prompt_token_bound(prompt: str, counted: int | None) -> int:
-    """An upper bound of the prompt's tokens: its count, or its bytes where it cannot be counted.
-
-    Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
-    """
-    return (len(prompt.encode("utf-8", "surrogatepass")) if counted is None else counted) + TEMPLATE_ALLOWANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,31 +214,21 @@ class Reservation:
     price_out: float = 0.0
 
 
-class ErrorRate:
-    """Judges whether too many calls fail to go on.
+LEAST_CALLS = 50
+"""Calls from which on a share of failures is judged."""
 
-    It is judged from ``LEAST_CALLS`` calls on; ``most`` is the largest share that may fail.
+
+def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
+    """Judge whether too many calls fail to go on, after one that failed with ``error``.
+
+    ``most`` is the largest share (0..1) of calls that may fail. Raises :class:`ErrorRateError` past it.
     """
-
-    LEAST_CALLS = 50
-
-    def __init__(self, most: float) -> None:
-        self.most = most
-        self.calls = 0
-        self.failed = 0
-
-    def check(self, error: str | None) -> None:
-        """Count one call, with its error where it failed; raises :class:`ErrorRateError` past the limit."""
-        self.calls += 1
-        if error is None:
-            return
-        self.failed += 1
-        if self.calls >= self.LEAST_CALLS and self.failed > self.most * self.calls:
-            raise ErrorRateError(
-                f"stopped: {self.failed} of {self.calls} calls failed "
-                f"(limits.stop_on_error_rate is {self.most}); the last error was: {error}",
-                hint="finished rows are kept; failed ones are tried again when you run the same command",
-            )
+    if calls >= LEAST_CALLS and failed > most * calls:
+        raise ErrorRateError(
+            f"stopped: {failed} of {calls} calls failed "
+            f"(limits.stop_on_error_rate is {most}); the last error was: {error}",
+            hint="finished rows are kept; failed ones are tried again when you run the same command",
+        )
 
 
 class Budget:
@@ -264,6 +241,7 @@ class Budget:
     def __init__(self, max_tokens: int | None = None, max_cost_usd: float | None = None) -> None:
         self.max_tokens = max_tokens
         self.max_cost_usd = max_cost_usd
+        self.unlimited = max_tokens is None and max_cost_usd is None
         self.spent_tokens = 0
         self.spent_cost_usd = 0.0
         self._reserved_tokens = 0
@@ -274,21 +252,31 @@ class Budget:
     async def reserve(
         self, prompt_tokens: int, max_tokens: int, price_in: float = 0.0, price_out: float = 0.0
     ) -> Reservation:
-        """Set the worst case of a call aside.
+        """Set the worst case of a call aside; prices are in USD per million tokens.
 
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.
         """
         cost_usd = (prompt_tokens * price_in + max_tokens * price_out) / 1e6
         wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
-        await self.set_aside(wanted)
+        if not self.unlimited:
+            await self.set_aside(wanted)
         return wanted
 
     async def set_aside(self, wanted: Reservation) -> None:
         """Wait for a reservation as :meth:`reserve` does."""
         while not self.fits(wanted):
             if self._outstanding == 0 or not self.fits(wanted, beside_others=False):
-                raise self._exceeded(wanted)
+                over = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
+                if over:
+                    spent = f"{self.spent_tokens} of {self.max_tokens} tokens (limits.max_tokens_overall)"
+                else:
+                    spent = f"${self.spent_cost_usd:.4f} of ${self.max_cost_usd:.4f} (limits.max_cost_usd)"
+                need = f"{wanted.tokens} tokens" if over else f"${wanted.cost_usd:.4f}"
+                raise BudgetExceededError(
+                    f"the budget is used up: {spent} spent, the next call may take {need}",
+                    hint="finished rows are kept; raise the limit and run again to go on",
+                )
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
@@ -313,17 +301,15 @@ class Budget:
         That is nothing where there is no answer or it came from the cache, and the whole reservation where
         the server reports no usage. After an error :meth:`settle_failure` knows better.
         """
+        tokens, cost_usd = reservation.tokens, reservation.cost_usd
         if generation is None or generation.get("cache_hit", False):
-            self.release(reservation, 0, 0.0)
-        elif not generation.get("usage_reported", True):
-            self.release(reservation, reservation.tokens, reservation.cost_usd)
-        else:
+            tokens, cost_usd = 0, 0.0
+        elif generation.get("usage_reported", True):
             usage = generation["usage"]
-            cost = (
-                usage["prompt_tokens"] * reservation.price_in
-                + usage["completion_tokens"] * reservation.price_out
-            ) / 1e6
-            self.release(reservation, usage["total_tokens"], cost)
+            paid_in = usage["prompt_tokens"] * reservation.price_in
+            paid_out = usage["completion_tokens"] * reservation.price_out
+            tokens, cost_usd = usage["total_tokens"], (paid_in + paid_out) / 1e6
+        self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
         """Replace a reservation after a failed attempt (reserve once per attempt).
@@ -338,28 +324,17 @@ class Budget:
             self.release(reservation, reservation.tokens, reservation.cost_usd)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
-        """Replace a reservation by an amount spent."""
+        """Replace a reservation by an amount spent, and let those who wait for room look again."""
+        self.spent_tokens += tokens
+        self.spent_cost_usd += cost_usd
+        if self.unlimited:
+            return
         self._outstanding -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost_usd -= reservation.cost_usd
         if self._outstanding == 0:
             self._reserved_cost_usd = 0.0  # no rounding residue when nothing is reserved
-        self.spent_tokens += tokens
-        self.spent_cost_usd += cost_usd
-        waiting, self._waiting = self._waiting, deque()
-        for waiter in waiting:
+        while self._waiting:
+            waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-
-    def _exceeded(self, wanted: Reservation) -> BudgetExceededError:
-        over_tokens = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
-        if over_tokens:
-            spent = f"{self.spent_tokens} of {self.max_tokens} tokens (limits.max_tokens_overall)"
-            need = f"{wanted.tokens} tokens"
-        else:
-            spent = f"${self.spent_cost_usd:.4f} of ${self.max_cost_usd:.4f} (limits.max_cost_usd)"
-            need = f"${wanted.cost_usd:.4f}"
-        return BudgetExceededError(
-            f"the budget is used up: {spent} spent, the next call may take {need}",
-            hint="finished rows are kept; raise the limit and run again to go on",
-        )

@@ -14,6 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
-from pcsuite.constraints import backend_for, generate_routed
+from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
     CallContext,
@@ -35,12 +36,12 @@ from pcsuite.engines.adapters.base import (
     Request,
 )
 from pcsuite.engines.limits import (
+    TEMPLATE_ALLOWANCE,
     AdaptiveLimiter,
     Budget,
-    ErrorRate,
     RetryPolicy,
     call_with_retries,
-    prompt_token_bound,
+    check_error_rate,
 )
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, did_you_mean
@@ -50,12 +51,24 @@ ResultT = TypeVar("ResultT")
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
-    """The provider's adapter class and the model's validated options, without building anything."""
+    """The provider's adapter class and the model's validated options, without building anything.
+
+    Raises :class:`ConfigError` for an unknown provider and, naming every wrong key, for options it does not take.
+    """
     adapter = ADAPTERS.get(spec.provider)
     try:
         return adapter, adapter.Options.model_validate(spec.provider_options())
     except ValidationError as error:
-        problems = [_problem(entry, adapter.Options) for entry in error.errors(include_url=False)]
+        problems = []
+        for entry in error.errors(include_url=False):
+            key = ".".join(str(part) for part in entry["loc"])
+            message = str(entry["msg"]).removeprefix("Value error, ")
+            if entry["type"] == "extra_forbidden":
+                problems.append(f"unknown key '{key}' ({did_you_mean(key, adapter.Options.model_fields)})")
+            elif entry["type"] == "missing":
+                problems.append(f"'{key}' is required")
+            else:
+                problems.append(f"'{key}': {message}" if key else message)
         raise ConfigError(f"model '{model_id}' (provider {spec.provider}): " + "; ".join(problems)) from None
 
 
@@ -63,16 +76,6 @@ def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
     """An adapter for the model, ready to be asked."""
     adapter, options = check_model(model_id, spec)
     return adapter(model_id, options)
-
-
-def _problem(entry: Any, options: type[BaseModel]) -> str:
-    key = ".".join(str(part) for part in entry["loc"])
-    if entry["type"] == "extra_forbidden":
-        return f"unknown key '{key}' ({did_you_mean(key, options.model_fields)})"
-    if entry["type"] == "missing":
-        return f"'{key}' is required"
-    message = str(entry["msg"]).removeprefix("Value error, ")
-    return f"'{key}': {message}" if key else message
 
 
 class AnswerCache(Protocol):
@@ -112,7 +115,8 @@ class Session:
         self.cache = cache
         self.budget = budget or Budget(limits.max_tokens_overall, limits.max_cost_usd)
         self.gate = asyncio.Semaphore(suite.profile.repro.max_inflight)
-        self.error_rate = ErrorRate(limits.stop_on_error_rate)
+        self.calls = self.failed_calls = 0
+        """What :meth:`ModelClient.ask_if_possible` asked, over all models."""
 
     def add(
         self,
@@ -128,6 +132,7 @@ class Session:
         inflight = self.suite.profile.repro.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
         limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
+        limiter.gate = self.gate
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
         return client
 
@@ -220,26 +225,30 @@ class ModelClient:
 
         Raises :class:`ErrorRateError` once more calls failed than the profile's ``stop_on_error_rate`` allows.
         """
+        session = self.session
         try:
             answer = await self.ask(request)
         except EngineError as error:
-            self.session.error_rate.check(str(error))
+            session.calls += 1
+            session.failed_calls += 1
+            most = session.suite.profile.limits.stop_on_error_rate
+            check_error_rate(session.calls, session.failed_calls, most, str(error))
             return None
-        self.session.error_rate.check(None)
+        session.calls += 1
         return answer
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
-        budget, spec = self.session.budget, self.spec
-        bound = prompt_token_bound(request.prompt, request.prompt_tokens)
+        budget, spec, adapter = self.session.budget, self.spec, self.adapter
+        bound = request.prompt_tokens
+        if bound is None:
+            # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
+            bound = len(request.prompt.encode("utf-8", "surrogatepass"))
+        bound += TEMPLATE_ALLOWANCE
         reservation = await budget.reserve(bound, request.decoding.max_tokens, spec.price_in, spec.price_out)
-
-        async def through_gate() -> Generation:
-            async with self.session.gate:
-                return await generate_routed(self.adapter, request)
-
+        generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
-            generation = await self._limiter.call(through_gate)
+            generation = await self._limiter.call(generate, request)
         except BaseException as error:
             budget.settle_failure(reservation, error)
             raise
@@ -254,25 +263,22 @@ class ModelClient:
 
         async def proof() -> str | None:
             async with self.session.gate:
-                return await self._refusal(constraint)
+                backend, kind = backend_for(self.adapter, constraint).name, constraint.kind
+                if (backend, kind) not in self._bites:
+                    self._bites[backend, kind] = await mask_bites(self.adapter, kind, backend)
+                if not self._bites[backend, kind]:
+                    whose = "the model's" if backend == "native" else f"{backend}'s"
+                    return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
+                if constraint not in self._refusals:
+                    question = _canary_request(replace(constraint, backend=backend), 1)
+                    try:
+                        await generate_constrained(self.adapter, question)
+                        self._refusals[constraint] = None
+                    except ConstraintUnavailableError as error:
+                        self._refusals[constraint] = str(error)
+                return self._refusals[constraint]
 
         return (await call_with_retries(proof, self.session.policy, self._rng))[0]
-
-    async def _refusal(self, constraint: Constraint) -> str | None:
-        backend = backend_for(self.adapter, constraint).name
-        kind = constraint.kind
-        if (backend, kind) not in self._bites:
-            self._bites[backend, kind] = await mask_bites(self.adapter, kind, backend)
-        if not self._bites[backend, kind]:
-            whose = "the model's" if backend == "native" else f"{backend}'s"
-            return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
-        if constraint not in self._refusals:
-            try:
-                await generate_routed(self.adapter, _canary_request(replace(constraint, backend=backend), 1))
-                self._refusals[constraint] = None
-            except ConstraintUnavailableError as error:
-                self._refusals[constraint] = str(error)
-        return self._refusals[constraint]
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:
@@ -316,7 +322,9 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, backend: str =
     Other failures of the call are raised. ``backend`` names who is to enforce it.
     """
     try:
-        answer = await generate_routed(adapter, _canary_request(Constraint(kind, _CANARIES[kind], backend)))
+        answer = await generate_constrained(
+            adapter, _canary_request(Constraint(kind, _CANARIES[kind], backend))
+        )
     except ConstraintUnavailableError:
         return False
     if kind != "json_schema":

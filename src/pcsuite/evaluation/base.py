@@ -7,10 +7,11 @@ import string
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from pcsuite.data.items import Item
@@ -24,9 +25,8 @@ Pooling = Literal["mean", "micro_f1"]
 MetricValue = float | int | bool | str | None
 
 
-@dataclass(slots=True)
-class Parsed:
-    """What could be read from an answer.
+class Parsed(msgspec.Struct):
+    """What could be read from an answer; the row logs it as it is.
 
     ``json_mode`` says how: the whole text was JSON (``strict``), an object was found in it (``embedded``),
     none was found (``none``), or the task does not answer in JSON (``not_json``).
@@ -35,10 +35,10 @@ class Parsed:
 
     json_valid: bool | None = None
     schema_valid: bool | None = None
-    json_mode: JsonMode = "not_json"
-    fields: dict[str, Any] = field(default_factory=dict)
+    json_mode: str = "not_json"
     answer: str | None = None
-    parse_errors: list[str] = field(default_factory=list)
+    fields: dict[str, Any] = msgspec.field(default_factory=dict)
+    parse_errors: list[str] = msgspec.field(default_factory=list)
 
 
 @dataclass(slots=True)

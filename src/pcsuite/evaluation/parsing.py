@@ -25,6 +25,8 @@ _CANDIDATE_DEPTH = 16
 _INT64_DIGITS = 18
 _TOKENS = re.compile(r'\\.|["{}\n]', re.DOTALL)
 _KEY_FOLLOWS = re.compile(r'\s*"')
+# What can stand in a numeral that is beyond a double or 64 bits; any other is read as Python reads it.
+_UNUSUAL_NUMBER = re.compile(r"[0-9]{18}|[eE][+-]?[0-9]{3}|NaN|Infinity")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -118,12 +120,14 @@ def _load(text: str) -> tuple[Any, list[str]]:
             raise ValueError("number out of range" if digits[-1:].isdigit() else f"{digits} is not JSON")
         return value
 
-    decoder = json.JSONDecoder(
-        object_pairs_hook=collect,
-        parse_constant=finite,
-        parse_float=finite,
-        parse_int=lambda digits: int(digits) if len(digits) <= _INT64_DIGITS else finite(digits),
-    )
+    decoder = json.JSONDecoder(object_pairs_hook=collect)
+    if _UNUSUAL_NUMBER.search(text):
+        decoder = json.JSONDecoder(
+            object_pairs_hook=collect,
+            parse_constant=finite,
+            parse_float=finite,
+            parse_int=lambda digits: int(digits) if len(digits) <= _INT64_DIGITS else finite(digits),
+        )
     try:
         value = decoder.decode(text)
     except RecursionError:

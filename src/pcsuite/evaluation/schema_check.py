@@ -18,26 +18,10 @@ _MESSAGE_LENGTH = 200
 def schema_error(value: Any, schema: Mapping[str, Any]) -> str | None:
     """First violation of ``schema`` by ``value`` as one short line, or ``None`` if it is valid.
 
+    Raises :class:`~pcsuite.errors.ConfigError` where the schema is no valid JSON schema.
+
     >>> schema_error({"n": "1"}, {"properties": {"n": {"type": "integer"}}})
     "$.n: '1' is not of type 'integer'"
-    """
-    validator = validator_of(schema)
-    try:
-        error = next(iter(validator.iter_errors(value)), None)
-    except RecursionError:
-        return "nested too deeply to validate"
-    if error is None:
-        return None
-    message = error.message
-    if len(message) > _MESSAGE_LENGTH:
-        message = message[: _MESSAGE_LENGTH // 2] + " … " + message[-_MESSAGE_LENGTH // 2 :]
-    return f"{error.json_path}: {message}"
-
-
-def validator_of(schema: Mapping[str, Any]) -> Validator:
-    """The validator of a schema, built once per schema content.
-
-    Raises :class:`~pcsuite.errors.ConfigError` where the schema is no valid JSON schema.
     """
     # An evaluator checks every answer against one schema object: no need to write it out to find its validator.
     known = _BY_OBJECT.get(id(schema))
@@ -46,7 +30,16 @@ def validator_of(schema: Mapping[str, Any]) -> Validator:
         if len(_BY_OBJECT) >= 64:
             _BY_OBJECT.clear()
         _BY_OBJECT[id(schema)] = known
-    return known[1]
+    try:
+        error = next(iter(known[1].iter_errors(value)), None)
+    except RecursionError:
+        return "nested too deeply to validate"
+    if error is None:
+        return None
+    message = error.message
+    if len(message) > _MESSAGE_LENGTH:
+        message = message[: _MESSAGE_LENGTH // 2] + " … " + message[-_MESSAGE_LENGTH // 2 :]
+    return f"{error.json_path}: {message}"
 
 
 _BY_OBJECT: dict[int, tuple[Mapping[str, Any], Validator]] = {}

@@ -9,7 +9,6 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from random import Random
 from typing import Any, ClassVar
 
@@ -75,6 +74,10 @@ class SingleAnswerEvaluator(Evaluator):
     gold_key: ClassVar[str] = "answer"
     """Key of the truth that holds the right answer."""
 
+    def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options, schema)
+        self._expected = required_fields(schema, (self.options.answer_field,))
+
     @abstractmethod
     def canonical(self, value: object, item: Item) -> str | None:
         """One spelling of an answer value, or ``None`` where it is no answer of this kind.
@@ -129,7 +132,14 @@ class SingleAnswerEvaluator(Evaluator):
         text = clean_text(answer.text)
         parsed, value = self._read(text, item)
         parsed.answer = None if value is None else self.canonical(value, item)
-        abstained = self._abstains(parsed, value, text, item)
+        stated = parsed.fields.get(self.options.abstain_field)
+        if stated and field_abstains(stated):
+            abstained = True
+        elif parsed.answer is not None and self.recognises(parsed.answer, item):
+            abstained = False
+        else:
+            unmarked = parsed.json_mode == "not_json" and marked_answer(text) is None
+            abstained = value_abstains(value) or (unmarked and text_abstains(last_line(text)))
         if abstained:
             parsed.answer = ABSTENTION
         elif value is not None and parsed.answer is None:
@@ -141,8 +151,7 @@ class SingleAnswerEvaluator(Evaluator):
             correct = parsed.answer is not None and self.is_correct(parsed.answer, item)
         extra = word_limit_metrics(parsed.fields, self.options.word_limits)
         if parsed.json_mode != "not_json":
-            expected = required_fields(self.schema, (self.options.answer_field,))
-            extra["field_completeness"] = field_completeness(parsed.fields, expected)
+            extra["field_completeness"] = field_completeness(parsed.fields, self._expected)
         if self.options.confidence_field is not None:
             extra["confidence"] = confidence_of(parsed.fields.get(self.options.confidence_field))
         extra |= self.answer_metrics(item, parsed)
@@ -205,17 +214,6 @@ class SingleAnswerEvaluator(Evaluator):
             parsed = Parsed()
         return parsed, (self.plain_value(text, item) if text.strip() else None)
 
-    def _abstains(self, parsed: Parsed, value: object, text: str, item: Item) -> bool:
-        if field_abstains(parsed.fields.get(self.options.abstain_field)):
-            return True
-        if parsed.answer is not None and self.recognises(parsed.answer, item):
-            return False
-        if value_abstains(value):
-            return True
-        return (
-            parsed.json_mode == "not_json" and marked_answer(text) is None and text_abstains(last_line(text))
-        )
-
 
 _YES_NO_ALIASES = {"true": "yes", "false": "no", "y": "yes", "n": "no", "1": "yes", "0": "no"}
 _WRAPPING = " \t\r\n.!,;:\"'“”‘’*`()[]"
@@ -243,21 +241,17 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
     options: ClassificationOptions
     gold_key: ClassVar[str] = "label"
 
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The label set: the options', else the schema's (less the abstention literal), else empty."""
-        if self.options.labels:
-            return self.options.labels
-        properties: Mapping[str, Any] = (self.schema or {}).get("properties", {})
+    def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options, schema)
+        properties: Mapping[str, Any] = (schema or {}).get("properties", {})
         listed = properties.get(self.options.answer_field, {}).get("enum", ())
-        return tuple(label for label in listed if isinstance(label, str) and label != ABSTENTION)
-
-    @cached_property
-    def _spellings(self) -> dict[str, str]:
+        of_schema = tuple(label for label in listed if isinstance(label, str) and label != ABSTENTION)
+        self.labels: tuple[str, ...] = self.options.labels or of_schema
+        """The label set: the options', else the schema's (less the abstention literal), else empty."""
         spellings = {fold(label): label for label in self.labels}
         if set(spellings) == {"yes", "no"}:
             spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
-        return spellings | {fold(alias): label for alias, label in self.options.aliases.items()}
+        self._spellings = spellings | {fold(alias): label for alias, label in self.options.aliases.items()}
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The label as the label set spells it, whatever the case and punctuation around it.

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -363,7 +364,7 @@ class RunLog:
             self.index.add(run_id)
         if len(self._lines) == 1:
             try:
-                asyncio.get_running_loop().call_soon(self._write_in_loop)
+                asyncio.get_running_loop().call_soon(partial(self._write, in_loop=True))
             except RuntimeError:
                 self._write()
 
@@ -395,28 +396,27 @@ class RunLog:
         if syncing is not None:
             syncing.result()
 
-    def _write_in_loop(self) -> None:
-        """Write what one turn of the event loop appended; a failure is raised by the next append."""
-        try:
-            self._write()
-        except LogError as error:
-            self._failure = error
-
-    def _write(self) -> None:
-        if not self._lines:
-            return
+    def _write(self, *, in_loop: bool = False) -> None:
+        """Write what was appended since; ``in_loop`` nobody can take an error, so the next append raises it."""
         lines, self._lines = self._lines, []
-        self._file.write(b"".join(lines))
-        self._unsynced += len(lines)
-        if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
-            self._start_sync()
-        if self._rotator.is_due(self._file.size):
-            self.sync()  # every row so far is on the disk before the file is renamed
-            self._file.close()
-            try:
-                self._rotator.close_live_file()
-            finally:
-                self._file = AppendFile(self.paths.log)
+        if not lines:
+            return
+        try:
+            self._file.write(b"".join(lines))
+            self._unsynced += len(lines)
+            if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
+                self._start_sync()
+            if self._file.size >= self._rotator.limit_bytes:
+                self.sync()  # every row so far is on the disk before the file is renamed
+                self._file.close()
+                try:
+                    self._rotator.close_live_file()
+                finally:
+                    self._file = AppendFile(self.paths.log)
+        except LogError as error:
+            if not in_loop:
+                raise
+            self._failure = error
 
     def _set_aside(self) -> None:
         log = self.paths.log

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from pcsuite.evaluation.base import Parsed
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -106,17 +108,6 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     transcript: Annotated[list[dict[str, Any]] | None, Column(absent=True)] = None
 
 
-class ParsedRecord(msgspec.Struct, frozen=True):
-    """What could be read from the answer."""
-
-    json_valid: bool | None
-    schema_valid: bool | None
-    json_mode: str
-    answer: str | None
-    fields: dict[str, Any]
-    parse_errors: list[str]
-
-
 class RunRow(msgspec.Struct, frozen=True):
     """One line of the log."""
 
@@ -135,7 +126,7 @@ class RunRow(msgspec.Struct, frozen=True):
     perturbation: PerturbationRef
     prompt: PromptRecord
     generation: GenerationRecord | None
-    parsed: ParsedRecord | None
+    parsed: Parsed | None
     metrics: Annotated[dict[str, Any], Column(after="n_errors")]
     errors: Annotated[list[str], Column(count="n_errors")]
     kind: Annotated[str, Column(after="git_commit")] = "main"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import gzip
 import io
+import math
 import os
 import re
 import zlib
@@ -89,13 +90,9 @@ class AppendFile:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
             raise LogError(f"{path}: cannot be opened for writing ({error.strerror})") from error
-        self._size = os.fstat(self._descriptor).st_size
-        self._dirty = False
-
-    @property
-    def size(self) -> int:
+        self.size = os.fstat(self._descriptor).st_size
         """Bytes in the file."""
-        return self._size
+        self._dirty = False
 
     def write(self, lines: bytes) -> None:
         """Append whole lines; what does not fit on the disk leaves no trace.
@@ -109,9 +106,9 @@ class AppendFile:
                 written += os.write(self._descriptor, lines[written:])
         except OSError as error:
             if written:
-                os.ftruncate(self._descriptor, self._size)
+                os.ftruncate(self._descriptor, self.size)
             raise self._failure(error) from error
-        self._size += len(lines)
+        self.size += len(lines)
         self._dirty = True
 
     def sync(self) -> None:
@@ -167,6 +164,8 @@ class LogRotator:
     def __init__(self, log: Path, rotation: Rotation) -> None:
         self._log = log
         self._rotation = rotation
+        self.limit_bytes = math.inf if rotation.limit_bytes is None else rotation.limit_bytes
+        """Size at which the live file is to be closed."""
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: list[Future[None]] = []
         closed = closed_segments(log)
@@ -174,11 +173,6 @@ class LogRotator:
         for segment in closed:
             if not segment.compressed:
                 self._compress(segment.path)
-
-    def is_due(self, size: int) -> bool:
-        """Whether a live file of this size is to be closed."""
-        limit = self._rotation.limit_bytes
-        return limit is not None and size >= limit
 
     def close_live_file(self) -> None:
         """Give the live file (synced and closed by its writer) its number; a new one begins with the next row.

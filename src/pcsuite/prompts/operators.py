@@ -6,6 +6,7 @@ environment that is sandboxed and strict about undefined names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -53,17 +54,6 @@ def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
         raise PromptError(f"{where}: template cannot be rendered: {error}") from error
 
 
-def render_file(name: str, variables: dict[str, Any], templates_dir: Path | None = None) -> str:
-    """Render a base template by file name; ``templates_dir`` is searched before the bundled ones.
-
-    A template that is missing or cannot be rendered is a ``PromptError``.
-    """
-    try:
-        return environment(templates_dir).get_template(name).render(variables).strip("\n")
-    except TemplateError as error:
-        raise PromptError(f"{name}: template cannot be rendered: {error}") from error
-
-
 Slot = Literal["prefix", "block", "fewshot", "post", "none"]
 
 _SLOTS: dict[str, Slot] = {
@@ -75,6 +65,10 @@ _SLOTS: dict[str, Slot] = {
     "post_block": "post",
     "constraint": "none",
 }
+
+
+# The input is all that a context has of its item; another template that is drawn in may show it too.
+_ITEM_DEPENDENT = re.compile(r"input_text|\{%[-+]?\s*(?:include|import|from|extends)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +101,11 @@ class Operator:
         if kind == "json_schema":
             return ctx.schema_text
         return ctx.answer_regex if kind == "regex" else ctx.grammar
+
+    @property
+    def reads_input(self) -> bool:
+        """Whether the operator's text may depend on the item; else it is the same for all items of a task."""
+        return bool(_ITEM_DEPENDENT.search(self.spec.template or ""))
 
     def render(self, ctx: PromptContext) -> str:
         """The operator's text for one item; empty for operators that show nothing.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+from jinja2 import TemplateError
 
 from pcsuite.config.definitions import TaskKind
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
-from pcsuite.prompts.operators import Bundle, Slot, render_file
+from pcsuite.prompts.operators import Bundle, Slot, environment
 
 BASE_TEMPLATE: dict[TaskKind, str] = {"structured": "json_base.j2", "reasoning": "reasoning_base.j2"}
 FILLER_LINE = "This line is filler; it says nothing about the task."
@@ -75,7 +75,8 @@ class PromptTree:
     def assemble(self, templates_dir: Path | None = None) -> str:
         """The text a model gets: the base template filled, or the parts joined where their order was changed.
 
-        ``templates_dir`` is searched for the base template before the bundled ones.
+        ``templates_dir`` is searched for the base template before the bundled ones; one that is missing or cannot be
+        rendered is a ``PromptError``.
         """
         filler = ["\n".join([FILLER_LINE] * self.filler)] if self.filler else []
         if self.order:
@@ -86,17 +87,23 @@ class PromptTree:
             text = self.instruction + self.around[0] + self.input_text + self.around[1]
             front = [*filler, *self.texts("prefix"), *self.texts("block"), *self.texts("fewshot")]
             return "\n\n".join([*front, text, *self.texts("post")])
+        texts: dict[str, list[str]] = {"prefix": [], "block": [], "fewshot": [], "post": []}
+        for block in self.blocks:
+            texts.setdefault(block.slot, []).append(block.text)
         variables = {
             "filler": filler,
-            "prefix": self.texts("prefix"),
+            "prefix": texts["prefix"],
             "instruction": self.instruction,
-            "blocks": self.texts("block"),
-            "fewshot": self.texts("fewshot"),
+            "blocks": texts["block"],
+            "fewshot": texts["fewshot"],
             "input_label": self.input_label,
             "input_text": self.input_text,
-            "post": self.texts("post"),
+            "post": texts["post"],
         }
-        return render_file(self.template, variables, templates_dir)
+        try:
+            return environment(templates_dir).get_template(self.template).render(variables).strip("\n")
+        except TemplateError as error:
+            raise PromptError(f"{self.template}: template cannot be rendered: {error}") from error
 
 
 def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
@@ -139,11 +146,6 @@ class Prompt:
         """Filler lines added."""
         return 0 if self.tree is None else self.tree.filler
 
-    @cached_property
-    def hash(self) -> str:
-        """sha256 (hex) of the text, the prompt's name in the log."""
-        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
-
 
 def fit(
     tree: PromptTree,
@@ -160,21 +162,22 @@ def fit(
     """
     low, high = band
     text = tree.assemble(templates_dir)
-    tokens, exact = _count(text, counter)
+    counted = counter(text)
+    tokens = math.ceil(len(text) / CHARACTERS_PER_TOKEN) if counted is None else counted
     if control == "pad" and tokens < low:
-        line_tokens = max(1, _count(FILLER_LINE + "\n", counter)[0])
+        line_tokens = max(1, _count(FILLER_LINE + "\n", counter))
         lines = math.ceil((low - tokens) / line_tokens)
         while tokens < low:
             tree = replace(tree, filler=lines)
             text = tree.assemble(templates_dir)
-            tokens, _ = _count(text, counter)
+            tokens = _count(text, counter)
             lines += 1
     position: Literal["inside", "below", "above"] = (
         "below" if tokens < low else "above" if tokens > high else "inside"
     )
-    return Prompt(text, tokens, exact, position, tree)
+    return Prompt(text, tokens, counted is not None, position, tree)
 
 
-def _count(text: str, counter: Callable[[str], int | None]) -> tuple[int, bool]:
+def _count(text: str, counter: Callable[[str], int | None]) -> int:
     tokens = counter(text)
-    return (math.ceil(len(text) / CHARACTERS_PER_TOKEN), False) if tokens is None else (tokens, True)
+    return math.ceil(len(text) / CHARACTERS_PER_TOKEN) if tokens is None else tokens

@@ -12,7 +12,7 @@ import numpy as np
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
-from pcsuite.runners.plan import Cell, Plan, cell_worst_case
+from pcsuite.runners.plan import Cell, Plan
 from pcsuite.stats.power import (
     PairedVariances,
     binary_variances,
@@ -66,7 +66,7 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
             tokens[key] = _mean_tokens(plan, cell)
         model = plan.suite.models[cell.model_id]
         left = cell.calls - done[id(cell)]
-        worst = cell_worst_case(cell)
+        worst = cell.program.worst_case(cell.max_steps)
         prompts = tokens[key] * worst.calls + worst.extra_prompt_tokens
         completions = cell.decoding.max_tokens * worst.completions
         cost = left * model.cost(prompts, completions)

@@ -17,15 +17,14 @@ from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.engines.adapters.base import Constraint, Request
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.session import ModelClient, Session, constraint_of
-from pcsuite.errors import EngineError
-from pcsuite.evaluation.base import Answer, Evaluation, Parsed
+from pcsuite.engines.session import ModelClient, Session
+from pcsuite.errors import BudgetExceededError, EngineError
+from pcsuite.evaluation.base import Answer, Evaluation
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
     GenerationRecord,
     ModelRef,
-    ParsedRecord,
     PerturbationRef,
     PromptRecord,
     RunRow,
@@ -34,9 +33,7 @@ from pcsuite.logging.row import (
     encode_row,
 )
 from pcsuite.perturbations import Site, perturb, variant_of, variants
-from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Job, Outcome, Program
-from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import Prompt, PromptTree, fit
 from pcsuite.runners.plan import CLEAN, Plan, TaskRetrievers, Unit
 
@@ -93,13 +90,11 @@ class FinishedRow:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What the replicates of an item under a condition share: the prompt, its program and its record."""
+    """What the replicates of an item under a condition share."""
 
     prompt: Prompt
     record: PromptRecord
-    constraint: Constraint | None
     program: Program
-    max_steps: int
 
 
 class Pipeline:
@@ -123,126 +118,110 @@ class Pipeline:
 
         A call that failed for good becomes the row's error, and is tried again on resume.
         """
-        cell, task = unit.cell, unit.cell.task
+        cell, item, task = unit.cell, unit.item, unit.cell.task
         client = self.session.clients[cell.model_id]
-        ready = self._prepare(client, unit)
-        prompt = ready.prompt
+        key = (cell.model_id, cell.condition.id, task.id, item.item_id, unit.perturbation.id)
+        ready = self._prepared.get(key) or self._prepare(key, unit, client)
+        prompt, program, constraint = ready.prompt, ready.program, cell.constraint
         request = Request(
             prompt.text,
             cell.decoding,
             unit.seed,
-            ready.constraint,
-            cell.context(unit.item, unit.perturbation.type),
+            constraint,
+            cell.context(item, unit.perturbation.type),
             prompt_tokens=prompt.tokens if prompt.exact else None,
         )
-        search = self._retrievers.search_of(task.id) if ready.program.needs_retrieval else None
-        job = Job(task.id, unit.item, request, task.evaluator, ready.max_steps, search)
+        search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
+        job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
+        generation, parsed, honoured = None, None, False
+        metrics: dict[str, object] = {}
+        errors: list[str] = []
         try:
-            outcome = await ready.program.run(job, client.ask)
+            outcome = await program.run(job, client.ask)
         except EngineError as error:
-            return FinishedRow.of(self._row(unit, client, ready, errors=[str(error)]), prompt.text)
-        evaluation = task.evaluator.evaluate(unit.item, outcome)
-        generation = generation_record(outcome)
-        metrics: dict[str, object] = dict(evaluation.metrics)
-        metrics |= cost_metrics(client, generation)
-        if task.spec.retrieval:
-            metrics["retrieval"] = outcome.retrieved is not None
-        for name, value in outcome.metrics.items():
-            metrics[f"{PROGRAM_METRIC}{name}"] = value
-        if ready.constraint is not None:
-            metrics["constraint_failed"] = constraint_failed(ready.constraint, outcome, evaluation)
-        honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
-        parsed = parsed_record(evaluation.parsed)
-        row = self._row(unit, client, ready, generation, parsed, metrics, seed_honoured=honoured)
-        return FinishedRow.of(row, prompt.text)
-
-    def _prepare(self, client: ModelClient, unit: Unit) -> _Prepared:
-        """The prompt of a unit; replicates of an item share it."""
-        cell = unit.cell
-        key = (client.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.id)
-        found = self._prepared.get(key)
-        if found is not None:
-            return found
-        ctx = cell.task.prompting.context(unit.item.input_text)
-        condition = apply_condition(cell.condition, ctx, perturb=self._perturber(unit))
-        control = self._suite.profile.length_control
-        prompt = fit(condition.tree, cell.task.band, control, client.adapter.count_tokens)
-        constraint = constraint_of(condition)
-        operator = condition.program
-        name = "single" if operator is None else operator.spec.engine or operator.name
-        found = self._prepared[key] = _Prepared(
-            prompt,
-            prompt_record(prompt, condition.tree.template, constraint.value if constraint else None),
-            constraint,
-            PROGRAMS.get(name)(),
-            1 if operator is None else operator.spec.max_steps or 1,
-        )
-        if len(self._prepared) > _PROMPTS_KEPT:
-            self._prepared.popitem(last=False)
-        return found
-
-    def _row(
-        self,
-        unit: Unit,
-        client: ModelClient,
-        ready: _Prepared,
-        generation: GenerationRecord | None = None,
-        parsed: ParsedRecord | None = None,
-        metrics: dict[str, object] | None = None,
-        errors: list[str] | None = None,
-        seed_honoured: bool = False,
-    ) -> RunRow:
-        cell, model, decoding = unit.cell, client.spec, unit.cell.decoding
-        return RunRow(
+            errors.append(str(error))
+        else:
+            evaluation = task.evaluator.evaluate(item, outcome)
+            generation, usage = generation_record(outcome)
+            parsed = evaluation.parsed
+            metrics.update(evaluation.metrics)
+            metrics["token_cost"] = usage.total_tokens
+            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            if task.spec.retrieval:
+                metrics["retrieval"] = outcome.retrieved is not None
+            for name, value in outcome.metrics.items():
+                metrics[f"{PROGRAM_METRIC}{name}"] = value
+            if constraint is not None:
+                metrics["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
+            honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
+        model, decoding = client.spec, cell.decoding
+        row = RunRow(
             run_id=unit.run_id,
             timestamp_utc=utc_now(),
             profile=self._suite.path.stem,
             config_hash=self._suite.config_hash,
             pcsuite_version=__version__,
             git_commit=self._commit,
-            task=TaskRef(cell.task.id, cell.task.spec.split, unit.item.item_id),
+            task=TaskRef(task.id, task.spec.split, item.item_id),
             model=ModelRef(cell.model_id, model.family, model.size, model.provider),
             condition=ConditionRef(cell.condition.id, cell.operators),
             decoding=DecodingRef(decoding.id, decoding.temperature, decoding.top_p, decoding.max_tokens),
             seed=unit.seed,
-            seed_honoured=seed_honoured,
+            seed_honoured=honoured,
             perturbation=unit.perturbation,
             prompt=ready.record,
             generation=generation,
             parsed=parsed,
-            metrics=metrics or {},
-            errors=errors or [],
+            metrics=metrics,
+            errors=errors,
             engine=client.identity,
         )
+        return FinishedRow.of(row, prompt.text)
+
+    def _prepare(self, key: tuple[str, str, str, str, str], unit: Unit, client: ModelClient) -> _Prepared:
+        """Make the prompt of a unit; replicates of an item share it."""
+        cell = unit.cell
+        tree = cell.tree(unit.item)
+        edit = None if unit.perturbation == CLEAN else self._perturber(unit)
+        if edit is not None:
+            tree = edit(tree)
+        control = self._suite.profile.length_control
+        prompt = fit(tree, cell.task.band, control, client.adapter.count_tokens)
+        schema = cell.constraint.value if cell.constraint else None
+        record = PromptRecord(
+            prompt_hash=sha256_hex(prompt.text),
+            schema_hash=sha256_hex(schema) if schema else None,
+            template=tree.template,
+            rendered_chars=len(prompt.text),
+            prompt_tokens=prompt.tokens,
+            padded=prompt.tree.filler if prompt.tree else 0,
+            band=prompt.band,
+            tokens_exact=prompt.exact,
+        )
+        ready = _Prepared(prompt, record, cell.program())
+        self._prepared[key] = ready
+        if len(self._prepared) > _PROMPTS_KEPT:
+            self._prepared.popitem(last=False)
+        return ready
 
 
-def prompt_record(prompt: Prompt, template: str, schema: str | None) -> PromptRecord:
-    """What the log keeps of a prompt; its text is kept once, by hash, beside the log."""
-    return PromptRecord(
-        prompt_hash=prompt.hash,
-        schema_hash=sha256_hex(schema) if schema else None,
-        template=template,
-        rendered_chars=len(prompt.text),
-        prompt_tokens=prompt.tokens,
-        padded=prompt.padded,
-        band=prompt.band,
-        tokens_exact=prompt.exact,
-    )
+def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
+    """What the log keeps of the answer, and the usage in it: over all calls of the row.
 
-
-def generation_record(outcome: Outcome) -> GenerationRecord:
-    """What the log keeps of the answer: over all calls of the row, cached ones as they were when made."""
+    Calls that were answered from the cache count as they were when made.
+    """
     calls = outcome.calls
-    usage = [call["usage"] for call in calls]
-    return GenerationRecord(
+    used = [call["usage"] for call in calls]
+    usage = UsageRecord(
+        sum(one["prompt_tokens"] for one in used),
+        sum(one["completion_tokens"] for one in used),
+        sum(one["total_tokens"] for one in used),
+    )
+    record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
         latency_ms=round(sum(call["latency_ms"] for call in calls), 3),
-        usage=UsageRecord(
-            sum(used["prompt_tokens"] for used in usage),
-            sum(used["completion_tokens"] for used in usage),
-            sum(used["total_tokens"] for used in usage),
-        ),
+        usage=usage,
         constraint_backend=next(
             (call["constraint_backend"] for call in calls if call.get("constraint_backend")), None
         ),
@@ -252,14 +231,7 @@ def generation_record(outcome: Outcome) -> GenerationRecord:
         attempts=sum(max(1, call.get("attempts", 1)) for call in calls),
         transcript=outcome.transcript,
     )
-
-
-def cost_metrics(client: ModelClient, generation: GenerationRecord) -> dict[str, object]:
-    """Tokens and money of a row, at the model's prices."""
-    usage = generation.usage
-    assert usage is not None, "a finished answer has its usage"
-    cost = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
-    return {"token_cost": usage.total_tokens, "cost_usd": cost}
+    return record, usage
 
 
 def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Evaluation) -> bool:
@@ -275,18 +247,6 @@ def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Eval
     if constraint.kind == "regex":
         return re.fullmatch(constraint.value, outcome.text) is None
     return False
-
-
-def parsed_record(parsed: Parsed) -> ParsedRecord:
-    """What the log keeps of the parse."""
-    return ParsedRecord(
-        parsed.json_valid,
-        parsed.schema_valid,
-        parsed.json_mode,
-        parsed.answer,
-        parsed.fields,
-        parsed.parse_errors,
-    )
 
 
 def utc_now() -> str:
@@ -308,19 +268,25 @@ def git_commit(folder: Path) -> str | None:
 
 async def in_lanes(
     sources: Iterable[tuple[Iterator[T], int]],
-    handle: Callable[[T], Awaitable[None]],
+    answer: Callable[[T], Awaitable[FinishedRow]],
+    accept: Callable[[FinishedRow], object],
+    halt: Callable[[BudgetExceededError], object],
     stopped: Callable[[], bool],
 ) -> None:
-    """Handle everything that sources give, each so many at once, until they are empty or ``stopped`` says so.
+    """Answer everything that sources give, each so many at once, until they are empty or ``stopped`` says so.
 
-    The lanes of a source share it, so each thing is taken once. What one handler raises ends all of them.
+    Rows go to ``accept``, a used-up budget to ``halt``. The lanes of a source share it, so each entry is taken once.
+    Anything else that is raised ends all of them.
     """
 
     async def lane(source: Iterator[T]) -> None:
         for entry in source:
             if stopped():
                 return
-            await handle(entry)
+            try:
+                accept(await answer(entry))
+            except BudgetExceededError as error:
+                halt(error)
             # Rows are written between turns of the loop, which some models never yield to.
             await asyncio.sleep(0)
 

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,21 +19,26 @@ from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item, ItemSource, load_items, sample_items
 from pcsuite.data.items import exemplars as choose_exemplars
-from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
-from pcsuite.engines.session import check_model
+from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation import build_evaluator as evaluator_of
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Program, Search, WorstCase
+from pcsuite.programs.base import Program, Search
 from pcsuite.prompts.compiled import compiled_path, read_compiled
-from pcsuite.prompts.conditions.conditions import ConditionBundle, expand_conditions
+from pcsuite.prompts.conditions.conditions import (
+    ConditionBundle,
+    PromptCondition,
+    apply_condition,
+    expand_conditions,
+)
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.operators import Operator
-from pcsuite.prompts.prompt import BANDS
+from pcsuite.prompts.prompt import BANDS, PromptTree
 from pcsuite.retrieval import RETRIEVERS
 from pcsuite.retrieval.base import Passage, Retriever
 
@@ -56,7 +62,7 @@ class TaskPlan:
     """Salt of everything that is chosen by hash."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cell:
     """One combination of task, model, condition and decoding regime."""
 
@@ -67,6 +73,9 @@ class Cell:
     decoding: Decoding
     seeds: tuple[int, ...]
     perturbations: tuple[PerturbationRef, ...]
+    program: type[Program]
+    """Makes the calls of a row, in at most ``max_steps`` steps."""
+    max_steps: int
     fingerprint: str
     """Hash of all that defines the cell; part of every run id in it."""
 
@@ -75,17 +84,36 @@ class Cell:
         """Rows this cell makes."""
         return len(self.task.items) * len(self.seeds) * len(self.perturbations)
 
+    @cached_property
+    def applied(self) -> PromptCondition:
+        """The condition on the task: operators, constraint, program, and the prompt of an empty input."""
+        return apply_condition(self.condition, self.task.prompting.context(""))
+
+    @cached_property
+    def constraint(self) -> Constraint | None:
+        """What is enforced on every answer of the cell."""
+        return constraint_of(self.applied)
+
+    def tree(self, item: Item) -> PromptTree:
+        """The prompt of an item before it is text, unperturbed.
+
+        Raises :class:`PromptError` where an operator's template cannot be rendered.
+        """
+        if self.applied.reads_input:
+            return apply_condition(self.condition, self.task.prompting.context(item.input_text)).tree
+        return replace(self.applied.tree, input_text=item.input_text)
+
     def context(self, item: Item, perturbation: str) -> CallContext:
-        """What a call for an item of this cell is for."""
+        """What a call for an item of this cell is for; a simulated model answers from it."""
         evaluator = self.task.evaluator
         return CallContext(
-            task_id=self.task.id,
-            item_id=item.item_id,
-            condition_id=self.condition.id,
-            operators=self.operators,
-            perturbation=perturbation,
-            gold=lambda: evaluator.gold_answer(item),
-            wrong=lambda rng: evaluator.wrong_answer(item, rng),
+            self.task.id,
+            item.item_id,
+            self.condition.id,
+            self.operators,
+            perturbation,
+            gold=partial(evaluator.gold_answer, item),
+            wrong=partial(evaluator.wrong_answer, item),
         )
 
 
@@ -128,6 +156,9 @@ class Unit:
     seed: int
     perturbation: PerturbationRef
     run_id: str
+    """The sha256 (hex) of the cell's fingerprint, the item with its content, the seed and the perturbation.
+
+    Whatever changes one of them makes another row; a resumed run skips the ids its log has."""
 
 
 @dataclass(frozen=True)
@@ -151,19 +182,11 @@ class Plan:
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
             for item in task.items if cells else ():
                 for cell in cells:
+                    shared = f"{cell.fingerprint}|{item.item_id}|{task.item_digests[item.item_id]}"
                     for perturbation in cell.perturbations:
                         for seed in cell.seeds:
-                            unit_id = run_id(cell, item, seed, perturbation)
-                            yield Unit(cell, item, seed, perturbation, unit_id)
-
-
-def run_id(cell: Cell, item: Item, seed: int, perturbation: PerturbationRef) -> str:
-    """What names a row: the sha256 (hex) of its cell's fingerprint, its item with content, seed and perturbation.
-
-    Whatever changes one of them makes another row; a resumed run skips the ids its log has.
-    """
-    parts = (cell.fingerprint, item.item_id, cell.task.item_digests[item.item_id], str(seed), perturbation.id)
-    return sha256_hex("|".join(parts))
+                            run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                            yield Unit(cell, item, seed, perturbation, run_id)
 
 
 def build_plan(
@@ -302,24 +325,6 @@ def why_not_applicable(
     return None
 
 
-def cell_program(cell: Cell) -> type[Program]:
-    """The program that makes a cell's calls."""
-    operator = _program_operator(cell)
-    return PROGRAMS.get("single") if operator is None else _program(operator)
-
-
-def cell_worst_case(cell: Cell) -> WorstCase:
-    """What one row of a cell can take at most."""
-    operator = _program_operator(cell)
-    return WorstCase() if operator is None else _program(operator).worst_case(operator.spec.max_steps or 1)
-
-
-def _program_operator(cell: Cell) -> Operator | None:
-    bundle = cell.condition.bundle(cell.task.prompting.context(""))
-    operators = bundle.of_type("program") if bundle is not None else ()
-    return operators[-1] if operators else None
-
-
 def _program(operator: Operator) -> type[Program]:
     return PROGRAMS.get(operator.spec.engine or operator.name)
 
@@ -353,8 +358,9 @@ def plan_cell(
     }
     if condition.prompt is not None:
         defining["compiled"] = condition.prompt.hash
+    program, max_steps = PROGRAMS.get("single"), 1
     for operator in bundle.of_type("program"):
-        program = _program(operator)
+        program, max_steps = _program(operator), operator.spec.max_steps or 1
         defining["program"] = [operator.spec.engine or operator.name, program.version]
         if program.needs_retrieval:
             defining["retrieval"] = retrieval_version(suite, task.id)
@@ -366,6 +372,8 @@ def plan_cell(
         decoding=decoding,
         seeds=suite.seeds(regime, task.id),
         perturbations=perturbations,
+        program=program,
+        max_steps=max_steps,
         fingerprint=digest(defining),
     )
 

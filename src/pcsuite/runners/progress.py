@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
-from pcsuite.engines.limits import ErrorRate
+from pcsuite.engines.limits import check_error_rate
 from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
 from pcsuite.runners.pipeline import FinishedRow
@@ -40,11 +40,11 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         # Progress is information: a profile whose log_level is WARNING or ERROR goes without it.
-        self._quiet = quiet or logging.getLogger("pcsuite").level > logging.INFO
+        self.quiet = quiet or logging.getLogger("pcsuite").level > logging.INFO
 
     def __enter__(self) -> Progress:
         self._started = self._shown = time.monotonic()
-        if not self._quiet and self._stream.isatty():
+        if not self.quiet and self._stream.isatty():
             from rich import progress
             from rich.console import Console
 
@@ -60,7 +60,7 @@ class Progress:
             )
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
-        elif not self._quiet and self.tally.total:
+        elif not self.quiet and self.tally.total:
             # The first row of a local model may take minutes; silence would look like a standstill.
             print(f"0/{self.tally.total} rows, running", file=self._stream, flush=True)
         return self
@@ -71,23 +71,17 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
             self._bar.stop()
-        elif not self._quiet and self.tally.done:
+        elif not self.quiet and self.tally.done:
             self._plain()
 
-    def advance(self, *, tokens: int, cost_usd: float, failed: bool, cache_hit: bool) -> None:
-        """Count one finished row and refresh the display now and then."""
-        tally = self.tally
-        tally.done += 1
-        tally.failed += failed
-        tally.cache_hits += cache_hit
-        tally.tokens += tokens
-        tally.cost_usd += cost_usd
+    def refresh(self) -> None:
+        """Show the tally, unless it was shown a moment ago; for lines of plain text that is 10 seconds."""
         now = time.monotonic()
         if self._bar is not None:
             if now - self._shown > 0.2:
-                self._bar.update(self._task, completed=tally.done, facts=self.facts())
+                self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
                 self._shown = now
-        elif not self._quiet and now - self._shown > _PLAIN_EVERY_S:
+        elif now - self._shown > _PLAIN_EVERY_S:
             self._plain()
             self._shown = now
 
@@ -149,7 +143,7 @@ class RowSink:
         self.progress = progress
         self.stop: PcsuiteError | None = None
         self._log = log
-        self._error_rate = ErrorRate(stop_on_error_rate)
+        self._most_failed = stop_on_error_rate
 
     def accept(self, row: FinishedRow) -> None:
         """Log and count one row; a row that is done already is left out."""
@@ -157,13 +151,19 @@ class RowSink:
             return
         failed = row.error is not None
         self._log.append_line(row.run_id, row.line, done=not failed, prompt=(row.prompt_hash, row.prompt))
-        self.progress.advance(
-            tokens=row.tokens, cost_usd=row.cost_usd, failed=failed, cache_hit=row.cache_hit
-        )
-        try:
-            self._error_rate.check(row.error)
-        except ErrorRateError as error:
-            self.halt(error)
+        tally = self.progress.tally
+        tally.done += 1
+        tally.failed += failed
+        tally.cache_hits += row.cache_hit
+        tally.tokens += row.tokens
+        tally.cost_usd += row.cost_usd
+        if not self.progress.quiet:
+            self.progress.refresh()
+        if row.error is not None:
+            try:
+                check_error_rate(tally.done, tally.failed, self._most_failed, row.error)
+            except ErrorRateError as error:
+                self.halt(error)
 
     def halt(self, reason: PcsuiteError) -> None:
         """Ask for the end of the run; the first reason stays."""

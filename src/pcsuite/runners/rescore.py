@@ -16,7 +16,7 @@ from pcsuite.evaluation.base import Answer, Evaluator
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
-from pcsuite.runners.pipeline import PROGRAM_METRIC, parsed_record, utc_now
+from pcsuite.runners.pipeline import PROGRAM_METRIC, utc_now
 from pcsuite.runners.plan import build_evaluator
 
 _KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval")
@@ -71,7 +71,7 @@ def _again(
     }
     fresh = msgspec.structs.replace(
         row,
-        parsed=parsed_record(evaluation.parsed),
+        parsed=evaluation.parsed,
         metrics=evaluation.metrics | kept,
         timestamp_utc=utc_now(),
         pcsuite_version=__version__,

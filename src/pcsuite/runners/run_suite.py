@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.load import Suite
 from pcsuite.data.items import closed_answers
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.session import constraint_of
 from pcsuite.errors import LogError
 from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.logging.manifest import (
@@ -27,10 +25,9 @@ from pcsuite.logging.manifest import (
     write_manifest,
 )
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
-from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
+from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
 from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import Cell, NotApplicable, Plan, Unit, build_plan, cell_program
+from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan
 from pcsuite.runners.progress import Progress, RowSink, Tally
 
 
@@ -168,7 +165,7 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
     if executor.work.plan is not plan:
         executor.use(plan)
     plan = await _without_unenforced(plan, executor)
-    searching = [cell.task.id for cell in plan.cells if cell_program(cell).needs_retrieval]
+    searching = [cell.task.id for cell in plan.cells if cell.program.needs_retrieval]
     await executor.open_retrievers(dict.fromkeys(searching))
     pending = {model_id: _pending(plan, log, model_id) for model_id in plan.scope.models}
     total = sum(pending.values())
@@ -176,7 +173,13 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
     with Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
-        await executor.run(waiting, lambda model_id: _todo(plan, log, model_id), sink)
+        for together in phases(plan, waiting):
+            if sink.stop is None:
+                await executor.run(
+                    {name: waiting[name] for name in together},
+                    lambda name: (unit for unit in plan.units(name) if unit.run_id not in log.index),
+                    sink,
+                )
     if sink.stop is not None:
         raise sink.stop
     seconds = time.monotonic() - started
@@ -189,22 +192,14 @@ def _pending(plan: Plan, log: RunLog, model_id: str) -> int:
     return sum(unit.run_id not in log.index for unit in plan.units(model_id))
 
 
-def _todo(plan: Plan, log: RunLog, model_id: str) -> Iterator[Unit]:
-    for unit in plan.units(model_id):
-        if unit.run_id not in log.index:
-            yield unit
-
-
 async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:
     """Prove that every constraint really restricts decoding; what does not is "not applicable"."""
     dropped: list[NotApplicable] = []
     kept: list[Cell] = []
     for cell in plan.cells:
-        condition = apply_condition(cell.condition, cell.task.prompting.context(""))
-        constraint = constraint_of(condition)
         reason = None
-        if constraint is not None:
-            reason = await executor.why_unenforced(cell.model_id, constraint)
+        if cell.constraint is not None:
+            reason = await executor.why_unenforced(cell.model_id, cell.constraint)
         if reason is None:
             kept.append(cell)
         else:

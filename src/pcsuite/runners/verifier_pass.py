@@ -30,23 +30,14 @@ from pcsuite.data.items import Item, load_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import BudgetExceededError, EngineError, LogError
+from pcsuite.errors import EngineError, LogError
 from pcsuite.evaluation.base import Parsed
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
-from pcsuite.logging.row import DecodingRef, GenerationRecord, ParsedRecord, RunRow
+from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.programs.base import Outcome
-from pcsuite.prompts.prompt import Prompt
-from pcsuite.runners.pipeline import (
-    FinishedRow,
-    cost_metrics,
-    generation_record,
-    in_lanes,
-    parsed_record,
-    prompt_record,
-    utc_now,
-)
+from pcsuite.runners.pipeline import FinishedRow, generation_record, in_lanes, utc_now
 from pcsuite.runners.progress import Progress, RowSink
 
 VERSION = 1
@@ -260,33 +251,32 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             )
         return found
 
-    async def handle(row: RunRow) -> None:
+    async def judge(row: RunRow) -> FinishedRow:
         assert row.generation is not None
         task = suite.tasks[row.task.id]
         text = item_of(row).input_text
         prompt = verdict_prompt(task.instruction, task.input_label, text, row.generation.text)
         try:
             answer = await client.ask(Request(prompt, DECODING, 0, constraint, _context(row)))
-        except BudgetExceededError as error:
-            sink.halt(error)
-            return
         except EngineError as error:
-            sink.accept(FinishedRow.of(_verifier_row(client, row, prompt, errors=[str(error)]), prompt))
-            return
+            return FinishedRow.of(_verifier_row(client, row, prompt, errors=[str(error)]), prompt)
         verdict = read_verdict(answer["text"], answer["finish_reason"])
         outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
-        generation = generation_record(outcome)
+        generation, usage = generation_record(outcome)
         metrics: dict[str, object] = {
             "contradiction": verdict.contradiction,
             "verifier_correct": verdict.correct,
             "verifier_score": None if verdict.correct is None else float(verdict.correct),
-            **cost_metrics(client, generation),
+            "token_cost": usage.total_tokens,
+            "cost_usd": client.spec.cost(usage.prompt_tokens, usage.completion_tokens),
         }
-        parsed = parsed_record(verdict.parsed)
-        judged = _verifier_row(client, row, prompt, generation=generation, parsed=parsed, metrics=metrics)
-        sink.accept(FinishedRow.of(judged, prompt))
+        judged = _verifier_row(
+            client, row, prompt, generation=generation, parsed=verdict.parsed, metrics=metrics
+        )
+        return FinishedRow.of(judged, prompt)
 
-    await in_lanes([(rows, client.concurrency)], handle, lambda: sink.stop is not None)
+    sources = [(rows, client.concurrency)]
+    await in_lanes(sources, judge, sink.accept, sink.halt, lambda: sink.stop is not None)
 
 
 def _verifier_row(
@@ -295,14 +285,12 @@ def _verifier_row(
     prompt: str,
     *,
     generation: GenerationRecord | None = None,
-    parsed: ParsedRecord | None = None,
+    parsed: Parsed | None = None,
     metrics: dict[str, object] | None = None,
     errors: list[str] | None = None,
 ) -> RunRow:
     """The row that judges another, with all that the two have in common."""
     tokens = client.adapter.count_tokens(prompt)
-    length = len(prompt) // 4 if tokens is None else tokens
-    measured = Prompt(prompt, length, exact=tokens is not None)
     return msgspec.structs.replace(
         row,
         run_id=verifier_run_id(row),
@@ -310,7 +298,15 @@ def _verifier_row(
         config_hash=client.session.suite.config_hash,
         pcsuite_version=__version__,
         decoding=DecodingRef(row.decoding.id, DECODING.temperature, DECODING.top_p, DECODING.max_tokens),
-        prompt=prompt_record(measured, f"{KIND}_pass_v{VERSION}", None),
+        prompt=PromptRecord(
+            prompt_hash=sha256_hex(prompt),
+            schema_hash=None,
+            template=f"{KIND}_pass_v{VERSION}",
+            rendered_chars=len(prompt),
+            prompt_tokens=len(prompt) // 4 if tokens is None else tokens,
+            padded=0,
+            tokens_exact=tokens is not None,
+        ),
         generation=generation,
         parsed=parsed,
         metrics={**(metrics or {}), "judged_run_id": row.run_id},

@@ -16,12 +16,13 @@ from pcsuite.engines.adapters.simulated import (
     OPENING,
     SimulatedAdapter,
     SimulatedOptions,
+    accuracy_logit,
     item_deviate,
-    operator_name,
     propose_instruction,
 )
 from pcsuite.engines.session import mask_bites
 from pcsuite.errors import EngineError
+from support.drawing import draw
 
 D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=80)
 GOLD = '{"label": "World"}'
@@ -45,7 +46,7 @@ def adapter(**options) -> SimulatedAdapter:
 
 def draws(model, items=4000, seeds=(1,), constraint=None, **where):
     return [
-        model.draw(Request("prompt", D1, seed, constraint, context(item=f"i{number}", **where)))["text"]
+        draw(model, Request("prompt", D1, seed, constraint, context(item=f"i{number}", **where)))["text"]
         for number in range(items)
         for seed in seeds
     ]
@@ -129,13 +130,13 @@ def test_draws_depend_on_names_only_not_on_order():
     first = adapter(base_accuracy=0.5)
     second = adapter(base_accuracy=0.5)
     numbers = list(range(300))
-    forward = {n: first.draw(Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers}
+    forward = {n: draw(first, Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers}
     Random(1).shuffle(numbers)
-    shuffled = {n: second.draw(Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers}
+    shuffled = {n: draw(second, Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers}
     assert forward == shuffled
     other = SimulatedAdapter("another", SimulatedOptions(base_accuracy=0.5))
     assert {
-        n: other.draw(Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers
+        n: draw(other, Request("p", D1, 1, None, context(item=f"i{n}")))["text"] for n in numbers
     } != forward
 
 
@@ -148,31 +149,31 @@ def test_malformed_json_is_beyond_repair_and_a_constraint_prevents_it():
     assert all(json.loads(text) for text in draws(model, items=200, operators=("SCHEMA",)))
     constraint = Constraint("json_schema", "{}")
     assert all(json.loads(text) for text in draws(model, items=200, constraint=constraint))
-    answer = model.draw(Request("p", D1, 1, constraint, context()))
+    answer = draw(model, Request("p", D1, 1, constraint, context()))
     assert answer["constraint_backend"] == "native:simulated"
-    plain = model.draw(Request("p", D1, 1, None, context(gold="#### 42")))["text"]
+    plain = draw(model, Request("p", D1, 1, None, context(gold="#### 42")))["text"]
     assert plain == "#### 42" or "label" in plain
 
 
 def test_abstentions():
     model = adapter(abstain_rate=1.0, abstain_text={"gsm8k": "no idea"}, json_validity=0.999999)
-    assert model.draw(Request("p", D1, 1, None, context()))["text"] == '{"abstained": true}'
-    assert model.draw(Request("p", D1, 1, None, context(gold="#### 4")))["text"] == "I cannot tell."
-    assert model.draw(Request("p", D1, 1, None, context(task="gsm8k", gold="#### 4")))["text"] == "no idea"
+    assert draw(model, Request("p", D1, 1, None, context()))["text"] == '{"abstained": true}'
+    assert draw(model, Request("p", D1, 1, None, context(gold="#### 4")))["text"] == "I cannot tell."
+    assert draw(model, Request("p", D1, 1, None, context(task="gsm8k", gold="#### 4")))["text"] == "no idea"
 
 
 def test_failures_can_be_rehearsed():
     transient = adapter(error_rate=1.0)
     with pytest.raises(EngineError) as caught:
-        transient.draw(Request("p", D1, 1, None, context()))
+        draw(transient, Request("p", D1, 1, None, context()))
     assert caught.value.retryable
     assert caught.value.status == 503
-    assert transient.draw(Request("p", D1, 1, None, context()))["text"]
+    assert draw(transient, Request("p", D1, 1, None, context()))["text"]
     fatal = adapter(fatal_error_rate=0.25)
     errors = []
     for number in range(2000):
         try:
-            fatal.draw(Request("p", D1, 1, None, context(item=f"i{number}")))
+            draw(fatal, Request("p", D1, 1, None, context(item=f"i{number}")))
         except EngineError as error:
             errors.append(error)
     assert not any(error.retryable for error in errors)
@@ -188,7 +189,7 @@ def test_the_canary_is_not_fooled_by_simulated_trouble(kind):
 def test_usage_is_plausible_and_within_the_limit():
     model = adapter(mean_completion_tokens=60)
     usages = [
-        model.draw(Request("x" * 401, D1, 1, None, context(item=f"i{number}")))["usage"]
+        draw(model, Request("x" * 401, D1, 1, None, context(item=f"i{number}")))["usage"]
         for number in range(1000)
     ]
     assert {usage["prompt_tokens"] for usage in usages} == {101}
@@ -204,15 +205,10 @@ def test_without_a_context_it_refuses_and_its_identity_follows_its_effects():
     assert model.identity() != adapter(operator_effects={"ROLE": 0.1}).identity()
 
 
-def test_operator_names():
-    assert [
-        operator_name(name) for name in ("ROLE", "EXEMPLARS(k=2)", "EXEMPLARS:4", "REASONING_MODE=full")
-    ] == [
-        "ROLE",
-        "EXEMPLARS",
-        "EXEMPLARS",
-        "REASONING_MODE",
-    ]
+def test_an_operator_counts_by_its_name_whatever_its_arguments():
+    options = SimulatedOptions(operator_effects={"ROLE": 1.0, "EXEMPLARS": 2.0, "REASONING_MODE": 3.0})
+    names = ("ROLE", "EXEMPLARS(k=2)", "EXEMPLARS:4", "REASONING_MODE=full")
+    assert [accuracy_logit(options, "t", (name,)) for name in names] == [1.0, 2.0, 2.0, 3.0]
 
 
 def test_it_is_fast_enough_to_rehearse_millions():

@@ -5,6 +5,8 @@ import asyncio
 from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
+from pcsuite.prompts.prompt import fit
+from pcsuite.runners import pipeline
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
 from pcsuite.runners.pipeline import Work, registered_perturbation
@@ -13,15 +15,16 @@ from pcsuite.runners.run_suite import run_into, run_plan
 from support.profiles import write_profile
 
 
-def test_rows_of_a_model_that_answers_at_once_are_written_on_the_way(tmp_path):
+def test_rows_of_a_model_that_answers_at_once_are_written_on_the_way(tmp_path, monkeypatch):
     log = RunPaths.of(tmp_path / "outputs", "t").log
     written = []
 
-    def watching(unit):
+    def watching(*arguments):
         written.append(log.read_bytes().count(b"\n"))
-        return registered_perturbation(unit)
+        return fit(*arguments)
 
-    run_plan(build_plan(load_suite(write_profile(tmp_path, items=20))), quiet=True, perturber=watching)
+    monkeypatch.setattr(pipeline, "fit", watching)
+    run_plan(build_plan(load_suite(write_profile(tmp_path, items=20))), quiet=True)
     assert len(written) == 20 * 3  # prompts are made once for all replicates
     assert written[0] == 0
     # 16 calls are in flight at most, so all but the last few rows before a prompt are in the file by then.

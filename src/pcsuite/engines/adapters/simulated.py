@@ -16,6 +16,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import re
+import struct
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from random import Random
@@ -29,7 +31,6 @@ from pcsuite.config.definitions import Definition
 from pcsuite.config.load import bundled_operators
 from pcsuite.engines.adapters.base import (
     PROPOSER_CONDITION,
-    CallContext,
     ConstraintKind,
     Decoding,
     Generation,
@@ -46,8 +47,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 CONSTRAINT_BACKEND = "native:simulated"
 PROVIDER = "simulated"
-_UNIT = 2.0**-64
 _STANDARD_NORMAL = NormalDist()
+# An operator may carry arguments after its name, as ``EXEMPLARS(k=2)`` or ``EXEMPLARS:2``.
+_AFTER_NAME = re.compile(r"\W")
 _UNBRACED = str.maketrans("{}[]", "()()")
 
 
@@ -111,18 +113,16 @@ class SimulatedAdapter(ModelAdapter):
         )
 
     async def agenerate(self, request: Request) -> Generation:
-        """Draw an answer for the call that ``context`` describes."""
-        if request.context is None:
-            return self.generate(request.prompt, request.decoding, request.seed)
-        if self.options.latency_ms:
-            await asyncio.sleep(self.options.latency_ms / 1000)
-        return self.draw(request)
+        """Draw an answer for the call that the request's ``context`` describes.
 
-    def draw(self, request: Request) -> Generation:
-        """The answer to a request that says what it is for, at once."""
-        prompt, context = request.prompt, request.context
-        assert context is not None, "a simulated model answers from the request's context"
-        digest = _digest(
+        Raises :class:`EngineError` where there is no context, and for the share of calls that are to fail.
+        """
+        prompt, context, options = request.prompt, request.context, self.options
+        if context is None:
+            return self.generate(prompt, request.decoding, request.seed)
+        if options.latency_ms:
+            await asyncio.sleep(options.latency_ms / 1000)
+        digest, (failure, noise, right, valid, abstain, length) = _drawn(
             self.model_id,
             context.task_id,
             context.item_id,
@@ -130,26 +130,37 @@ class SimulatedAdapter(ModelAdapter):
             context.perturbation,
             str(request.seed),
         )
-        failure, noise, right, valid, abstain, length = _uniforms(digest)
         if context.task_id == CANARY_TASK:
             abstain = 1.0
-        else:
-            self._maybe_fail(digest, failure)
+        elif failure < options.fatal_error_rate:
+            raise EngineError(f"model '{self.model_id}': simulated failure", status=400)
+        elif failure < options.fatal_error_rate + options.error_rate and digest not in self._failed_once:
+            self._failed_once.add(digest)
+            raise EngineError(f"model '{self.model_id}': simulated overload", status=503, retryable=True)
         if context.condition_id == PROPOSER_CONDITION:
             rng = Random(digest + prompt.encode("utf-8", "surrogatepass"))
             text = propose_instruction(prompt, rng, self._sentences)
             valid = 0.0
+        elif abstain < options.abstain_rate:
+            text = options.abstain_text.get(context.task_id, "")
+            if not text:
+                text = '{"abstained": true}' if context.gold().lstrip().startswith("{") else "I cannot tell."
         else:
-            text = self._text(context, digest, noise, right, abstain)
+            chance = self._right_logit(context.task_id, context.operators, context.perturbation)
+            if options.item_difficulty_sd:
+                chance += options.item_difficulty_sd * item_deviate(context.task_id, context.item_id)
+            if options.seed_noise_sd:
+                chance += options.seed_noise_sd * _STANDARD_NORMAL.inv_cdf(noise)
+            text = context.gold() if right < logistic(chance) else context.wrong(Random(digest))
         if request.constraint is None and valid >= self._json_chance(context.operators):
             text = _malformed(text)
         prompt_tokens = self.count_tokens(prompt)
-        drawn = round(self.options.mean_completion_tokens * (0.5 + length))
+        drawn = round(options.mean_completion_tokens * (0.5 + length))
         completion_tokens = max(1, min(drawn, request.decoding.max_tokens))
         generation: Generation = {
             "text": text,
             "finish_reason": "stop",
-            "latency_ms": self.options.latency_ms,
+            "latency_ms": options.latency_ms,
             "usage": {
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": completion_tokens,
@@ -172,26 +183,6 @@ class SimulatedAdapter(ModelAdapter):
         settings = self.options.model_dump_json(exclude=unset)
         return {"engine": PROVIDER, "options_sha256": sha256_hex(settings)}
 
-    def _maybe_fail(self, digest: bytes, failure: float) -> None:
-        fatal, transient = self.options.fatal_error_rate, self.options.error_rate
-        if failure < fatal:
-            raise EngineError(f"model '{self.model_id}': simulated failure", status=400)
-        if failure < fatal + transient and digest not in self._failed_once:
-            self._failed_once.add(digest)
-            raise EngineError(f"model '{self.model_id}': simulated overload", status=503, retryable=True)
-
-    def _text(self, context: CallContext, digest: bytes, noise: float, right: float, abstain: float) -> str:
-        if abstain < self.options.abstain_rate:
-            return self.options.abstain_text.get(context.task_id) or _abstention(context)
-        logit = self._right_logit(context.task_id, context.operators, context.perturbation)
-        if self.options.item_difficulty_sd:
-            logit += self.options.item_difficulty_sd * item_deviate(context.task_id, context.item_id)
-        if self.options.seed_noise_sd:
-            logit += self.options.seed_noise_sd * _STANDARD_NORMAL.inv_cdf(noise)
-        if right < logistic(logit):
-            return context.gold()
-        return context.wrong(Random(digest))
-
 
 def accuracy_logit(
     options: SimulatedOptions, task_id: str, operators: Iterable[str], perturbation: str = "none"
@@ -205,37 +196,25 @@ def accuracy_logit(
     if isinstance(base, dict):
         base = base.get(task_id, base.get("default", 0.5))
     effects = {**options.operator_effects, **options.task_effects.get(task_id, {})}
-    total = sum(effects.get(operator_name(operator), 0.0) for operator in operators)
-    return logit(base) + total - options.perturbation_penalties.get(perturbation, 0.0)
+    total = sum(effects.get(_AFTER_NAME.split(operator, 1)[0], 0.0) for operator in operators)
+    return math.log(base / (1 - base)) + total - options.perturbation_penalties.get(perturbation, 0.0)
 
 
 def json_probability(options: SimulatedOptions, operators: Iterable[str]) -> float:
     """Chance of a well-formed JSON answer without a hard constraint, which makes it certain."""
-    total = sum(options.json_effects.get(operator_name(operator), 0.0) for operator in operators)
-    return logistic(logit(options.json_validity) + total)
-
-
-def operator_name(operator: str) -> str:
-    """The bare name of an operator that may carry arguments, as ``EXEMPLARS(k=2)`` or ``EXEMPLARS:2``."""
-    for position, character in enumerate(operator):
-        if not (character.isalnum() or character == "_"):
-            return operator[:position]
-    return operator
+    total = sum(options.json_effects.get(_AFTER_NAME.split(operator, 1)[0], 0.0) for operator in operators)
+    valid = options.json_validity
+    return logistic(math.log(valid / (1 - valid)) + total)
 
 
 @lru_cache(maxsize=200_000)
 def item_deviate(task_id: str, item_id: str) -> float:
     """The item's standard normal deviate: how much easier than average it is, in standard deviations."""
-    return _STANDARD_NORMAL.inv_cdf(_uniforms(_digest("item", task_id, item_id))[0])
-
-
-def logit(probability: float) -> float:
-    """Log odds."""
-    return math.log(probability / (1 - probability))
+    return _STANDARD_NORMAL.inv_cdf(_drawn("item", task_id, item_id)[1][0])
 
 
 def logistic(value: float) -> float:
-    """Inverse of :func:`logit`, for any value."""
+    """The probability of log odds, for any value."""
     if value >= 0:
         return 1 / (1 + math.exp(-value))
     odds = math.exp(value)
@@ -272,17 +251,12 @@ def bundled_sentences() -> dict[str, str]:
     return {name: sentence for name, sentence in found.items() if sentence}
 
 
-def _digest(*names: str) -> bytes:
-    return hashlib.blake2b("\x1f".join(names).encode("utf-8", "surrogatepass"), digest_size=48).digest()
-
-
-def _uniforms(digest: bytes) -> tuple[float, float, float, float, float, float]:
-    """Six independent numbers strictly between 0 and 1."""
-    words = [int.from_bytes(digest[start : start + 8], "little") for start in range(0, 48, 8)]
-    first, second, third, fourth, fifth, sixth = (
-        min(max(word * _UNIT, 2.0**-53), 1 - 2.0**-53) for word in words
-    )
-    return first, second, third, fourth, fifth, sixth
+def _drawn(*names: str) -> tuple[bytes, list[float]]:
+    """The hash of some names, and six independent numbers strictly between 0 and 1 made from it."""
+    digest = hashlib.blake2b("\x1f".join(names).encode("utf-8", "surrogatepass"), digest_size=48).digest()
+    return digest, [
+        min(max(word * 2.0**-64, 2.0**-53), 1 - 2.0**-53) for word in struct.unpack("<6Q", digest)
+    ]
 
 
 def _malformed(text: str) -> str:
@@ -290,7 +264,3 @@ def _malformed(text: str) -> str:
     if not text.lstrip().startswith(("{", "[")):
         return text
     return "The answer is: " + text.translate(_UNBRACED)
-
-
-def _abstention(context: CallContext) -> str:
-    return '{"abstained": true}' if context.gold().lstrip().startswith("{") else "I cannot tell."

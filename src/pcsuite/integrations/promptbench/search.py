@@ -16,7 +16,7 @@ from pcsuite._util.hashing import digest
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items, sample_items
 from pcsuite.engines.adapters.base import Request
-from pcsuite.engines.session import ModelClient, constraint_of, open_models
+from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.integrations.environments import PROMPTBENCH, environment_python
@@ -38,7 +38,7 @@ from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
-from pcsuite.runners.plan import Cell, Plan, Unit, cell_program
+from pcsuite.runners.plan import Cell, Plan, Unit
 
 Report = Callable[[str], None]
 
@@ -211,9 +211,9 @@ class ModelSearch:
 
     async def _why_not(self, cell: Cell) -> str | None:
         """Why a cell's prompts cannot be attacked, or ``None``."""
-        if cell_program(cell) is not PROGRAMS.get("single"):
+        if cell.program is not PROGRAMS.get("single"):
             return "a search asks once a prompt, and the condition runs a loop"
-        wanted = constraint_of(apply_condition(cell.condition, cell.task.prompting.context("")))
+        wanted = cell.constraint
         return None if wanted is None else await self._client.why_unenforced(wanted)
 
     async def _score(self, cell: Cell, attack: str, parts: Sequence[str], items: Sequence[Item]) -> float:
@@ -228,7 +228,7 @@ class ModelSearch:
         control = self._suite.profile.length_control
         text = fit(condition.tree, cell.task.band, control, self._client.adapter.count_tokens).text
         context = cell.context(item, f"{PREFIX}{attack}")
-        request = Request(text, cell.decoding, cell.seeds[0], constraint_of(condition), context)
+        request = Request(text, cell.decoding, cell.seeds[0], cell.constraint, context)
         reply = await self._client.ask_if_possible(request)
         if reply is None:
             return None

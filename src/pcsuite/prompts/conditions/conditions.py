@@ -162,6 +162,8 @@ class PromptCondition:
     templates_dir: Path | None = None
     lmql_query: str = ""
     """The task's own LMQL query, for the constraint backend ``lmql_program``."""
+    reads_input: bool = True
+    """Whether a block's text may depend on the item; else the prompts of a task differ in their input alone."""
 
     @cached_property
     def prompt(self) -> str:
@@ -228,6 +230,7 @@ def apply_condition(
         program=programs[-1] if programs else None,
         templates_dir=templates_dir,
         lmql_query=ctx.lmql_query,
+        reads_input=any(operator.reads_input for operator in bundle),
     )
 
 

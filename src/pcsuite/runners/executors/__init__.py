@@ -46,9 +46,10 @@ class Executor(ABC):
     async def run(
         self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink
     ) -> None:
-        """Bring the row of every unit to the sink, until there are none left or it says stop.
+        """Bring the rows of models that run side by side to the sink, until there are none left or it says stop.
 
-        ``todo`` gives a model's units that are not done yet, ``pending`` how many they are.
+        ``pending`` has the models of one of the :func:`phases` and how many units of each are not done yet; ``todo``
+        gives them.
         """
 
     async def aclose(self) -> None:

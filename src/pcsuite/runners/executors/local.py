@@ -11,9 +11,8 @@ from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.session import Session, open_models
-from pcsuite.errors import BudgetExceededError
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
-from pcsuite.runners.executors import Executor, phases
+from pcsuite.runners.executors import Executor
 from pcsuite.runners.pipeline import METRIC_CACHE, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit
 from pcsuite.runners.progress import RowSink
@@ -65,20 +64,10 @@ class LocalExecutor(Executor):
     async def run(
         self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink
     ) -> None:
-        """Run local models one after the other, remote ones side by side."""
-
-        async def handle(unit: Unit) -> None:
-            try:
-                sink.accept(await self._pipeline.answer(unit))
-            except BudgetExceededError as error:
-                sink.halt(error)
-
-        for together in phases(self.work.plan, pending):
-            if sink.stop is not None:
-                return
-            clients = self._pipeline.session.clients
-            sources = [(todo(name), clients[name].concurrency) for name in together]
-            await in_lanes(sources, handle, lambda: sink.stop is not None)
+        """Ask the models side by side, each as many times at once as it takes."""
+        clients = self._pipeline.session.clients
+        sources = [(todo(name), clients[name].concurrency) for name in pending]
+        await in_lanes(sources, self._pipeline.answer, sink.accept, sink.halt, lambda: sink.stop is not None)
 
     async def aclose(self) -> None:
         """Close models and caches."""

@@ -241,13 +241,9 @@ class RayExecutor(Executor):
     async def run(
         self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink
     ) -> None:
-        """Run groups of models one after the other, as the local executor does."""
-        for together in phases(self.work.plan, pending):
-            if sink.stop is not None:
-                return
-            pool = await self._pool_of(self._group(together[0]))
-            sources = {model_id: ChunkSource(todo(model_id), pending[model_id]) for model_id in together}
-            await pool.drain(sources, sink)
+        """Hand the models' units out in chunks to the workers that hold these models."""
+        pool = await self._pool_of(self._group(next(iter(pending))))
+        await pool.drain({name: ChunkSource(todo(name), count) for name, count in pending.items()}, sink)
 
     async def aclose(self) -> None:
         """End our workers, and the cluster if it is ours."""

@@ -32,7 +32,7 @@ from pcsuite.engines.session import Session, check_model
 from pcsuite.errors import BudgetExceededError, IntegrationError, PcsuiteError, require
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Pipeline, Work, in_lanes
-from pcsuite.runners.plan import Plan, Unit, run_id
+from pcsuite.runners.plan import Plan, Unit
 
 # Cutting a model's units into chunks that travel, and taking back what a lost worker did not finish.
 
@@ -46,17 +46,17 @@ LEAST_SECONDS = 0.1
 """Below this a chunk is not cut at the end of a run, where all workers should end together."""
 _PACE_MEMORY = 0.5
 
-UnitKey = tuple[int, int, int, int]
-"""Places of a unit's cell, item and perturbation in the plan, and its seed."""
+UnitKey = tuple[int, int, int, int, str]
+"""Indices of a unit's cell, item and perturbation in the plan, its seed and its run id."""
 
 
 class UnitKeys:
-    """Names units by their places in a plan, so that a worker that has the plan finds them again."""
+    """Names units by their indices in a plan, so that a worker that has the plan finds them again."""
 
     def __init__(self, plan: Plan) -> None:
-        self._cells = {id(cell): place for place, cell in enumerate(plan.cells)}
+        self._cells = {id(cell): index for index, cell in enumerate(plan.cells)}
         self._items = {
-            task.id: {item.item_id: place for place, item in enumerate(task.items)}
+            task.id: {item.item_id: index for index, item in enumerate(task.items)}
             for task in plan.tasks.values()
         }
 
@@ -68,16 +68,15 @@ class UnitKeys:
             self._items[cell.task.id][unit.item.item_id],
             cell.perturbations.index(unit.perturbation),
             unit.seed,
+            unit.run_id,
         )
 
 
 def unit_of(plan: Plan, key: UnitKey) -> Unit:
     """The unit that a key names."""
-    cell_place, item_place, perturbation_place, seed = key
-    cell = plan.cells[cell_place]
-    item = cell.task.items[item_place]
-    perturbation = cell.perturbations[perturbation_place]
-    return Unit(cell, item, seed, perturbation, run_id(cell, item, seed, perturbation))
+    cell_index, item_index, perturbation_index, seed, run_id = key
+    cell = plan.cells[cell_index]
+    return Unit(cell, cell.task.items[item_index], seed, cell.perturbations[perturbation_index], run_id)
 
 
 @dataclass(slots=True)
@@ -358,14 +357,14 @@ class GridWorker:
         lanes = min(self._pipeline.session.clients[model_id].concurrency, len(keys))
         rows: list[FinishedRow] = []
 
-        async def handle(unit: Unit) -> None:
-            try:
-                rows.append(await self._pipeline.answer(unit))
-            except BudgetExceededError as error:
-                self._halted, self._exceeded = True, error
+        def exceeded(error: BudgetExceededError) -> None:
+            self._halted, self._exceeded = True, error
 
         self._chunks += 1
-        everyone = asyncio.create_task(in_lanes([(units, lanes)], handle, lambda: self._halted))
+        answering = in_lanes(
+            [(units, lanes)], self._pipeline.answer, rows.append, exceeded, lambda: self._halted
+        )
+        everyone = asyncio.create_task(answering)
         watched: set[asyncio.Future[Any]] = {everyone}
         if self._keeping is not None:
             watched.add(self._keeping)
