@@ -2,7 +2,8 @@ import pytest
 
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.twins import LOOP, constraints, is_constraint, is_open_loop, twin_without
+from pcsuite.analysis.twins import LOOP, constraints, free_twin, is_open_loop, twin_without
+from pcsuite.logging.manifest import RunManifest, write_manifest
 from support.synthetic_log import OPERATORS, make_row, write_log
 
 
@@ -32,7 +33,23 @@ def test_without_something_to_drop_or_in_another_group_there_is_none(scores):
 
 
 def test_kinds_of_operators():
-    assert is_constraint("TYPE_CONSTRAIN")
-    assert not is_constraint("CONSTRAINTS")
+    assert constraints(["TYPE_CONSTRAIN", "CONSTRAINTS"]) == {"TYPE_CONSTRAIN"}
     assert [is_open_loop(OPERATORS[name]) for name in ("C0", "C5", "C6", "C7")] == [True, True, False, False]
     assert not is_open_loop(("RETRY_ON_FAIL",))
+
+
+def test_the_types_of_the_manifest_come_first(tmp_path):
+    rows = [
+        make_row(item=f"{k}", condition=name, operators=operators)
+        for k in range(2)
+        for name, operators in (("own", ("SCHEMA", "MINE")), ("bare", ("SCHEMA",)))
+    ]
+    log = write_log(tmp_path / "a.jsonl", rows)
+    write_manifest(log, RunManifest(operator_types={"MINE": "constraint", "OLD_CONSTRAIN": "block"}))
+    with RunTables([log], tmp_path / "tables") as tables:
+        scores = item_scores(tables)
+    assert not is_open_loop(("MINE",), scores.operator_types)
+    assert is_open_loop(("OLD_CONSTRAIN",), scores.operator_types)
+    assert not is_open_loop(("OLD_CONSTRAIN",))
+    own = next(key for key in scores.cells if key.condition == "own")
+    assert free_twin(scores, own, scores.cells).condition == "bare"

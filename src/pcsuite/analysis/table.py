@@ -12,18 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate
 
-if TYPE_CHECKING:
-    from pcsuite.analysis.load.item_scores import CellKey
-
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a text cell that begins with one of these for a formula."""
-LEVEL_RESAMPLES = 2_000
-"""Resamples behind the interval of a level; differences that claims rest on take the full 10,000."""
 Form = Literal["auto", "text", "number", "interval", "difference", "p"]
 
 
@@ -198,8 +193,3 @@ def estimate_columns(name: str, estimate: Estimate) -> dict[str, float | None]:
         f"{name}_low": number(estimate.low),
         f"{name}_high": number(estimate.high),
     }
-
-
-def cell_names(key: CellKey) -> dict[str, str]:
-    """A clean cell as the columns :data:`CELL`."""
-    return {"task": key.task, "model": key.model, "decoding": key.decoding, "condition": key.condition}

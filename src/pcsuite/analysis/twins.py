@@ -1,8 +1,11 @@
-"""Conditions that differ in one thing only: the same operators without a constraint, a loop or retries."""
+"""Conditions that differ in one thing only: the same operators without a constraint, a loop or retries.
+
+A log has operators by name; what type each is, the run's manifest says (``types``), else the suite's own operators.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.config.load import operator_type
@@ -11,22 +14,18 @@ LOOP = "REACT_LOOP"
 RETRY = "RETRY_ON_FAIL"
 
 
-def is_constraint(operator: str) -> bool:
-    """Whether an operator, which a log has by name only, restricts decoding."""
-    return operator_type(operator) == "constraint"
-
-
-def constraints(operators: Iterable[str]) -> set[str]:
+def constraints(operators: Iterable[str], types: Mapping[str, str] | None = None) -> set[str]:
     """The operators of a bundle that restrict decoding."""
-    return {name for name in operators if is_constraint(name)}
+    return {name for name in operators if ((types or {}).get(name) or operator_type(name)) == "constraint"}
 
 
-def is_open_loop(operators: Sequence[str]) -> bool:
+def is_open_loop(operators: Sequence[str], types: Mapping[str, str] | None = None) -> bool:
     """Whether a bundle of operators neither restricts decoding nor loops nor retries.
 
     What such a condition does, it does by the words of its prompt alone.
     """
-    return not any(operator_type(name) in ("constraint", "program") for name in operators)
+    found = {(types or {}).get(name) or operator_type(name) for name in operators}
+    return found.isdisjoint(("constraint", "program"))
 
 
 def twin_without(
@@ -44,3 +43,8 @@ def twin_without(
     return next(
         (other for other in among if other[:4] == key[:4] and scores.operators_in(other) == rest), None
     )
+
+
+def free_twin(scores: ItemScores, key: CellKey, among: Iterable[CellKey]) -> CellKey | None:
+    """The cell of ``among`` with the operators of ``key`` except its constraints; ``None`` where it has none."""
+    return twin_without(scores, key, constraints(scores.operators_in(key), scores.operator_types), among)

@@ -77,6 +77,8 @@ class RunManifest(msgspec.Struct):
     tasks: dict[str, TaskNote] = msgspec.field(default_factory=dict)
     models: dict[str, ModelNote] = msgspec.field(default_factory=dict)
     conditions: dict[str, ConditionNote] = msgspec.field(default_factory=dict)
+    operator_types: dict[str, str] = msgspec.field(default_factory=dict)
+    """Type of each operator of the conditions, which rows have by name only."""
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
@@ -96,7 +98,7 @@ class RunManifest(msgspec.Struct):
         """
         for name in ("run", "profile", "config_hash", "pcsuite_version", "length_control", "objective"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
-        for name in ("tasks", "models", "conditions", "regimes", "metrics"):
+        for name in ("tasks", "models", "conditions", "operator_types", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
 

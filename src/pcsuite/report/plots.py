@@ -2,12 +2,15 @@
 
 Of one task and model: ladder, entropy, variance, unsupported content, abstention. Of all models of a task side by
 side: score against tokens, cost of a right answer, robustness, scale. Each returns its figures and writes them as PNG
-where a folder is given; the docstring begins with the files' names.
+where a folder is given; the docstring begins with the files' names. Functions that can show one regime only take the
+temperature of each and show the least random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +18,12 @@ import numpy as np
 
 from pcsuite.analysis.load.item_scores import CLEAN, natural_key
 from pcsuite.analysis.table import Table
-from pcsuite.report.drawing import (
-    MARKERS,
-    MUTED,
-    SERIES,
-    Figure,
-    Tips,
-    canvas,
-    errorbar,
-    finish,
-    interval_text,
-    name_ticks,
-    plain_log_scale,
-    short,
-)
+from pcsuite.report import drawing
+from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short
 from pcsuite.report.verdicts import least_random
 
-Records = Sequence[Mapping[str, Any]]
+Record = Mapping[str, Any]
+Records = Sequence[Record]
 _SOURCES = {
     "items": "items",
     "perturbations": "perturbations",
@@ -40,11 +32,52 @@ _SOURCES = {
 }
 
 
-def _grouped(records: Records, *names: str) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+@dataclass(slots=True)
+class _Sheet:
+    """A figure in the making: its panels, its tooltips, and the caption that the drawing function sets."""
+
+    figure: Any
+    panels: list[Any]
+    tips: Tips
+    caption: str = ""
+
+    @property
+    def axes(self) -> Any:
+        """The only panel, or the first of several."""
+        return self.panels[0]
+
+
+@contextmanager
+def _sheet(
+    made: list[Figure],
+    folder: Path | None,
+    stem: str,
+    kind: str,
+    task: str,
+    model: str | None,
+    **options: Any,
+) -> Iterator[_Sheet]:
+    """A sheet to draw on; the finished figure is added to ``made``. ``options`` are those of :func:`canvas`."""
+    tail = options.pop("tail", "")
+    with drawing.canvas(squeeze=False, **options) as (figure, grid):
+        sheet = _Sheet(figure, list(grid.flat), Tips())
+        yield sheet
+        made.append(
+            drawing.finish(figure, sheet.tips, stem, kind, sheet.caption, folder, task, model, tail=tail)
+        )
+
+
+def _grouped(records: Records, *names: str) -> list[tuple[Any, ...]]:
+    """The values of some columns with the records that have them, in order: ``(task, model, rows)``."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(record[name] for name in names), []).append(record)
-    return dict(sorted(groups.items()))
+    return [(*key, groups[key]) for key in sorted(groups)]
+
+
+def _under_least_random(records: Records, temperature: Mapping[str, float]) -> tuple[str, Records]:
+    regime = least_random({record["decoding"] for record in records}, temperature)
+    return regime, [record for record in records if record["decoding"] == regime]
 
 
 def _values(records: Records, name: str) -> list[str]:
@@ -72,7 +105,7 @@ def _draw_series(
     for index, name in enumerate(names):
         offset = width * (index - (len(names) - 1) / 2)
         chosen = [row for row in rows if row[series] == name]
-        errorbar(
+        drawing.errorbar(
             axes,
             tips,
             [conditions.index(row["condition"]) + offset for row in chosen],
@@ -85,92 +118,76 @@ def _draw_series(
         )
 
 
-def _by_regime(axes: Any, tips: Tips, rows: Records, metric: str) -> None:
-    _draw_series(axes, tips, rows, metric, "decoding", sorted({row["decoding"] for row in rows}), width=0.18)
+def _draw_regimes(sheet: _Sheet, rows: Records, panels: Sequence[tuple[str, str]], **limits: Any) -> None:
+    """One panel a metric ``(column, label)``, its regimes side by side; ``limits`` are those of the y axis."""
+    regimes = sorted({row["decoding"] for row in rows})
+    for axes, (metric, label) in zip(sheet.panels, panels, strict=True):
+        _draw_series(axes, sheet.tips, rows, metric, "decoding", regimes, width=0.18)
+        axes.set_ylabel(label)
+        axes.set_ylim(**limits)
+    sheet.axes.set_title(f"{short(rows[0]['task'])} on {short(rows[0]['model'])}")
+    sheet.panels[-1].set_xlabel("condition")
+    _legend(sheet.axes)
 
 
 def ladder_figures(summary: Table, folder: Path | None) -> list[Figure]:
     """``perf_condition_ladder__<task>__<model>``: score (and JSON validity) by condition and regime."""
     clean = [record for record in summary.records() if record["perturbation"] == CLEAN]
-    figures = []
-    for (task, model), rows in _grouped(clean, "task", "model").items():
+    made: list[Figure] = []
+    for task, model, rows in _grouped(clean, "task", "model"):
         with_json = any(row["json_valid"] is not None for row in rows)
         panels = [("score", rows[0]["measure"])] + ([("json_valid", "JSON validity")] if with_json else [])
-        tips = Tips()
-        height = 1.2 + 2.1 * len(panels)
-        with canvas(len(panels), 1, height=height, sharex=True, squeeze=False) as (figure, grid):
-            for axes, (metric, label) in zip(grid[:, 0], panels, strict=True):
-                _by_regime(axes, tips, rows, metric)
-                axes.set_ylabel(label)
-                axes.set_ylim(-0.03, 1.03)
-            grid[0, 0].set_title(f"{short(task)} on {short(model)}")
-            grid[-1, 0].set_xlabel("condition")
-            _legend(grid[0, 0])
-            items = max(row["n_items"] for row in rows)
-            caption = (
-                f"Score by prompt condition, {task} on {model}: mean over {items} items with 95 % intervals"
-                f"{'; below, the share of answers that are JSON' if with_json else ''}."
+        size = {"rows": len(panels), "height": 1.2 + 2.1 * len(panels), "sharex": True}
+        with _sheet(made, folder, "perf_condition_ladder", "ladder", task, model, **size) as sheet:
+            _draw_regimes(sheet, rows, panels, bottom=-0.03, top=1.03)
+            sheet.caption = (
+                f"Score by prompt condition, {task} on {model}: mean over {max(row['n_items'] for row in rows)} items"
+                f" with 95 % intervals{'; below, the share of answers that are JSON' if with_json else ''}."
             )
-            figures.append(
-                finish(figure, tips, "perf_condition_ladder", "ladder", caption, folder, task, model)
-            )
-    return figures
+    return made
 
 
 def entropy_figures(entropy: Table, folder: Path | None) -> list[Figure]:
     """``entropy_vs_condition__<task>__<model>``: entropy and disagreement of replicates by condition."""
     sampled = [record for record in entropy.records() if record["disagreement"] is not None]
     panels = (("entropy_normalised", "entropy\n(0..1, corrected)"), ("disagreement", "disagreement"))
-    figures = []
-    for (task, model), rows in _grouped(sampled, "task", "model").items():
-        tips = Tips()
-        with canvas(2, 1, height=5.0, sharex=True, squeeze=False) as (figure, grid):
-            for axes, (metric, label) in zip(grid[:, 0], panels, strict=True):
-                _by_regime(axes, tips, rows, metric)
-                axes.set_ylabel(label)
-                axes.set_ylim(bottom=-0.03)
-            grid[0, 0].set_title(f"{short(task)} on {short(model)}")
-            grid[-1, 0].set_xlabel("condition")
-            _legend(grid[0, 0])
-            caption = (
+    made: list[Figure] = []
+    for task, model, rows in _grouped(sampled, "task", "model"):
+        size = {"rows": 2, "height": 5.0, "sharex": True}
+        with _sheet(made, folder, "entropy_vs_condition", "entropy", task, model, **size) as sheet:
+            _draw_regimes(sheet, rows, panels, bottom=-0.03)
+            sheet.caption = (
                 f"How much the answers vary over seeds, {task} on {model}: bias-corrected entropy and the chance"
                 " that two replicates disagree, means over items with 95 % intervals. Lower is steadier, not better."
             )
-            figures.append(
-                finish(figure, tips, "entropy_vs_condition", "entropy", caption, folder, task, model)
-            )
-    return figures
+    return made
 
 
 def variance_figures(components: Table, folder: Path | None) -> list[Figure]:
     """``variance_decomposition__<task>__<model>``: share of the score's variance by source."""
     usable = [row for row in components.records() if row["share"] is not None]
-    figures = []
-    for (task, model), rows in _grouped(usable, "task", "model").items():
+    made: list[Figure] = []
+    for task, model, rows in _grouped(usable, "task", "model"):
         regimes = sorted({row["decoding"] for row in rows})
-        tips = Tips()
-        with canvas(1, len(regimes), height=3.4, sharey=True, squeeze=False) as (figure, grid):
-            for axes, regime in zip(grid[0], regimes, strict=True):
-                _stack_shares(axes, tips, [row for row in rows if row["decoding"] == regime])
+        size = {"columns": len(regimes), "sharey": True}
+        with _sheet(made, folder, "variance_decomposition", "variance", task, model, **size) as sheet:
+            for axes, regime in zip(sheet.panels, regimes, strict=True):
+                _stack_shares(axes, sheet.tips, [row for row in rows if row["decoding"] == regime])
                 axes.set_ylim(0, 1)
                 axes.set_xlabel(f"condition, {short(regime, 16)}")
-            grid[0, 0].set_ylabel("share of variance")
-            grid[0, 0].set_title(f"{short(task)} on {short(model)}")
+            sheet.axes.set(ylabel="share of variance", title=f"{short(task)} on {short(model)}")
             named = {
                 text: handle
-                for axes in grid[0]
+                for axes in sheet.panels
                 for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
             }
-            figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=4)
-            caption = (
+            sheet.figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=4)
+            sheet.caption = (
                 f"Where the variance of item scores comes from, {task} on {model}: differences between items,"
                 " between perturbations, between seeds. What cannot be told apart is counted in the next wider"
                 " source."
             )
-            figures.append(
-                finish(figure, tips, "variance_decomposition", "variance", caption, folder, task, model)
-            )
-    return figures
+    return made
 
 
 def _stack_shares(axes: Any, tips: Tips, rows: Records) -> None:
@@ -195,54 +212,42 @@ def _stack_shares(axes: Any, tips: Tips, rows: Records) -> None:
 def unsupported_figures(levels: Table, folder: Path | None) -> list[Figure]:
     """``unsupported_rate__<task>__<model>``: unsupported content by condition, retrieval off and on."""
     usable = [row for row in levels.records() if row["unsupported_rate"] is not None]
-    figures = []
-    for (task, model), rows in _grouped(usable, "task", "model").items():
-        tips = Tips()
+    made: list[Figure] = []
+    for task, model, rows in _grouped(usable, "task", "model"):
         retrieved = sorted({row["condition"] for row in rows if row["retrieval"]})
-        with canvas(height=3.4) as (figure, axes):
-            _by_regime(axes, tips, rows, "unsupported_rate")
+        with _sheet(made, folder, "unsupported_rate", "unsupported content", task, model) as sheet:
+            _draw_regimes(sheet, rows, [("unsupported_rate", "unsupported rate")], bottom=0)
             for position, condition in enumerate(_values(rows, "condition")):
                 if condition in retrieved:
-                    axes.axvspan(position - 0.45, position + 0.45, color=SERIES[2], alpha=0.12, linewidth=0)
-            axes.set_ylim(bottom=0)
-            axes.set_ylabel("unsupported rate")
-            axes.set_xlabel("condition")
-            axes.set_title(f"{short(task)} on {short(model)}")
-            _legend(axes)
+                    reach = (position - 0.45, position + 0.45)
+                    sheet.axes.axvspan(*reach, color=SERIES[2], alpha=0.12, linewidth=0)
             shaded = f" Retrieval is on in {', '.join(retrieved)} (shaded), off elsewhere."
-            caption = (
+            sheet.caption = (
                 f"Share of claimed entities or evidence that nothing supports, {task} on {model}: means over items"
                 f" with 95 % intervals; lower is better.{shaded if retrieved else ''}"
             )
-            kind = "unsupported content"
-            figures.append(finish(figure, tips, "unsupported_rate", kind, caption, folder, task, model))
-    return figures
+    return made
 
 
 def abstention_figures(
     abstention: Table, folder: Path | None, temperature: Mapping[str, float]
 ) -> list[Figure]:
-    """``abstain_confusion__<task>__<model>``: abstaining where it was right and where it was not.
-
-    Of several regimes the least random by ``temperature`` is drawn.
-    """
+    """``abstain_confusion__<task>__<model>``: abstaining where it was right and where it was not."""
     series = (
         ("recall", "unanswerable", "of unanswerable items (right)", SERIES[2]),
         ("misuse", "answerable", "of answerable items (wrong)", SERIES[6]),
     )
-    figures = []
-    for (task, model), every in _grouped(list(abstention.records()), "task", "model").items():
-        regime = least_random({row["decoding"] for row in every}, temperature)
-        rows = [row for row in every if row["decoding"] == regime]
-        tips = Tips()
-        with canvas(height=3.6) as (figure, axes):
+    made: list[Figure] = []
+    for task, model, every in _grouped(list(abstention.records()), "task", "model"):
+        regime, rows = _under_least_random(every, temperature)
+        with _sheet(made, folder, "abstain_confusion", "abstention", task, model, height=3.6) as sheet:
             conditions = _values(rows, "condition")
-            name_ticks(axes, conditions)
+            name_ticks(sheet.axes, conditions)
             for index, (metric, items, label, colour) in enumerate(series):
                 counts = [(row[f"abstained_{items}"], row[f"answered_{items}"]) for row in rows]
-                errorbar(
-                    axes,
-                    tips,
+                drawing.errorbar(
+                    sheet.axes,
+                    sheet.tips,
                     [conditions.index(row["condition"]) + 0.18 * (index - 0.5) for row in rows],
                     [(row[metric], row[f"{metric}_low"], row[f"{metric}_high"]) for row in rows],
                     [
@@ -253,30 +258,25 @@ def abstention_figures(
                     marker="os"[index],
                     name=label,
                 )
-            axes.set_ylim(-0.03, 1.03)
-            axes.set_ylabel("share abstained on")
-            axes.set_xlabel("condition")
-            axes.set_title(f"{short(task)} on {short(model)}, {short(regime)}")
-            _legend(axes, below=4)
-            caption = (
+            title = f"{short(task)} on {short(model)}, {short(regime)}"
+            sheet.axes.set(ylim=(-0.03, 1.03), ylabel="share abstained on", xlabel="condition", title=title)
+            _legend(sheet.axes, below=4)
+            sheet.caption = (
                 f"Abstention, {task} on {model} under {regime}: how often the model declined where nothing could be"
                 " answered, and where something could. The four counts of each condition are in abstention.csv."
             )
-            figures.append(
-                finish(figure, tips, "abstain_confusion", "abstention", caption, folder, task, model)
-            )
-    return figures
+    return made
 
 
 def pareto_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
     """``pareto_accuracy_tokens__<task>__grid``: score against tokens, the front marked."""
     usable = [r for r in efficiency.records() if r["score"] is not None and r["tokens_per_answer"]]
-    figures = []
-    for (task,), rows in _grouped(usable, "task").items():
-        tips = Tips()
-        with canvas(height=4.2) as (figure, axes):
+    made: list[Figure] = []
+    for task, rows in _grouped(usable, "task"):
+        size = {"height": 4.2, "tail": "grid"}
+        with _sheet(made, folder, "pareto_accuracy_tokens", "Pareto front", task, None, **size) as sheet:
             front = sorted((r for r in rows if r["on_pareto_front"]), key=lambda r: r["tokens_per_answer"])
-            axes.plot(
+            sheet.axes.plot(
                 [row["tokens_per_answer"] for row in front], [row["score"] for row in front],
                 color=MUTED, linewidth=1.2, linestyle="--", drawstyle="steps-post", label="front",
             )  # fmt: skip
@@ -284,22 +284,16 @@ def pareto_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
             best = {row["condition"]: row for row in sorted(front, key=lambda row: float(row["score"]))}
             named = {id(row) for row in best.values()}
             for index, model in enumerate(_values(rows, "model")):
-                _scatter(axes, tips, [row for row in rows if row["model"] == model], index, named)
-            axes.set_xlabel("tokens per answer")
-            axes.set_ylabel("score")
-            axes.set_title(short(task))
-            axes.margins(x=0.08)
-            axes.set_ylim(-0.04, 1.04)
-            _legend(axes, below=5)
-            caption = (
+                _scatter(sheet.axes, sheet.tips, [row for row in rows if row["model"] == model], index, named)
+            sheet.axes.set(xlabel="tokens per answer", ylabel="score", title=short(task))
+            sheet.axes.margins(x=0.08)
+            sheet.axes.set_ylim(-0.04, 1.04)
+            _legend(sheet.axes, below=5)
+            sheet.caption = (
                 f"Score against tokens, {task}: each mark is a condition of a model. No other point is both"
                 " better and cheaper than those on the dashed front (which is drawn from noisy means)."
             )
-            kind = "Pareto front"
-            figures.append(
-                finish(figure, tips, "pareto_accuracy_tokens", kind, caption, folder, task, None, tail="grid")
-            )
-    return figures
+    return made
 
 
 def _scatter(axes: Any, tips: Tips, rows: Records, index: int, named: set[int]) -> None:
@@ -325,80 +319,62 @@ def _scatter(axes: Any, tips: Tips, rows: Records, index: int, named: set[int]) 
 
 
 def cost_figures(efficiency: Table, folder: Path | None, temperature: Mapping[str, float]) -> list[Figure]:
-    """``cost_per_correct__<task>__grid``: tokens spent for one right answer, by condition and model.
-
-    Of several regimes the least random by ``temperature`` is drawn.
-    """
+    """``cost_per_correct__<task>__grid``: tokens spent for one right answer, by condition and model."""
     usable = [r for r in efficiency.records() if r["tokens_per_correct"] is not None]
-    figures = []
-    for (task,), every in _grouped(usable, "task").items():
-        tips = Tips()
-        regime = least_random({row["decoding"] for row in every}, temperature)
-        rows = [row for row in every if row["decoding"] == regime]
-        with canvas(height=3.6) as (figure, axes):
-            models = _values(rows, "model")
-            _draw_series(axes, tips, rows, "tokens_per_correct", "model", models, length=20, digits=0)
-            plain_log_scale(axes)
-            axes.set_ylabel("tokens per right answer")
-            axes.set_xlabel("condition")
-            axes.set_title(f"{short(task)}, {short(regime)}")
+    made: list[Figure] = []
+    for task, every in _grouped(usable, "task"):
+        regime, rows = _under_least_random(every, temperature)
+        size = {"height": 3.6, "tail": "grid"}
+        with _sheet(made, folder, "cost_per_correct", "cost per right answer", task, None, **size) as sheet:
+            axes, models = sheet.axes, _values(rows, "model")
+            _draw_series(axes, sheet.tips, rows, "tokens_per_correct", "model", models, length=20, digits=0)
+            drawing.plain_log_scale(axes)
+            title = f"{short(task)}, {short(regime)}"
+            axes.set(ylabel="tokens per right answer", xlabel="condition", title=title)
             _legend(axes, below=5)
-            caption = (
+            sheet.caption = (
                 f"What a right answer costs, {task} under {regime}: all tokens over all right answers, with 95 %"
                 " intervals over items, on a log scale. A condition without a right answer has no mark."
             )
-            kind = "cost per right answer"
-            figures.append(
-                finish(figure, tips, "cost_per_correct", kind, caption, folder, task, None, tail="grid")
-            )
-    return figures
+    return made
 
 
 def robustness_figures(by_attack: Table, folder: Path | None) -> list[Figure]:
     """``robustness_drop__<task>__grid``: score lost under each attack, by condition, one panel a model."""
-    figures = []
-    for (task,), rows in _grouped(list(by_attack.records()), "task").items():
+    made: list[Figure] = []
+    for task, rows in _grouped(list(by_attack.records()), "task"):
         models, attacks = _values(rows, "model"), sorted({row["attack"] for row in rows})
-        tips = Tips()
-        height = 1.1 + 1.9 * len(models)
-        with canvas(len(models), 1, height=height, sharex=True, squeeze=False) as (figure, grid):
-            for axes, model in zip(grid[:, 0], models, strict=True):
+        size = {"rows": len(models), "height": 1.1 + 1.9 * len(models), "sharex": True, "tail": "grid"}
+        with _sheet(made, folder, "robustness_drop", "robustness", task, None, **size) as sheet:
+            for axes, model in zip(sheet.panels, models, strict=True):
                 own = [row for row in rows if row["model"] == model]
                 axes.axhline(0, color=MUTED, linewidth=1)
-                _draw_series(axes, tips, own, "drop", "attack", attacks, length=16, tip=("decoding",))
+                _draw_series(axes, sheet.tips, own, "drop", "attack", attacks, length=16, tip=("decoding",))
                 axes.set_ylabel(f"{short(model, 16)}\nscore lost")
-            grid[0, 0].set_title(short(task))
-            grid[-1, 0].set_xlabel("condition")
-            _legend(grid[0, 0])
-            caption = (
+            sheet.axes.set_title(short(task))
+            sheet.panels[-1].set_xlabel("condition")
+            _legend(sheet.axes)
+            sheet.caption = (
                 f"Score lost to perturbed prompts, {task}: clean minus perturbed on the same items, with 95 %"
                 " intervals. Above zero is loss."
             )
-            figures.append(
-                finish(
-                    figure, tips, "robustness_drop", "robustness", caption, folder, task, None, tail="grid"
-                )
-            )
-    return figures
+    return made
 
 
 def interaction_figures(
     summary: Table, folder: Path | None, temperature: Mapping[str, float]
 ) -> list[Figure]:
-    """``interaction_condition_size__<task>``: score by model size, one line a condition, of runs with several sizes.
-
-    Of several regimes the least random by ``temperature`` is drawn.
-    """
+    """``interaction_condition_size__<task>``: score by model size, one line a condition, of runs with several sizes."""
     clean = [row for row in summary.records() if row["perturbation"] == CLEAN and row["score"] is not None]
-    figures = []
-    for (task,), every in _grouped(clean, "task").items():
+    stem, kind = "interaction_condition_size", "condition by size"
+    made: list[Figure] = []
+    for task, every in _grouped(clean, "task"):
         sizes = sorted({row["size"] for row in every}, key=size_key)
         if len(sizes) < 2:
             continue
-        regime = least_random({row["decoding"] for row in every}, temperature)
-        rows = [row for row in every if row["decoding"] == regime]
-        tips = Tips()
-        with canvas(height=3.8) as (figure, axes):
+        regime, rows = _under_least_random(every, temperature)
+        with _sheet(made, folder, stem, kind, task, None, height=3.8) as sheet:
+            axes = sheet.axes
             for index, condition in enumerate(_values(rows, "condition")):
                 colour, marker = SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
                 scores = [
@@ -408,24 +384,19 @@ def interaction_figures(
                 points = [(x, float(np.mean(values))) for x, values in enumerate(scores) if values]
                 axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linewidth=1.4)
                 for x, y in points:
-                    tip = tips.mark(f"{condition} at {sizes[x]}: {interval_text(y, None, None)}")
+                    tip = sheet.tips.mark(
+                        f"{condition} at {sizes[x]}: {drawing.interval_text(y, None, None)}"
+                    )
                     label = short(condition, 14) if (x, y) == points[0] else None
                     axes.plot([x], [y], marker=marker, color=colour, linestyle="none", label=label, gid=tip)
             name_ticks(axes, sizes)
-            axes.set_xlabel("model size")
-            axes.set_ylabel("score")
-            axes.set_title(f"{short(task)}, {short(regime)}")
+            axes.set(xlabel="model size", ylabel="score", title=f"{short(task)}, {short(regime)}")
             _legend(axes, below=5)
-            caption = (
+            sheet.caption = (
                 f"Does size change what a condition does? {task} under {regime}: score by model size, averaged"
                 " over models of a size. Parallel lines mean the same effect at every size."
             )
-            figures.append(
-                finish(
-                    figure, tips, "interaction_condition_size", "condition by size", caption, folder, task, None
-                )
-            )  # fmt: skip
-    return figures
+    return made
 
 
 def size_key(size: str) -> tuple[float, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pcsuite import __version__
 from pcsuite.analysis.metrics import declared_by
-from pcsuite.config.load import Suite
+from pcsuite.config.load import Suite, operator_type
 from pcsuite.data.items import closed_answers
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import LogError
@@ -63,6 +63,11 @@ def plan_manifest(plan: Plan) -> RunManifest:
         conditions={
             cell.condition.id: ConditionNote(cell.condition.title, list(cell.operators))
             for cell in plan.cells
+        },
+        operator_types={
+            name: kind
+            for name in sorted({name for cell in plan.cells for name in cell.operators})
+            if (kind := operator_type(name, suite.operators)) is not None
         },
         regimes={name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
         metrics=declared_by(suite.metrics),

@@ -37,6 +37,8 @@ from pcsuite.stats.proportions import FEW, adjusted_paired_interval, wilson_mean
 IntervalMethod = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"]
 METHODS: tuple[IntervalMethod, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
 RESAMPLES = 10_000
+LEVEL_RESAMPLES = 2_000
+"""Enough for the interval of a level; differences that claims rest on take all of ``RESAMPLES``."""
 CHUNK_CELLS = 4_000_000
 """Cells of a block of resampling weights held at a time (float32: 16 MB)."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_name
+from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name
 from pcsuite.config.load import Suite
 from pcsuite.data.items import LABEL_KEYS, load_items
 from pcsuite.errors import DataError
@@ -94,6 +94,10 @@ class CellKey(NamedTuple):
     perturbation: str
     condition: str
 
+    def names(self) -> dict[str, str]:
+        """The columns that name a clean cell: all but the perturbation."""
+        return {name: value for name, value in self._asdict().items() if name != "perturbation"}
+
 
 class ModelInfo(NamedTuple):
     """What the log says of a model."""
@@ -149,6 +153,8 @@ class ItemScores:
     metrics: tuple[str, ...]
     item_names: dict[str, list[str]] = field(default_factory=dict)
     """Item ids of each task, by code."""
+    operator_types: Mapping[str, str] = field(default_factory=dict)
+    """Types of operators, as far as the run's manifest says them."""
 
     def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
         """Cell keys in natural order; of clean prompts only, unless told otherwise.
@@ -240,11 +246,19 @@ def item_scores(tables: RunTables) -> ItemScores:
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
     )
     tables.execute(
-        "CREATE OR REPLACE TABLE item_scores AS SELECT task_id, model_id, decoding_id, perturbation_type,"
-        " condition_id, item_id, count(*) AS n_rows, count(*) FILTER (n_errors > 0) AS n_errors,"
-        f" {averages} FROM runs WHERE kind = 'main' GROUP BY ALL"
+        f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, count(*) AS n_rows,"
+        f" count(*) FILTER (n_errors > 0) AS n_errors, {averages} FROM runs WHERE kind = 'main' GROUP BY ALL"
     )
-    pooled = _pooled_tasks(tables) if all(name in metrics for name in _COUNTS) else frozenset()
+    manifest = read_manifests(tables.logs)
+    pooled: frozenset[str] = frozenset()
+    if all(name in metrics for name in _COUNTS):
+        # Tasks whose every scored row has the counts, unless the run says that their mean counts.
+        counted = " AND ".join(f"{sql_name(METRIC_PREFIX + name)} IS NOT NULL" for name in _COUNTS)
+        rows = tables.query(
+            f"SELECT task_id FROM runs WHERE {USABLE} GROUP BY task_id HAVING bool_and({counted})"
+        )
+        told = manifest.tasks
+        pooled = frozenset(task for (task,) in rows if task not in told or told[task].pooling != "mean")
     names = {
         task: list(ids)
         for task, ids in tables.query(
@@ -275,28 +289,17 @@ def item_scores(tables: RunTables) -> ItemScores:
         pooled=pooled,
         metrics=tuple(metrics),
         item_names=names,
+        operator_types=manifest.operator_types,
     )
-
-
-def _pooled_tasks(tables: RunTables) -> frozenset[str]:
-    """Tasks whose every scored row has ``tp``, ``fp`` and ``fn``, unless the run says that their mean counts."""
-    conditions = " AND ".join(f"{sql_name(METRIC_PREFIX + name)} IS NOT NULL" for name in _COUNTS)
-    rows = tables.query(
-        "SELECT task_id FROM runs WHERE kind = 'main' AND n_errors = 0"
-        f" GROUP BY task_id HAVING bool_and({conditions})"
-    )
-    told = read_manifests(tables.logs).tasks
-    return frozenset(task for (task,) in rows if task not in told or told[task].pooling != "mean")
 
 
 def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScores]:
-    key = "task_id, model_id, decoding_id, perturbation_type, condition_id"
     keys = tables.query(
-        f"SELECT {key}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {key}"
+        f"SELECT {CELL_KEY}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {CELL_KEY}"
     )
     selected = ", ".join(sql_name(name) for name in metrics)
     fetched = tables.columns(
-        f"SELECT dense_rank() OVER (ORDER BY {key}) AS cell, dense_rank() OVER (PARTITION BY task_id"
+        f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
         f" ORDER BY item_id) - 1 AS item, n_rows - n_errors AS good, {selected} FROM item_scores"
         " ORDER BY cell, item"
     )

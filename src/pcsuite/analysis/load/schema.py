@@ -17,6 +17,12 @@ import msgspec
 from pcsuite.logging.row import Column, RunRow
 
 METRIC_PREFIX = "metric_"
+CELL_KEY = "task_id, model_id, decoding_id, perturbation_type, condition_id"
+"""The columns that name a cell, in the order of ``CellKey``."""
+CLEAN_KEY = "task_id, model_id, decoding_id, condition_id"
+USABLE = "kind = 'main' AND n_errors = 0"
+"""The rows that figures are made of; failed calls are only counted."""
+USABLE_CLEAN = f"{USABLE} AND perturbation_type = 'none'"
 _SCALARS = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
 _METRIC_TYPES = {"number": "DOUBLE", "text": "VARCHAR"}
 

@@ -13,16 +13,7 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.analysis.table import (
-    MAIN_CELL,
-    Column,
-    Table,
-    TableSpec,
-    cell_names,
-    estimate_columns,
-    interval,
-    number,
-)
+from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
@@ -123,7 +114,7 @@ def compare_cells(
         tested = not metrics.is_cost(metric)
         test = sign_flip_test(first - second, rng=rng) if tested else TestResult(np.nan, np.nan, "not tested")
     record: dict[str, Any] = {
-        **cell_names(treated),
+        **treated.names(),
         "baseline": control.condition,
         "metric": metric,
         "measure": "micro-F1" if pooled else "mean over items",

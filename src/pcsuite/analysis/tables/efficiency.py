@@ -8,20 +8,9 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellScores, ItemScores
-from pcsuite.analysis.table import (
-    CELL,
-    LEVEL_RESAMPLES,
-    N_ITEMS,
-    Column,
-    Table,
-    TableSpec,
-    cell_names,
-    estimate_columns,
-    interval,
-    number,
-)
-from pcsuite.analysis.twins import LOOP, constraints, twin_without
-from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.twins import LOOP, free_twin
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.rates import abstention_matrix, cost_per_correct, pareto_front, unsupported_per_100_tokens
 
@@ -106,7 +95,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
     records: list[dict[str, Any]] = []
     for keys in scores.groups().values():
         for key in keys:
-            cell, names = scores.cells[key], cell_names(key)
+            cell, names = scores.cells[key], key.names()
             level = levels[key.task, key.model, key.decoding, key.condition]
             record: dict[str, Any] = {
                 **names,
@@ -126,7 +115,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                 rng = named_rng("constraint failure", *key)
                 estimate = bootstrap_mean(failures, rng=rng, resamples=LEVEL_RESAMPLES)
                 record |= estimate_columns("constraint_failure_rate", estimate)
-            free = twin_without(scores, key, constraints(scores.operators_in(key)), keys)
+            free = free_twin(scores, key, keys)
             if free is not None:
                 record["unconstrained"] = free.condition
                 first, second = scores.paired(key, free, "total_tokens")
@@ -181,7 +170,7 @@ def unsupported_table(scores: ItemScores) -> Table:
             continue
         rng = named_rng("unsupported", *key)
         record: dict[str, Any] = {
-            **cell_names(key),
+            **key.names(),
             "retrieval": LOOP in scores.operators_in(key),
             "n_items": len(items),
         }
@@ -227,7 +216,7 @@ def abstention_table(scores: ItemScores) -> Table:
             rng=named_rng("abstention", *key),
             resamples=LEVEL_RESAMPLES,
         )
-        record: dict[str, Any] = {**cell_names(key), "n_items": int(known.sum())}
+        record: dict[str, Any] = {**key.names(), "n_items": int(known.sum())}
         for name in ("unanswerable", "answerable"):
             for what in ("abstained", "answered"):
                 record[f"{what}_{name}"] = getattr(matrix, f"{what}_{name}")

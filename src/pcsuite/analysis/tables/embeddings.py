@@ -18,6 +18,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import USABLE_CLEAN
 from pcsuite.stats.answer_variation import entropy, semantic_clusters
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.information import InfoNce, infonce
@@ -29,7 +30,6 @@ SIMILARITY = 0.85
 TEMPERATURES = (0.05, 0.1, 0.3, 1.0)
 _SEMANTIC_ITEMS = (20, 100)
 _INFONCE_ITEMS = (40, 200)
-_USABLE = "kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
 
 
 class Meaning(NamedTuple):
@@ -96,7 +96,7 @@ def semantic_meanings(
         # In the order of seeds, "" for a missing answer.
         rows = tables.query(
             "SELECT model_id, decoding_id, condition_id, item_id, list(coalesce(answer, '') ORDER BY seed) FROM runs"
-            f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1"
+            f" WHERE {USABLE_CLEAN} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1"
             " ORDER BY ALL",
             [task, items],
         )
@@ -166,7 +166,7 @@ def infonce_cells(
         for model, decoding, condition, item, answer in tables.query(
             "SELECT model_id, decoding_id, condition_id, item_id,"
             " arg_min(coalesce(answer, text, ''), coalesce(seed, 0)) FROM runs"
-            f" WHERE {_USABLE} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL",
+            f" WHERE {USABLE_CLEAN} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL",
             [task, items],
         ):
             given.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = answer

@@ -17,22 +17,13 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.table import (
-    CELL,
-    LEVEL_RESAMPLES,
-    Column,
-    Table,
-    TableSpec,
-    cell_names,
-    estimate_columns,
-    interval,
-    number,
-)
+from pcsuite.analysis.load.schema import CLEAN_KEY, USABLE_CLEAN
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.embeddings import semantic_meanings
 from pcsuite.data.items import CLOSED_UP_TO
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
-from pcsuite.stats.bootstrap import bootstrap_means, paired_bootstrap
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_means, paired_bootstrap
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.permutation import adjust_within_families, sign_flip_test
 
@@ -40,8 +31,6 @@ FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""
 FREE_TEXT_WORDS = 4
 """Answers of at least this many words on average are taken for free text."""
-_KEY = "task_id, model_id, decoding_id, condition_id"
-_USABLE = "kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
 
 PER_ITEM = TableSpec(
     "entropy_per_item",
@@ -116,17 +105,19 @@ def answer_counts_by_cell(
     """
     described = _answers_given(tables)
     facts = _fact_disagreements(tables, free_text_tasks(tables))
-    keys = tables.query(f"SELECT DISTINCT {_KEY} FROM cell_rows WHERE {_USABLE} ORDER BY {_KEY}")
+    keys = tables.query(
+        f"SELECT DISTINCT {CLEAN_KEY} FROM cell_rows WHERE {USABLE_CLEAN} ORDER BY {CLEAN_KEY}"
+    )
     fetched = tables.columns(
-        f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {_KEY}) AS cell, item_id, task_id,"
+        f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {CLEAN_KEY}) AS cell, item_id, task_id,"
         " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n FROM ("
-        f" SELECT {_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {_USABLE} GROUP BY ALL))"
+        f" SELECT {CLEAN_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY ALL))"
         " ORDER BY cell, item, n DESC"
     )
     # Ranks of items among usable rows, translated into the codes of the item scores.
     codes = {}
     for task, ids in tables.query(
-        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {_USABLE} GROUP BY task_id"
+        f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY task_id"
     ):
         code_of = {name: code for code, name in enumerate(scores.item_names[task])}
         codes[task] = np.array([code_of[name] for name in ids], dtype=np.int64)
@@ -158,7 +149,7 @@ def _answers_given(tables: RunTables) -> dict[str, tuple[int, float]]:
     rows = tables.query(
         "SELECT task_id, count(DISTINCT answer) + max(CASE WHEN answer IS NULL THEN 1 ELSE 0 END),"
         " coalesce(avg(1 + len(answer) - len(replace(answer, ' ', ''))), 0)"
-        f" FROM cell_rows WHERE {_USABLE} GROUP BY task_id"
+        f" FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY task_id"
     )
     return {task: (int(distinct), float(words)) for task, distinct, words in rows}
 
@@ -175,9 +166,9 @@ def _fact_disagreements(tables: RunTables, tasks: Iterable[str]) -> dict[CellKey
     found: dict[CellKey, dict[str, float]] = {}
     for task in sorted(tasks):
         rows = tables.query(
-            f"SELECT {_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
+            f"SELECT {CLEAN_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
             " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
-            f" WHERE {_USABLE} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
+            f" WHERE {USABLE_CLEAN} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )
         for task_id, model, decoding, condition, item, answers in rows:
@@ -201,7 +192,7 @@ def entropy_tables(
     records = []
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
     for cell in cells:
-        key, names = cell.key, cell_names(cell.key)
+        key, names = cell.key, cell.key.names()
         nats, share, differing = entropy(cell.counts), cell.normalised(), disagreement(cell.counts)
         values[key] = (cell.items, differing)
         meant = meanings.cells.get(key, {})

@@ -15,16 +15,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.table import (
-    CELL,
-    Column,
-    Table,
-    TableSpec,
-    cell_names,
-    estimate_columns,
-    interval,
-    number,
-)
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.embeddings import infonce_cells
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.calibration import brier_interval, ece_interval, risk_coverage_interval
@@ -95,7 +86,7 @@ def _absent(measure: str, why: str) -> dict[str, Any]:
 
 def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: Any) -> dict[str, Any]:
     return {
-        **cell_names(key),
+        **key.names(),
         "measure": measure,
         "unit": unit,
         **estimate_columns("value", estimate),

@@ -16,12 +16,10 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.table import (
     CELL,
-    LEVEL_RESAMPLES,
     MAIN_CELL,
     Column,
     Table,
     TableSpec,
-    cell_names,
     estimate_columns,
     interval,
     number,
@@ -29,7 +27,7 @@ from pcsuite.analysis.table import (
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.profile import ObjectiveSection
 from pcsuite.logging.manifest import RunManifest
-from pcsuite.stats.bootstrap import paired_bootstrap
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, paired_bootstrap
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.objective import ItemParts, Objective
 
@@ -117,7 +115,7 @@ def objective_tables(
     for key, cell in parts.items():
         whole = cell.parts()
         record: dict[str, Any] = {
-            **cell_names(key),
+            **key.names(),
             "n_items": len(cell),
             "replicates": number(scores.cells[key].replicates),
             **estimate_columns("J", cell.estimate(objective, named_rng("objective", *key), LEVEL_RESAMPLES)),
@@ -197,7 +195,7 @@ def _compiled_record(
 ) -> dict[str, Any]:
     dev = entry["dev"]
     record: dict[str, Any] = {
-        **cell_names(key),
+        **key.names(),
         "method": entry["method"],
         "hash": entry["hash"][:12],
         "candidates": entry["candidates"],

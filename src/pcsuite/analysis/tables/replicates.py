@@ -10,20 +10,11 @@ import numpy.typing as npt
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import sql_text
-from pcsuite.analysis.table import (
-    CELL,
-    LEVEL_RESAMPLES,
-    Column,
-    Table,
-    TableSpec,
-    cell_names,
-    estimate_columns,
-    interval,
-    number,
-)
-from pcsuite.analysis.twins import RETRY, constraints, twin_without
+from pcsuite.analysis.load.schema import CLEAN_KEY, USABLE, USABLE_CLEAN, sql_text
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.twins import RETRY, free_twin, twin_without
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
 from pcsuite.stats.equal_tokens import NO_ROW, Arm, compare_at_equal_tokens
 from pcsuite.stats.variance import COMPONENTS, decompose_variance, decompose_variance_unbalanced
 from pcsuite.stats.voting import self_consistency
@@ -34,8 +25,6 @@ VOTE_SIZES = (1, 3, 5, 10)
 VOTE_REPLICATES = 10
 SHORT_ANSWER = 40
 """Characters up to which answers are on average short enough to be voted on."""
-_KEY = "task_id, model_id, decoding_id, condition_id"
-_USABLE = "kind = 'main' AND n_errors = 0"
 
 SELF_CONSISTENCY = TableSpec(
     "self_consistency",
@@ -108,13 +97,13 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
     if score is None:
         return Table(SELF_CONSISTENCY)
     tasks = tables.query(
-        f"SELECT task_id FROM cell_rows WHERE {_USABLE} GROUP BY task_id HAVING"
+        f"SELECT task_id FROM cell_rows WHERE {USABLE} GROUP BY task_id HAVING"
         f" avg(len(answer)) <= {SHORT_ANSWER} AND bool_and({score} IN (0, 1))"
     )
     votable = ", ".join(sql_text(task) for (task,) in tasks if task not in scores.pooled) or "NULL"
     cells = tables.query(
-        f"SELECT {_KEY}, mode(n) AS usual FROM (SELECT {_KEY}, item_id, count(*) AS n FROM cell_rows"
-        f" WHERE {_USABLE} AND perturbation_type = 'none' AND task_id IN ({votable}) GROUP BY ALL)"
+        f"SELECT {CLEAN_KEY}, mode(n) AS usual FROM (SELECT {CLEAN_KEY}, item_id, count(*) AS n FROM cell_rows"
+        f" WHERE {USABLE_CLEAN} AND task_id IN ({votable}) GROUP BY ALL)"
         " GROUP BY ALL HAVING usual >= 3"
     )
     verifier = tables.metric_column("verifier_score")
@@ -124,7 +113,7 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         # The first replicates by seed.
         rows = tables.query(
             f"SELECT list(answer ORDER BY seed)[:{replicates}], list({score} ORDER BY seed)[:{replicates}],"
-            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}] FROM cell_rows WHERE {_USABLE}"
+            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}] FROM cell_rows WHERE {USABLE}"
             " AND perturbation_type = 'none' AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id = ?"
             f" GROUP BY item_id HAVING count(*) >= {replicates} ORDER BY md5(item_id) LIMIT {VOTE_ITEMS}",
             key,
@@ -176,15 +165,15 @@ def variance_table(tables: RunTables) -> Table:
     if score is None:
         return Table(VARIANCE)
     cells = tables.query(
-        f"SELECT {_KEY}, count(DISTINCT perturbation_type) AS p, count(DISTINCT seed) AS s FROM cell_rows"
-        f" WHERE {_USABLE} AND {score} IS NOT NULL GROUP BY ALL HAVING p > 1 OR s > 1"
+        f"SELECT {CLEAN_KEY}, count(DISTINCT perturbation_type) AS p, count(DISTINCT seed) AS s FROM cell_rows"
+        f" WHERE {USABLE} AND {score} IS NOT NULL GROUP BY ALL HAVING p > 1 OR s > 1"
     )
     records = []
     for *key, kinds, seeds in sorted(cells, key=_in_order):
         data = tables.columns(
             f"SELECT dense_rank() OVER (ORDER BY item_id) - 1 AS item, dense_rank() OVER (ORDER BY"
             f" perturbation_type) - 1 AS kind, dense_rank() OVER (ORDER BY seed) - 1 AS seed, avg({score}) AS y"
-            f" FROM cell_rows WHERE {_USABLE} AND task_id = ? AND model_id = ? AND decoding_id = ?"
+            f" FROM cell_rows WHERE {USABLE} AND task_id = ? AND model_id = ? AND decoding_id = ?"
             f" AND condition_id = ? AND {score} IS NOT NULL GROUP BY item_id, perturbation_type, seed",
             key,
         )
@@ -238,7 +227,7 @@ def find_arms(scores: ItemScores) -> list[Arms]:
         keys = list({scores.operators_in(key): key for key in group}.values())
         retried = {twin_without(scores, key, {RETRY}, keys): key for key in keys}
         for key in keys:
-            free = twin_without(scores, key, constraints(scores.operators_in(key)), keys)
+            free = free_twin(scores, key, keys)
             if free is not None and free in retried:
                 arms = Arms(free, retried[free], key)
                 if all(scores.cells[arm].replicates > 1 for arm in arms):
@@ -255,7 +244,7 @@ def constraint_vs_retry(tables: RunTables, scores: ItemScores) -> Table:
     for arms in find_arms(scores):
         key = arms.constrained
         record: dict[str, Any] = {
-            **cell_names(key),
+            **key.names(),
             **{name: cell.condition for name, cell in arms._asdict().items()},
         }
         del record["condition"]
@@ -292,7 +281,7 @@ def _load_arms(tables: RunTables, arms: Arms) -> tuple[Arm, Arm, Arm]:
         " CASE condition_id WHEN ? THEN 0 WHEN ? THEN 1 ELSE 2 END AS arm,"
         " CASE WHEN answer IS NULL THEN 0 ELSE 1 + (md5_number_lower(answer) >> 2)::BIGINT END AS answer,"
         " total_tokens::DOUBLE AS tokens, coalesce(schema_valid, answer IS NOT NULL)::DOUBLE AS valid,"
-        f" {score}::DOUBLE AS score FROM runs WHERE {_USABLE} AND perturbation_type = 'none'"
+        f" {score}::DOUBLE AS score FROM runs WHERE {USABLE_CLEAN}"
         " AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id IN (?, ?, ?)",
         [
             arms.free.condition, arms.retry.condition, key.task, key.model, key.decoding,

@@ -12,16 +12,7 @@ import numpy.typing as npt
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.table import (
-    CELL,
-    Column,
-    Table,
-    TableSpec,
-    cell_names,
-    estimate_columns,
-    interval,
-    number,
-)
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix, as_vector, check_same_length, undefined
 from pcsuite.stats.robustness import (
@@ -159,7 +150,7 @@ def robustness_tables(scores: ItemScores) -> tuple[Table, Table]:
             rng = named_rng("attack", *cell.key, attack)
             attack_records.append(
                 {
-                    **cell_names(cell.key),
+                    **cell.key.names(),
                     "attack": attack,
                     "n_items": len(cell.items),
                     "clean": clean,
@@ -183,7 +174,7 @@ def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]
     everything = np.column_stack([cell.clean, cell.attacked])
     spread = format_spread(everything, rng=rng)
     record = {
-        **cell_names(cell.key),
+        **cell.key.names(),
         "n_items": len(cell.items),
         "attacks": len(cell.attacks),
         **estimate_columns("clean", clean),

@@ -11,21 +11,20 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores, natural_key
 from pcsuite.analysis.load.runs import LoadReport, RunTables
+from pcsuite.analysis.load.schema import CELL_KEY, USABLE
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import (
     CELL,
-    LEVEL_RESAMPLES,
     MAIN_CELL,
     N_ITEMS,
     Column,
     Table,
     TableSpec,
-    cell_names,
     estimate_columns,
     interval,
     number,
 )
-from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_micro_f1
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_micro_f1
 from pcsuite.stats.estimate import Estimate, undefined
 
 SUMMARY = TableSpec(
@@ -194,16 +193,16 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
     if score is not None:
         seed_variance = _by_cell(
             tables, "var_samp(level)",
-            f"SELECT {_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {_USABLE} GROUP BY ALL",
+            f"SELECT {CELL_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {USABLE} GROUP BY ALL",
         )  # fmt: skip
         # How much the failures could hide: the mean if every failed call had been a wrong answer.
         pessimistic = _by_cell(
             tables, "avg(level)",
-            f"SELECT {_KEY}, item_id, avg(CASE WHEN n_errors > 0 THEN 0.0 ELSE {score} END) AS level FROM cell_rows"
+            f"SELECT {CELL_KEY}, item_id, avg(CASE WHEN n_errors > 0 THEN 0.0 ELSE {score} END) AS level FROM cell_rows"
             " WHERE kind = 'main' GROUP BY ALL",
         )  # fmt: skip
     # An answer from the cache has no latency of its own.
-    really_made = f"SELECT * FROM cell_rows WHERE {_USABLE} AND NOT coalesce(cache_hit, false)"
+    really_made = f"SELECT * FROM cell_rows WHERE {USABLE} AND NOT coalesce(cache_hit, false)"
     latency = _by_cell(tables, "approx_quantile(latency_ms, 0.5)", really_made)
     records = []
     for key in scores.cell_keys(perturbation=None):
@@ -240,12 +239,8 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
     return Table.of(spec, records)
 
 
-_KEY = "task_id, model_id, decoding_id, perturbation_type, condition_id"
-_USABLE = "kind = 'main' AND n_errors = 0"
-
-
 def _by_cell(tables: RunTables, figure: str, source: str) -> dict[CellKey, float | None]:
-    rows = tables.query(f"SELECT {_KEY}, {figure} FROM ({source}) GROUP BY ALL")
+    rows = tables.query(f"SELECT {CELL_KEY}, {figure} FROM ({source}) GROUP BY ALL")
     return {CellKey(*names): number(value) for *names, value in rows}
 
 
@@ -263,7 +258,7 @@ def task_metrics(scores: ItemScores, metrics: Metrics) -> Table:
                 spread = np.std(values, ddof=1) / math.sqrt(len(items)) if len(items) > 1 else None
                 records.append(
                     {
-                        **cell_names(key),
+                        **key.names(),
                         "metric": metric,
                         "mean": number(values.mean()),
                         "standard_error": number(spread),

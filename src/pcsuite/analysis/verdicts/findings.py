@@ -16,8 +16,8 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
-from pcsuite.analysis.table import Column, Table, TableSpec, cell_names, estimate_columns, interval
-from pcsuite.analysis.twins import constraints, twin_without
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval
+from pcsuite.analysis.twins import free_twin, twin_without
 from pcsuite.stats.bootstrap import paired_bootstrap
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
@@ -44,12 +44,11 @@ _Z = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A hypothesis or criterion with its verdict."""
+    """A hypothesis or criterion with its verdict; the statement begins with its id."""
 
-    id: str
     statement: str
-    verdict: Verdict
     evidence: str
+    verdict: Verdict = "not tested"
     effect: float | None = None
     effect_low: float | None = None
     effect_high: float | None = None
@@ -57,6 +56,11 @@ class Finding:
     cells: int = 0
     tasks: int = 0
     models: int = 0
+
+    @property
+    def id(self) -> str:
+        """``H1`` of ``H1: showing the structure …``."""
+        return self.statement.partition(":")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,11 @@ class Averaged:
             f" cells of {self.tasks} task{'' if self.tasks == 1 else 's'}"
         )
 
+    def finding(self, statement: str, evidence: str, verdict: Verdict) -> Finding:
+        """A finding that rests on this average."""
+        numbers = (self.value, self.low, self.high, None, self.cells, self.tasks, self.models)
+        return Finding(statement, evidence, verdict, *numbers)
+
 
 def average_effect(records: Iterable[Record], value: str = "delta") -> Averaged | None:
     """Average the effects of records with ``value``, ``value_low`` and ``value_high``, tasks weighing the same.
@@ -111,6 +120,14 @@ def average_effect(records: Iterable[Record], value: str = "delta") -> Averaged 
     return Averaged(centre, centre - _Z * se, centre + _Z * se, count, len(by_task), len(models))
 
 
+def by_group(rows: Iterable[Record]) -> list[list[Record]]:
+    """Records in groups of one task, model and regime, whose conditions can be compared."""
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for row in rows:
+        groups.setdefault((row["task"], row["model"], row["decoding"]), []).append(row)
+    return list(groups.values())
+
+
 def against_bare(
     rows: Iterable[Record], scores: ItemScores, wanted: Callable[[Sequence[str]], bool]
 ) -> list[dict[str, Any]]:
@@ -118,34 +135,24 @@ def against_bare(
 
     The errors of the two levels are added as if independent, which errs on the wide side.
     """
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for row in rows:
-        groups.setdefault((row["task"], row["model"], row["decoding"]), []).append(row)
 
     def operators(row: Record) -> tuple[str, ...]:
         return scores.operators.get((row["task"], row["condition"]), ())
 
     pairs = []
-    for group in groups.values():
+    for group in by_group(rows):
         bare = [row for row in group if not operators(row)][:1]
         for row in group if bare else ():
             if not wanted(operators(row)):
                 continue
-            both = (row, bare[0])
-            half = [
-                (each["value_high"] - each["value_low"]) / 2
-                for each in both
-                if each["value_high"] is not None
-            ]
-            delta, reach = row["value"] - bare[0]["value"], float(np.hypot(*half)) if len(half) == 2 else None
-            pairs.append(
-                {
-                    **{name: row[name] for name in ("task", "model", "decoding", "condition")},
-                    "delta": delta,
-                    "delta_low": None if reach is None else delta - reach,
-                    "delta_high": None if reach is None else delta + reach,
-                }
-            )
+            delta = row["value"] - bare[0]["value"]
+            pair = {name: row[name] for name in ("task", "model", "decoding", "condition")} | {"delta": delta}
+            if row["value_high"] is not None and bare[0]["value_high"] is not None:
+                reach = float(
+                    np.hypot(*((end["value_high"] - end["value_low"]) / 2 for end in (row, bare[0])))
+                )
+                pair |= {"delta_low": delta - reach, "delta_high": delta + reach}
+            pairs.append(pair)
     return pairs
 
 
@@ -167,7 +174,7 @@ def paired_twins(scores: ItemScores, operator: str, metric: str) -> list[dict[st
                 estimate = paired_bootstrap(first, second, rng=named_rng("twins", *key, metric))
                 both = np.intersect1d(scores.cells[key].items, scores.cells[twin].items, assume_unique=True)
                 counts = {"n_items": len(first), "n_shared": len(both)}
-                pairs.append({**cell_names(key), **estimate_columns("delta", estimate), **counts})
+                pairs.append({**key.names(), **estimate_columns("delta", estimate), **counts})
     return pairs
 
 
@@ -187,10 +194,10 @@ def paired_disagreement(per_item: Table, scores: ItemScores) -> list[dict[str, A
             cells.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = value
     pairs = []
     for key, values in cells.items():
-        twin = twin_without(scores, key, constraints(scores.operators_in(key)), cells)
+        twin = free_twin(scores, key, cells)
         if twin is not None:
             deltas = np.array([values[item] - cells[twin][item] for item in values if item in cells[twin]])
             if len(deltas) > 1:
                 estimate = paired_bootstrap(deltas, rng=named_rng("free twin", *key))
-                pairs.append({**cell_names(key), **estimate_columns("delta", estimate)})
+                pairs.append({**key.names(), **estimate_columns("delta", estimate)})
     return pairs

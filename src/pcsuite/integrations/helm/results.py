@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.table import LEVEL_RESAMPLES, Column, Table, TableSpec, estimate_columns, interval
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import bootstrap_mean
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean
 
 FILES = ("run_spec.json", "stats.json", "per_instance_stats.json", "scenario_state.json")
 """What a finished run has, besides files that are not read here."""
