@@ -43,8 +43,6 @@ def build_evaluator(
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        hint = None
-        if first["type"] == "extra_forbidden":
-            hint = did_you_mean(key, kind.Options.model_fields)
+        hint = did_you_mean(key, kind.Options.model_fields) if first["type"] == "extra_forbidden" else None
         raise ConfigError(f"evaluator '{name}': option '{key}': {first['msg']}", hint=hint) from error
     return kind(checked, schema)

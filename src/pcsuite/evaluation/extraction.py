@@ -83,24 +83,17 @@ class ExtractionEvaluator(Evaluator):
         elif readable:
             canonical = {name: self._canonical(name, truth[name], given.get(name)) for name in sorted(truth)}
             parsed.answer = json.dumps(canonical, ensure_ascii=False, sort_keys=True)
-        score = f1_score(tp, wrong + invented, wrong + omitted, empty=1.0)
-        filled = tp + wrong + invented
+        fp, fn, filled = wrong + invented, wrong + omitted, tp + wrong + invented
+        present = [name for name in truth if is_present(truth[name])]
         extra: dict[str, MetricValue] = {
-            "tp": tp,
-            "fp": wrong + invented,
-            "fn": wrong + omitted,
-            "wrong": wrong,
-            "invented": invented,
-            "omitted": omitted,
-            "field_completeness": field_completeness(
-                given, [name for name in truth if is_present(truth[name])]
-            ),
+            **{"tp": tp, "fp": fp, "fn": fn, "wrong": wrong, "invented": invented, "omitted": omitted},
+            "field_completeness": field_completeness(given, present),
             **word_limit_metrics(parsed.fields, self.options.word_limits),
         }
         return conclude(
             parsed,
             answer,
-            score=float(abstained) if is_unanswerable(item) else score,
+            score=float(abstained) if is_unanswerable(item) else f1_score(tp, fp, fn, empty=1.0),
             exact_match=not (wrong or invented or omitted),
             abstained=abstained,
             unanswerable=is_unanswerable(item),

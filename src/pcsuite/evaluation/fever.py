@@ -66,11 +66,9 @@ class Sentence:
 
         A citation may give the number of a sentence or the sentence itself.
         """
-        if self.page != other.page:
-            return False
         if self.text is not None and other.text is not None:
-            return self.text == other.text
-        return self.id is not None and self.id == other.id
+            return self.page == other.page and self.text == other.text
+        return self.page == other.page and self.id is not None and self.id == other.id
 
 
 class FeverEvaluator(Evaluator):
@@ -109,12 +107,10 @@ class FeverEvaluator(Evaluator):
         readable = label is not None and answer.finish_reason != "length"
         listed = parsed.fields.get(self.options.evidence_field) if readable else None
         cited = _cited_sentences(listed, answer.retrieved)
-        rows_of_sets: Sequence[Sequence[Mapping[str, Any]]] = item.truth.get("evidence_sets") or []
         gold_sets = [
-            [_sentence(row["page"], row.get("sentence"), row.get("text")) for row in rows if row.get("page")]
-            for rows in rows_of_sets
+            [_sentence(row["page"], row.get("sentence"), row.get("text")) for row in rows]
+            for rows in _evidence_sets(item)
         ]
-        gold_sets = [sentences for sentences in gold_sets if sentences]
         verifiable = gold_label != NOT_ENOUGH_INFO
         covered = not verifiable or _covers_a_set(cited[:MOST_EVIDENCE], gold_sets)
         right = readable and label == gold_label
@@ -147,12 +143,8 @@ class FeverEvaluator(Evaluator):
         The label is written as FEVER spells it.
         """
         label = canonical_label(truth_of(item, "label")) or str(item.truth["label"])
-        complete = [
-            [row for row in rows if row.get("page")] for rows in item.truth.get("evidence_sets") or []
-        ]
-        chosen = min((rows for rows in complete if rows), key=len, default=[])
-        if label == NOT_ENOUGH_INFO:
-            chosen = []
+        complete = [] if label == NOT_ENOUGH_INFO else _evidence_sets(item)
+        chosen = min(complete, key=len, default=[])
         return self._write(label, [{"page": row["page"], "sentence": row["sentence"]} for row in chosen])
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
@@ -183,14 +175,8 @@ class FeverEvaluator(Evaluator):
     def _unsupported(self, cited: Sequence[Sentence], answer: Answer) -> int | None:
         """Citations never shown to the model, or of unknown pages; ``None`` where nothing can tell."""
         if answer.retrieved is not None:
-            by_page: dict[str, list[Sentence]] = {}
-            for shown in answer.retrieved:
-                sentence = _sentence(*shown)
-                by_page.setdefault(sentence.page, []).append(sentence)
-            return sum(
-                not any(citation.matches(sentence) for sentence in by_page.get(citation.page, ()))
-                for citation in cited
-            )
+            shown = [_sentence(*row) for row in answer.retrieved]
+            return sum(not any(citation.matches(sentence) for sentence in shown) for citation in cited)
         if self._known_pages is None:
             return None
         return sum(citation.page not in self._known_pages for citation in cited)
@@ -217,6 +203,13 @@ def normalise_page(title: str) -> str:
     for escape, character in _ESCAPES.items():
         name = name.replace(escape, character)
     return " ".join(name.split())
+
+
+def _evidence_sets(item: Item) -> list[list[Mapping[str, Any]]]:
+    """The item's evidence sets, without rows that name no page and sets that have no other."""
+    rows_of_sets = item.truth.get("evidence_sets") or []
+    sets = [[row for row in rows if row.get("page")] for rows in rows_of_sets]
+    return [rows for rows in sets if rows]
 
 
 def _sentence(page: object, number: object, text: object) -> Sentence:
@@ -270,10 +263,7 @@ def _evidence_metrics(
     first_pages = {citation.page for citation in cited[:MOST_EVIDENCE]}
     page_recall = any({sentence.page for sentence in sentences} <= first_pages for sentences in gold_sets)
     hits = sum(any(citation.matches(sentence) for sentence in gold) for citation in cited)
-    values: list[MetricValue] = []
-    for precision, recall in (
-        (page_hits / len(cited_pages) if cited_pages else 1.0, float(page_recall)),
-        (hits / len(cited) if cited else 1.0, float(_covers_a_set(cited[:MOST_EVIDENCE], gold_sets))),
-    ):
-        values += [precision, recall, harmonic_mean(precision, recall)]
+    by_page = page_hits / len(cited_pages) if cited_pages else 1.0, float(page_recall)
+    by_sentence = hits / len(cited) if cited else 1.0, float(_covers_a_set(cited[:MOST_EVIDENCE], gold_sets))
+    values = (*by_page, harmonic_mean(*by_page), *by_sentence, harmonic_mean(*by_sentence))
     return dict(zip(names, values, strict=True))

@@ -14,11 +14,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 
 from pcsuite._util.files import replacing
 from pcsuite.errors import DataError
@@ -44,10 +43,8 @@ class MetricStats:
 
     def add(self, other: MetricStats) -> None:
         """Add another record to this one."""
-        self.hits += other.hits
-        self.misses += other.misses
-        self.puts += other.puts
-        self.compute_seconds += other.compute_seconds
+        for name, value in asdict(other).items():
+            setattr(self, name, getattr(self, name) + value)
 
 
 _configured: Path | None = None
@@ -108,22 +105,18 @@ class MetricCache:
         Raises :class:`~pcsuite.errors.DataError` where the file cannot be read.
         """
         key = cache_key(metric, answer, reference)
-        value: float | None
         with self._lock:
             if key in self._pending:
-                value = self._pending[key][1]
+                value: float | None = self._pending[key][1]
             else:
-                query = "SELECT value FROM metrics WHERE key = ?"
-                try:
-                    row = self._connection.execute(query, (key,)).fetchone()
-                except sqlite3.Error as error:
-                    raise _unusable(self.path, "read", error) from error
+                with _usable(self.path, "read"):
+                    row = self._connection.execute(
+                        "SELECT value FROM metrics WHERE key = ?", (key,)
+                    ).fetchone()
                 value = None if row is None else float(row[0])
             record = self._record(metric)
-            if value is None:
-                record.misses += 1
-            else:
-                record.hits += 1
+            record.misses += value is None
+            record.hits += value is not None
         return value
 
     def put(self, metric: str, answer: str, reference: str, value: float, seconds: float = 0.0) -> None:
@@ -137,8 +130,7 @@ class MetricCache:
             record = self._record(metric)
             record.puts += 1
             record.compute_seconds += seconds
-            overdue = time.monotonic() - self._last_flush > _FLUSH_SECONDS
-            if len(self._pending) >= _BATCH or overdue:
+            if len(self._pending) >= _BATCH or time.monotonic() - self._last_flush > _FLUSH_SECONDS:
                 self.flush()
 
     def compute(self, metric: str, answer: str, reference: str, function: Callable[[], float]) -> float:
@@ -163,11 +155,8 @@ class MetricCache:
             self._last_flush = time.monotonic()
             rows = [(key, metric, value) for key, (metric, value) in self._pending.items()]
             if rows:
-                try:
-                    with self._connection:
-                        self._connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", rows)
-                except sqlite3.Error as error:
-                    raise _unusable(self.path, "written", error) from error
+                with _usable(self.path, "written"), self._connection:
+                    self._connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", rows)
                 self._pending.clear()
             if not self._dirty_stats:
                 return
@@ -181,9 +170,8 @@ class MetricCache:
                 with replacing(target) as partial:
                     partial.write_text(json.dumps(statistics, indent=1), encoding="utf-8")
             except OSError as error:
-                raise DataError(
-                    f"cache statistics {target} cannot be written: {error}", hint=f"set {STATS_VARIABLE}"
-                ) from error
+                why = f"cache statistics {target} cannot be written: {error}"
+                raise DataError(why, hint=f"set {STATS_VARIABLE}") from error
             self._dirty_stats = False
 
     def close(self) -> None:
@@ -197,9 +185,7 @@ class MetricCache:
     def __enter__(self) -> MetricCache:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def _record(self, metric: str) -> MetricStats:
@@ -207,10 +193,10 @@ class MetricCache:
         return self.stats.setdefault(metric, MetricStats())
 
     def _open(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = None
-        try:
+        with _usable(self.path, "opened"), ExitStack() as failed:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)
+            failed.callback(connection.close)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             with connection:
@@ -218,16 +204,17 @@ class MetricCache:
                     "CREATE TABLE IF NOT EXISTS metrics "
                     "(key BLOB PRIMARY KEY, metric TEXT NOT NULL, value REAL NOT NULL) WITHOUT ROWID"
                 )
-        except (sqlite3.Error, OSError) as error:
-            if connection is not None:
-                connection.close()
-            raise _unusable(self.path, "opened", error) from error
+            failed.pop_all()
         return connection
 
 
-def _unusable(path: Path, verb: str, error: Exception) -> DataError:
-    hint = f"delete the file if it is damaged, or set {CACHE_VARIABLE} to another place"
-    return DataError(f"metric cache {path} cannot be {verb}: {error}", hint=hint)
+@contextmanager
+def _usable(path: Path, verb: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        hint = f"delete the file if it is damaged, or set {CACHE_VARIABLE} to another place"
+        raise DataError(f"metric cache {path} cannot be {verb}: {error}", hint=hint) from error
 
 
 _shared: dict[tuple[int, Path, Path], MetricCache] = {}
@@ -278,11 +265,8 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
     rows: list[tuple[str, int]] = []
     if path.exists():
         uri = f"{path.resolve().as_uri()}?mode=ro"
-        try:
-            with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
-                rows = connection.execute("SELECT metric, count(*) FROM metrics GROUP BY metric").fetchall()
-        except sqlite3.Error as error:
-            raise _unusable(path, "read", error) from error
+        with _usable(path, "read"), closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+            rows = connection.execute("SELECT metric, count(*) FROM metrics GROUP BY metric").fetchall()
     merged: dict[str, MetricStats] = {}
     for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         try:
@@ -291,10 +275,8 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
                 for metric, values in record["metrics"].items():
                     merged.setdefault(metric, MetricStats()).add(MetricStats(**values))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"cache statistics {file} cannot be read: {error}",
-                hint="delete the file; only counts are lost",
-            ) from error
+            why = f"cache statistics {file} cannot be read: {error}"
+            raise DataError(why, hint="delete the file; only counts are lost") from error
     return CacheSummary(path, size, {str(metric): int(count) for metric, count in rows}, merged)
 
 
@@ -303,26 +285,26 @@ def render_cache_report(summary: CacheSummary) -> str:
 
     Estimated seconds saved are hits × average compute seconds per put.
     """
-    lines = [
-        "# Metric cache",
-        "",
-        f"- File: `{summary.path}`",
-        f"- Size: {summary.size_bytes / 1e6:.2f} MB",
-        f"- Rows: {sum(summary.rows.values()):,}",
-        "",
-        "| metric | rows | hits | misses | hit rate | puts "
-        "| compute s | average s per put | estimated s saved |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    total, total_saved = MetricStats(), 0.0
+    total, total_saved, total_rows = MetricStats(), 0.0, sum(summary.rows.values())
+    table = []
     for metric in sorted({*summary.rows, *summary.stats}):
         record = summary.stats.get(metric, MetricStats())
         total.add(record)
         total_saved += seconds_saved(record)
-        lines.append(_table_row(metric, summary.rows.get(metric, 0), record, seconds_saved(record)))
-    lines.append(_table_row("**all**", sum(summary.rows.values()), total, total_saved))
-    lines += ["", "Estimated seconds saved = hits × average compute seconds per put, metric by metric.", ""]
-    return "\n".join(lines)
+        table.append(_table_row(metric, summary.rows.get(metric, 0), record, seconds_saved(record)))
+    rows = "\n".join([*table, _table_row("**all**", total_rows, total, total_saved)])
+    return f"""# Metric cache
+
+- File: `{summary.path}`
+- Size: {summary.size_bytes / 1e6:.2f} MB
+- Rows: {total_rows:,}
+
+| metric | rows | hits | misses | hit rate | puts | compute s | average s per put | estimated s saved |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
+{rows}
+
+Estimated seconds saved = hits × average compute seconds per put, metric by metric.
+"""
 
 
 def write_cache_report(target: Path, cache: Path | None = None, stats: Path | None = None) -> Path:

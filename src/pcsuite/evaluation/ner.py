@@ -92,19 +92,15 @@ class NerEvaluator(Evaluator):
         filled = sum(
             is_present(entity.get(name)) for entity in listed if isinstance(entity, dict) for name in _FIELDS
         )
+        completeness = filled / (len(listed) * len(_FIELDS)) if listed else 1.0
+        extra = {"tp": tp, "fp": fp, "fn": fn, "unsupported": unsupported, "field_completeness": completeness}
         return conclude(
             parsed,
             answer,
             score=f1_score(tp, fp, fn, empty=1.0),
             exact_match=fp == fn == 0,
             unsupported_rate=unsupported / len(listed) if listed else 0.0,
-            extra={
-                "tp": tp,
-                "fp": fp,
-                "fn": fn,
-                "unsupported": unsupported,
-                "field_completeness": filled / (len(listed) * len(_FIELDS)) if listed else 1.0,
-            },
+            extra=extra,
         )
 
     def place(self, listed: Sequence[object], item: Item) -> list[Mention]:
@@ -139,14 +135,13 @@ class NerEvaluator(Evaluator):
         entities = [dict(entity) for entity in truth_of(item, "entities")]
         if not entities:
             text = (item.input_text.split() or ["-"])[0]
-            entity_type = rng.choice(self.options.types)
-            return self._write([{"text": text, "type": entity_type, "start": 0, "end": len(text)}])
+            kind = rng.choice(self.options.types)
+            return self._write([{"text": text, "type": kind, "start": 0, "end": len(text)}])
         index = rng.randrange(len(entities))
-        if rng.random() < 0.5:
-            del entities[index]
-        else:
-            others = [name for name in self.options.types if name != entities[index]["type"]]
-            entities[index]["type"] = rng.choice(others)
+        chosen = entities.pop(index)
+        if rng.random() >= 0.5:
+            kind = rng.choice([name for name in self.options.types if name != chosen["type"]])
+            entities.insert(index, {**chosen, "type": kind})
         return self._write(entities)
 
     def _write(self, entities: list[dict[str, Any]]) -> str:
@@ -172,14 +167,12 @@ def _by_offsets(entity: Mapping[str, Any], item: Item) -> tuple[int, int] | None
 
 def _whole(value: object) -> int | None:
     """An offset as an integer; models also write it as a float or a text."""
-    if isinstance(value, bool):
-        return None
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 1e9 else None
     if isinstance(value, str):
         text = value.strip()
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _first_unused(text: str, source: str, taken: set[tuple[int, int]]) -> tuple[int, int] | None:

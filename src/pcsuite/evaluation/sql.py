@@ -11,6 +11,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -67,9 +68,8 @@ def run_query(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ...
                 rows.append(tuple(float(f"{v:.10g}") if isinstance(v, float) else v for v in row))
             return tuple(rows)
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
-        stopped = time.monotonic() > deadline
-        reason = f"stopped after {limits.seconds:g} s" if stopped else str(error)
-        raise QueryRefusedError(reason) from error
+        stopped = f"stopped after {limits.seconds:g} s"
+        raise QueryRefusedError(stopped if time.monotonic() > deadline else str(error)) from error
 
 
 def _open_read_only(database: Path) -> sqlite3.Connection:
@@ -86,16 +86,13 @@ def _open_read_only(database: Path) -> sqlite3.Connection:
 def _authorise(
     action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
 ) -> int:
-    if action not in _ALLOWED:
-        return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and (second or "").casefold() in _REFUSED_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+    refused = action == sqlite3.SQLITE_FUNCTION and (second or "").casefold() in _REFUSED_FUNCTIONS
+    return sqlite3.SQLITE_OK if action in _ALLOWED and not refused else sqlite3.SQLITE_DENY
 
 
 _FENCE = re.compile(r"```(?:sql(?:ite)?)?[ \t]*\n(.*?)```", re.IGNORECASE | re.DOTALL)
 _QUERY_START = re.compile(r"\b(?:select|with)\b", re.IGNORECASE)
-_CLOSING_QUOTE = {"'": "'", '"': '"', "`": "`", "[": "]"}
+_QUOTED = re.compile(r"""'[^']*'?|"[^"]*"?|`[^`]*`?|\[[^\]]*\]?""")
 _ORDER_BY = re.compile(r"\border\s+by\b", re.IGNORECASE)
 _LONGEST_QUERY = 100_000
 
@@ -188,10 +185,8 @@ class SqlEvaluator(Evaluator):
         root = self.options.database_root
         path = item.file(name) if root is None else Path(root) / name
         if not path.is_file():
-            raise DataError(
-                f"item '{item.item_id}': database {path} does not exist",
-                hint="export the dataset again, or set the evaluator's database_root",
-            )
+            hint = "export the dataset again, or set the evaluator's database_root"
+            raise DataError(f"item '{item.item_id}': database {path} does not exist", hint=hint)
         return path
 
 
@@ -227,12 +222,9 @@ def has_top_level_order(query: str) -> bool:
     >>> has_top_level_order("SELECT * FROM (SELECT a FROM t ORDER BY a)")
     False
     """
-    depth = 0
-    outer = []
-    for character in blank_quoted(query):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            outer.append(character)
+    text = blank_quoted(query)
+    depths = accumulate((character == "(") - (character == ")") for character in text)
+    outer = (character for character, depth in zip(text, depths, strict=True) if depth == 0)
     return bool(_ORDER_BY.search("".join(outer)))
 
 
@@ -246,18 +238,9 @@ def normalise_sql(query: str) -> str:
 
 
 def blank_quoted(query: str) -> str:
-    """The query with quoted texts and names blanked out, of the same length, in one pass.
+    """The query with quoted texts and names blanked out, of the same length; an open quote goes to the end.
 
     >>> blank_quoted("SELECT 'a;b'")
     'SELECT _____'
     """
-    blanked = []
-    closing: str | None = None
-    for character in query:
-        if closing is None:
-            closing = _CLOSING_QUOTE.get(character)
-            blanked.append("_" if closing else character)
-        else:
-            blanked.append("_")
-            closing = None if character == closing else closing
-    return "".join(blanked)
+    return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), query)

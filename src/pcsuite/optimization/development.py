@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import OperatorSpec
@@ -53,15 +54,11 @@ def dev_suite(suite: Suite, task_id: str, items: int | None) -> Suite:
     """
     spec = suite.tasks[task_id]
     if not spec.dev_split:
-        raise DataError(
-            f"task '{task_id}' has no dev_split to optimise on",
-            hint="name one in the tasks file; never the test split",
-        )
+        hint = "name one in the tasks file; never the test split"
+        raise DataError(f"task '{task_id}' has no dev_split to optimise on", hint=hint)
     if spec.dev_split in (spec.split, spec.train_split):
-        raise DataError(
-            f"task '{task_id}': dev_split '{spec.dev_split}' is also the split that is scored or shown as exemplars",
-            hint="a prompt must be found on items that are neither",
-        )
+        why = f"dev_split '{spec.dev_split}' is also the split that is scored or shown as exemplars"
+        raise DataError(f"task '{task_id}': {why}", hint="a prompt must be found on items that are neither")
     limits = suite.profile.limits.model_copy(update={"per_task_max_items": {task_id: items}})
     profile = suite.profile.model_copy(update={"limits": limits})
     tasks = {**suite.tasks, task_id: spec.model_copy(update={"split": spec.dev_split})}
@@ -107,13 +104,10 @@ def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
     usable = [item for item in loaded if text(item) not in taken]
     wanted = min(MAX_DEMONSTRATIONS, len(usable))
     train_items = tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
-    train = tuple(
-        Exemplar(item.input_text, task.evaluator.gold_answer(item), item.item_id) for item in train_items
-    )
-    prompting = replace(task.prompting, exemplars=train[:MAX_EXEMPLARS])
-    plan = replace(task, items=kept, prompting=prompting)
-    regime, seeds = _sampled(suite, task_id)
-    return DevTask(inner, plan, train, train_items, regime, seeds, closed_answers(kept))
+    gold = task.evaluator.gold_answer
+    train = tuple(Exemplar(item.input_text, gold(item), item.item_id) for item in train_items)
+    plan = replace(task, items=kept, prompting=replace(task.prompting, exemplars=train[:MAX_EXEMPLARS]))
+    return DevTask(inner, plan, train, train_items, *_sampled(suite, task_id), closed_answers(kept))
 
 
 def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
@@ -124,11 +118,10 @@ def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
     wanted = suite.profile.optimization.dspy.replicates
     if regime is not None and wanted is not None:
         seeds = suite.profile.repro.seeds.get(regime, ())[:wanted]
-    if regime is None or len(seeds) < max(2, wanted or 2):
+    if regime is None or len(seeds) < (needed := max(2, wanted or 2)):
+        why = f"has {len(seeds)} seeds of a sampled regime, and the objective's entropy needs {needed}"
         raise DataError(
-            f"task '{task_id}' has {len(seeds)} seeds of a sampled regime, and the objective's entropy needs"
-            f" {max(2, wanted or 2)}",
-            hint="give repro.seeds and repro.seeds_per_task more of them",
+            f"task '{task_id}' {why}", hint="give repro.seeds and repro.seeds_per_task more of them"
         )
     return regime, seeds
 
@@ -175,14 +168,11 @@ class DevProblem:
         self._guard = threading.Lock()
         self._origins: dict[str, Candidate] = {}
         self.token_budget = float(dev.plan.band[1] + dev.plan.spec.max_tokens)
-        self.baseline = self.evaluate(
-            Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
-        )
+        bare = Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
+        self.baseline = self.evaluate(bare)
         if self.baseline.crashed:
-            raise ErrorRateError(
-                f"model '{self.model_id}' does not answer the bare instruction of task '{self.task_id}':"
-                f" {'; '.join(self.baseline.errors[:2])}"
-            )
+            why = f"does not answer the bare instruction of task '{self.task_id}'"
+            raise ErrorRateError(f"model '{self.model_id}' {why}: {'; '.join(self.baseline.errors[:2])}")
 
     @property
     def engine(self) -> dict[str, str]:
@@ -233,16 +223,13 @@ class DevProblem:
         cell = self._cell(candidate)
         seed = cell.seeds[0]
         key = digest(["answer", cell.fingerprint, item.item_id, item.input_text, seed])
-        known = self._journal.answer(key)
-        if known is not None:
-            return known
-        context = cell.context(item, CLEAN.type)
-        prompt = self.render(candidate, item)
-        request = Request(prompt, cell.decoding, seed, context=context)
-        text = self._thread.call(self._client.ask(request))["text"]
+
+        def request() -> Request:
+            context = cell.context(item, CLEAN.type)
+            return Request(self.render(candidate, item), cell.decoding, seed, context=context)
+
         facts = {"role": "answer", "model": self.model_id, "seed": seed, "candidate": candidate.id}
-        self._journal.add_answer(key, text, {**facts, "item": item.item_id})
-        return text
+        return self._asked_once(key, self._client, request, {**facts, "item": item.item_id})
 
     def ask(
         self,
@@ -256,9 +243,6 @@ class DevProblem:
         """A text from the proposing model; asked once, then read back from the journal."""
         model = self._proposer.model_id
         key = digest([model, self._proposer.identity, prompt, seed, role, temperature, max_tokens])
-        known = self._journal.answer(key)
-        if known is not None:
-            return known
         decoding = Decoding(role, temperature, TOP_P, max_tokens)
         context = CallContext(
             task_id=self.task_id,
@@ -270,9 +254,16 @@ class DevProblem:
             wrong=lambda rng: "",
         )
         request = Request(prompt, decoding, seed, context=context)
-        text = self._thread.call(self._proposer.ask(request))["text"]
         facts = {"role": role, "model": model, "seed": seed, "temperature": temperature}
-        self._journal.add_answer(key, text, facts)
+        return self._asked_once(key, self._proposer, lambda: request, facts)
+
+    def _asked_once(
+        self, key: str, client: ModelClient, request: Callable[[], Request], facts: dict[str, Any]
+    ) -> str:
+        text = self._journal.answer(key)
+        if text is None:
+            text = str(self._thread.call(client.ask(request()))["text"])
+            self._journal.add_answer(key, text, facts)
         return text
 
     def _condition(self, candidate: Candidate) -> ConditionBundle:
@@ -354,26 +345,18 @@ class DevProblem:
 
     def _crashed(self, candidate: Candidate, items: Sequence[Item], errors: Sequence[str]) -> CandidateScore:
         parts = item_parts({item.item_id: [] for item in items}, token_budget=self.token_budget)
+        seeds, complete = len(self._dev.seeds), len(items) == len(self.dev)
+        value, whole, why = self.objective.worst, parts.parts(), tuple(errors) or ("no answer",)
         return CandidateScore(
-            candidate,
-            self.objective,
-            self.objective.worst,
-            parts.parts(),
-            parts,
-            len(self._dev.seeds),
-            len(items) == len(self.dev),
-            tuple(errors) or ("no answer",),
-            crashed=True,
+            candidate, self.objective, value, whole, parts, seeds, complete, why, crashed=True
         )
 
     @contextmanager
     def _held(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[None]:
         """Keep other threads from running the same rows; locks are taken in one order, so nobody waits in a ring."""
+        keys = sorted({(candidate.id, item.item_id) for item in items})
         with self._guard:
-            locks = [
-                self._locks.setdefault((candidate.id, item_id), threading.Lock())
-                for item_id in sorted({item.item_id for item in items})
-            ]
+            locks = [self._locks.setdefault(key, threading.Lock()) for key in keys]
         with ExitStack() as stack:
             for lock in locks:
                 stack.enter_context(lock)

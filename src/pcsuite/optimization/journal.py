@@ -72,13 +72,11 @@ class CandidateLog(RunLog):
 
     def replicate(self, run_id: str) -> Replicate | None:
         """A finished row, ``None`` where it failed or was not run."""
-        with self._guard:
-            return self._records.get(run_id)
+        return self._records.get(run_id)
 
     def error(self, run_id: str) -> str | None:
         """The error of a row that failed, ``None`` where it did not."""
-        with self._guard:
-            return self._errors.get(run_id)
+        return self._errors.get(run_id)
 
     def _note(self, row: RunRow) -> None:
         found = replicate_of(row)
@@ -134,17 +132,11 @@ class Journal:
 
         The same score of the same candidate on the same items is kept once.
         """
-        candidate = score.candidate
         entry = {
-            "id": candidate.id,
-            "method": candidate.method,
+            **score.facts(),
             "seed": seed,
-            "origin": candidate.origin,
-            "parents": list(candidate.parents),
-            "prompt": candidate.prompt.as_dict(),
-            "J": score.value,
+            "prompt": score.candidate.prompt.as_dict(),
             "parts": score.parts._asdict(),
-            "items": len(score.item_parts),
             "complete": score.complete,
             "replicates": score.replicates,
             "crashed": score.crashed,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.data.items import Item
@@ -124,6 +124,15 @@ class CandidateScore:
     def rank(self) -> tuple[bool, float]:
         """Sorts scores from bad to good; a crash is below everything."""
         return (not self.crashed, self.value)
+
+    def facts(self) -> dict[str, Any]:
+        """What is written of a score wherever candidates are listed: where it comes from and what it came to.
+
+        Keys are ``id``, ``method``, ``origin``, ``parents``, ``J`` and ``items`` (their number).
+        """
+        made = self.candidate
+        origin = {"id": made.id, "method": made.method, "origin": made.origin, "parents": list(made.parents)}
+        return {**origin, "J": self.value, "items": len(self.item_parts)}
 
 
 class Problem(Protocol):

@@ -81,17 +81,15 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
     A method whose optional dependency is missing raises :class:`~pcsuite.errors.MissingExtraError`.
     """
     proposer = suite.profile.optimization.dspy.proposer
+    operators = suite.profile.optimization.dspy.operators
     for name, known, what in (
-        (settings.task_id, suite.tasks, "task"),
-        (settings.model_id, suite.models, "model"),
-        (proposer or settings.model_id, suite.models, "proposer model"),
+        (settings.task_id, suite.tasks, "unknown task"),
+        (settings.model_id, suite.models, "unknown model"),
+        (proposer or settings.model_id, suite.models, "unknown proposer model"),
+        *((name, suite.operators, "optimization.dspy.operators: unknown operator") for name in operators),
     ):
         if name not in known:
-            raise ConfigError(f"unknown {what} '{name}'", hint=did_you_mean(name, known))
-    for name in suite.profile.optimization.dspy.operators:
-        if name not in suite.operators:
-            known_names = did_you_mean(name, suite.operators)
-            raise ConfigError(f"optimization.dspy.operators: unknown operator '{name}'", hint=known_names)
+            raise ConfigError(f"{what} '{name}'", hint=did_you_mean(name, known))
     METHODS.get(settings.method).require()
 
 
@@ -153,10 +151,8 @@ def optimize(
         path = compiled_path(suite.profile.run.output_dir, task_id, model_id)
         replaced = freeze(path, document)
         log = candidate_paths(suite.profile.run.output_dir, task_id, model_id).log
-        budget = problem.budget
-        return OptimizeOutcome(
-            path, document, winner, replaced, scores, log, budget.spent_tokens, budget.spent_cost_usd
-        )
+        spent = problem.budget.spent_tokens, problem.budget.spent_cost_usd
+        return OptimizeOutcome(path, document, winner, replaced, scores, log, *spent)
 
 
 def _planned(suite: Suite, settings: OptimizeSettings) -> DevTask:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
@@ -149,25 +149,14 @@ def lineage_of(winner: CandidateScore, scores: Mapping[str, CandidateScore]) -> 
     order: dict[str, CandidateScore] = {}
 
     def visit(score: CandidateScore) -> None:
-        if score.candidate.id in order:
-            return
-        order[score.candidate.id] = score
-        for parent in score.candidate.parents:
-            if parent in scores:
-                visit(scores[parent])
+        if score.candidate.id not in order:
+            order[score.candidate.id] = score
+            for parent in score.candidate.parents:
+                if parent in scores:
+                    visit(scores[parent])
 
     visit(winner)
-    return [
-        {
-            "id": score.candidate.id,
-            "method": score.candidate.method,
-            "origin": score.candidate.origin,
-            "parents": list(score.candidate.parents),
-            "J": score.value,
-            "items": len(score.item_parts),
-        }
-        for score in reversed(order.values())
-    ]
+    return [score.facts() for score in reversed(order.values())]
 
 
 def frozen_document(
@@ -189,7 +178,6 @@ def frozen_document(
     best, baseline = winner.score, problem.baseline
     prompt, items = best.candidate.prompt, best.item_parts.items
     makeup, judged_by = makeup_of(prompt, operators)
-    weights = problem.objective
     return {
         "format": FORMAT,
         "task": problem.task_id,
@@ -221,9 +209,7 @@ def frozen_document(
             "gain_low": winner.gain.low,
             "gain_high": winner.gain.high,
         },
-        "weights": {
-            part: getattr(weights, part) for part in ("task", "unsupported", "entropy", "token_cost")
-        },
+        "weights": asdict(problem.objective),
         "lineage": lineage_of(best, scores),
         **more,
         "pcsuite_version": __version__,

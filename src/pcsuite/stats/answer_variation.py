@@ -13,9 +13,11 @@ embeddings, which catch paraphrase but not always a changed number. Neither judg
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -40,10 +42,8 @@ def answer_counts(answers: Sequence[Sequence[Hashable]]) -> FloatArray:
     if not answers:
         raise AnalysisError("there are no items to count answers of")
     rows = [sorted(Counter(given).values(), reverse=True) for given in answers]
-    counts = np.zeros((len(rows), max(1, *(len(row) for row in rows))))
-    for index, row in enumerate(rows):
-        counts[index, : len(row)] = row
-    return counts
+    width = max(1, *map(len, rows))
+    return np.array([row + [0] * (width - len(row)) for row in rows], dtype=np.float64)
 
 
 def entropy(counts: ArrayLike, *, estimator: Estimator = "chao_shen") -> FloatArray:
@@ -165,8 +165,7 @@ def compare_entropy(
     first, first_total = _rows_with_totals(treated)
     second, second_total = _rows_with_totals(control)
     check_same_length(first_total, second_total, "treated and control")
-    equal = bool((first_total == second_total).all())
-    if estimator == "plug_in" and not equal:
+    if estimator == "plug_in" and (first_total != second_total).any():
         raise AnalysisError(
             "plug-in entropy cannot be compared between unequal numbers of replicates",
             hint="use 'disagreement' or 'rarefied'",
@@ -186,7 +185,7 @@ def _mean_over_items(values: FloatArray, rng: Rng, resamples: int, level: float,
     if known.size == 0:
         raise AnalysisError("no item has enough replicates", hint="at least 2 answers per item are needed")
     result = bootstrap_means(known[:, None], rng=rng, resamples=resamples, level=level)[0]
-    return Estimate(result.value, result.low, result.high, level, result.n, prefix + result.method, result.se)
+    return replace(result, method=prefix + result.method)
 
 
 def _rows_with_totals(counts: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -283,13 +282,8 @@ def fact_disagreement(answers: Sequence[str]) -> float:
     """
     if len(answers) < 2:
         return float("nan")
-    facts = [key_facts(answer) for answer in answers]
-    gaps = []
-    for i, first in enumerate(facts):
-        for second in facts[:i]:
-            union = first | second
-            gaps.append(1 - len(first & second) / len(union) if union else 0.0)
-    return float(np.mean(gaps))
+    pairs = itertools.combinations([key_facts(answer) for answer in answers], 2)
+    return float(np.mean([1 - len(a & b) / len(a | b) if a | b else 0.0 for a, b in pairs]))
 
 
 def semantic_clusters(embeddings: ArrayLike, *, similarity: float = 0.85) -> IntArray:
@@ -308,13 +302,10 @@ def semantic_clusters(embeddings: ArrayLike, *, similarity: float = 0.85) -> Int
         return np.zeros(1, dtype=np.int64)
     hierarchy = require("scipy.cluster.hierarchy", "stats")
     unit = unit_rows(vectors, "embedding")
-    cosine = unit @ unit.T
-    upper = np.triu_indices(len(vectors), 1)
-    distance = np.clip(1 - cosine[upper], 0.0, 2.0)
-    tree = hierarchy.linkage(distance, method="average")
+    cosine = (unit @ unit.T)[np.triu_indices(len(vectors), 1)]
+    tree = hierarchy.linkage(np.clip(1 - cosine, 0.0, 2.0), method="average")
     labels = hierarchy.fcluster(tree, t=1 - similarity + 1e-9, criterion="distance")
-    _, codes = np.unique(labels, return_inverse=True)
-    return np.asarray(codes, dtype=np.int64)
+    return np.asarray(np.unique(labels, return_inverse=True)[1], dtype=np.int64)
 
 
 def semantic_entropy(

@@ -26,9 +26,9 @@ from pcsuite.stats.estimate import (
     Rng,
     as_differences,
     as_matrix,
+    as_pair,
     as_vector,
     check_level,
-    check_same_length,
     undefined,
 )
 from pcsuite.stats.f1 import micro_f1
@@ -63,7 +63,6 @@ def paired_bootstrap(
     """
     deltas = as_differences(treated, control)
     if method == "auto" and len(deltas) > 1 and np.count_nonzero(deltas) < FEW:
-        check_level(level)
         return adjusted_paired_interval(deltas, level=level)
     return bootstrap_means(deltas[:, None], rng=rng, resamples=resamples, level=level, method=method)[0]
 
@@ -109,26 +108,20 @@ def bootstrap_means(
     """
     table = as_matrix(columns, "columns")
     n, width = table.shape
-    check_level(level)
-    _check_method(method)
+    name = _method_name(method, level)
     if n < 2:
         return [Estimate(float(value), np.nan, np.nan, level, n, "one item") for value in table[0]]
-    need_squares = method == "studentised"
-    data = np.hstack([table, table**2]) if need_squares else table
-    draws = resample_totals(data, rng, resamples) / n
-    centre = table.mean(axis=0)
+    draws = (
+        resample_totals(np.hstack([table, table**2]) if method == "studentised" else table, rng, resamples)
+        / n
+    )
     errors = table.std(axis=0, ddof=1) / np.sqrt(n)
-    name = f"bootstrap {'expanded' if method == 'auto' else method}"
     results = []
-    for j in range(width):
-        value, se = float(centre[j]), float(errors[j])
-        spread = None
-        if need_squares:
-            spread = np.sqrt(np.maximum(draws[:, width + j] - draws[:, j] ** 2, 0) / (n - 1))
-        low, high = interval_from_draws(
-            draws[:, j], value, n=n, level=level, method=method,
-            influence=table[:, j] - value, se=se, draw_se=spread,
-        )  # fmt: skip
+    for j, value in enumerate(table.mean(axis=0).tolist()):
+        se, extra = float(errors[j]), {"influence": table[:, j] - value}
+        if method == "studentised":
+            extra["draw_se"] = np.sqrt(np.maximum(draws[:, width + j] - draws[:, j] ** 2, 0) / (n - 1))
+        low, high = interval_from_draws(draws[:, j], value, n=n, level=level, method=method, se=se, **extra)
         results.append(Estimate(value, low, high, level, n, name, se))
     return results
 
@@ -152,9 +145,7 @@ def bootstrap_totals(
     0.75
     """
     table = as_matrix(columns, "columns")
-    n = len(table)
-    check_level(level)
-    _check_method(method)
+    n, name = len(table), _method_name(method, level)
     total = table.sum(axis=0)
     value = float(statistic(total[None, :])[0])
     if not np.isfinite(value):
@@ -171,8 +162,7 @@ def bootstrap_totals(
         left_out = np.where(np.isfinite(left_out), left_out, value)
         influence = np.asarray(left_out.mean() - left_out, dtype=np.float64)
     low, high = interval_from_draws(draws, value, n=n, level=level, method=method, influence=influence)
-    name = "expanded" if method == "auto" else method
-    return Estimate(value, low, high, level, n, f"bootstrap {name}", float(draws.std(ddof=1)))
+    return Estimate(value, low, high, level, n, name, float(draws.std(ddof=1)))
 
 
 def bootstrap_ratio(
@@ -191,14 +181,12 @@ def bootstrap_ratio(
     >>> bootstrap_ratio([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0), resamples=100).value
     150.0
     """
-    top = as_vector(numerator, "numerator")
-    bottom = as_vector(denominator, "denominator")
-    check_same_length(top, bottom, "numerator and denominator")
+    columns = np.column_stack(as_pair(numerator, denominator, "numerator and denominator"))
 
     def ratio(totals: FloatArray) -> FloatArray:
         return scale * totals[:, 0] / np.where(totals[:, 1] > 0, totals[:, 1], np.nan)
 
-    return bootstrap_totals(np.column_stack([top, bottom]), ratio, rng=rng, resamples=resamples, level=level)
+    return bootstrap_totals(columns, ratio, rng=rng, resamples=resamples, level=level)
 
 
 def bootstrap_micro_f1(
@@ -216,9 +204,8 @@ def bootstrap_micro_f1(
     0.8
     """
     table = as_matrix(counts, "counts", columns=3)
-    flawed = (table[:, 1] + table[:, 2] > 0).sum()
-    found = (table[:, 0] > 0).sum()
-    if method == "auto" and min(flawed, found) == 0:
+    flawed, found = table[:, 1] + table[:, 2] > 0, table[:, 0] > 0
+    if method == "auto" and not (flawed.any() and found.any()):
         # Every resample gives the same F1; Wilson's interval of "items without a flaw" is the honest width.
         value = float(micro_f1(table.sum(axis=0)[None, :])[0])
         flat = wilson_mean(np.full(len(table), value), level=level)
@@ -244,9 +231,7 @@ def bootstrap_micro_f1_difference(
     >>> round(bootstrap_micro_f1_difference(better, worse, rng=np.random.default_rng(0)).value, 3)
     0.333
     """
-    first = as_matrix(treated, "treated", columns=3)
-    second = as_matrix(control, "control", columns=3)
-    check_same_length(first, second, "treated and control")
+    first, second = as_pair(treated, control, read=as_matrix, columns=3)
 
     def difference(totals: FloatArray) -> FloatArray:
         return micro_f1(totals[:, :3]) - micro_f1(totals[:, 3:])
@@ -327,22 +312,19 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
     [[5.0, 5.0], [5.0, 5.0], [5.0, 5.0]]
     """
     if resamples < 1:
-        raise AnalysisError(
-            f"resamples is {resamples}, at least 1 is needed", hint="10000 is the usual number"
-        )
+        hint = "10000 is the usual number"
+        raise AnalysisError(f"resamples is {resamples}, at least 1 is needed", hint=hint)
     n = len(columns)
     probe = columns[:2048]
     # A sample that hardly repeats will not repay sorting all the rows.
     if len(np.unique(probe, axis=0)) * 4 <= len(probe):
         distinct, multiplicity = np.unique(columns, axis=0, return_counts=True)
         if len(distinct) * 8 <= n:
-            totals = np.empty((resamples, distinct.shape[1]))
-            block = max(1, CHUNK_CELLS // len(distinct))
-            for start in range(0, resamples, block):
-                stop = min(start + block, resamples)
-                counts = rng.multinomial(n, multiplicity / n, size=stop - start)
-                totals[start:stop] = counts.astype(np.float64) @ distinct
-            return totals
+            drawn = (
+                rng.multinomial(n, multiplicity / n, size=size).astype(np.float64) @ distinct
+                for size in _block_sizes(resamples, len(distinct))
+            )
+            return np.concatenate(list(drawn))
     # Centred columns keep float32 sums accurate relative to the spread; the counts of a resample sum to n.
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)
@@ -354,9 +336,7 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
 
 def resample_counts(n: int, rng: Rng, resamples: int) -> Iterator[npt.NDArray[np.float32]]:
     """Blocks of bootstrap counts, (rows, n): how often each item is in each resample; bounded memory."""
-    block = max(1, min(resamples, CHUNK_CELLS // n))
-    for start in range(0, resamples, block):
-        size = min(block, resamples - start)
+    for size in _block_sizes(resamples, n):
         drawn = rng.integers(0, n, size=(size, n))
         counts = np.empty((size, n), dtype=np.float32)
         for row, items in enumerate(drawn):  # one at a time: the counts of a resample stay in the cache
@@ -369,19 +349,23 @@ def random_bit_totals(columns: FloatArray, rng: Rng, draws: int) -> FloatArray:
 
     Each row is in or out by a fair coin: the null distribution of a permutation test. Bits are drawn packed.
     """
-    n = len(columns)
-    width = (n + 7) // 8
-    block = max(1, min(draws, CHUNK_CELLS // n))
-    narrow = columns.astype(np.float32)
-    totals = np.empty((draws, columns.shape[1]))
-    for start in range(0, draws, block):
-        size = min(block, draws - start)
-        packed = rng.integers(0, 256, size=(size, width), dtype=np.uint8)
-        bits = np.unpackbits(packed, axis=1, count=n).astype(np.float32)
-        totals[start : start + size] = bits @ narrow
-    return totals
+    n, narrow = len(columns), columns.astype(np.float32)
+    totals = []
+    for size in _block_sizes(draws, n):
+        packed = rng.integers(0, 256, size=(size, (n + 7) // 8), dtype=np.uint8)
+        totals.append(np.unpackbits(packed, axis=1, count=n).astype(np.float32) @ narrow)
+    return np.concatenate(totals).astype(np.float64)
 
 
-def _check_method(method: str) -> None:
+def _block_sizes(rows: int, width: int) -> Iterator[int]:
+    """Sizes of blocks of ``rows`` rows of this width, each of at most :data:`CHUNK_CELLS` cells."""
+    block = max(1, CHUNK_CELLS // width)
+    return (min(block, rows - start) for start in range(0, rows, block))
+
+
+def _method_name(method: str, level: float) -> str:
+    """What the interval is called in an estimate, once level and method are checked."""
+    check_level(level)
     if method not in METHODS:
         raise AnalysisError(f"unknown interval method '{method}'", hint=did_you_mean(method, METHODS))
+    return f"bootstrap {'expanded' if method == 'auto' else method}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
@@ -13,8 +15,7 @@ from pcsuite.stats.estimate import (
     FloatArray,
     IntArray,
     Rng,
-    as_vector,
-    check_same_length,
+    as_pair,
     normal_quantile,
     recentred_limits,
     undefined,
@@ -59,9 +60,8 @@ def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> list[tuple[float
     if not stated.size:
         return []
     errors, last = _by_confidence(stated, outcome)
-    accepted = last + 1
     wrong = np.cumsum(errors)[last]
-    return [(float(n / stated.size), float(e / n)) for n, e in zip(accepted, wrong, strict=True)]
+    return [(float(n / stated.size), float(e / n)) for n, e in zip(last + 1, wrong, strict=True)]
 
 
 def area_under_risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> float:
@@ -124,12 +124,10 @@ def risk_coverage_interval(
     """
     stated, outcome = _checked(confidence, correct, minimum=2)
     errors, last = _by_confidence(stated, outcome)
-    blocks = [
-        _curve_area(counts.astype(np.float64), errors, last)
-        for counts in resample_counts(len(errors), rng, resamples)
-    ]
-    value = float(_curve_area(np.ones((1, len(errors))), errors, last)[0])
-    return _recentred(value, np.concatenate(blocks), len(errors), level)
+    n = len(errors)
+    draws = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
+    value = float(_curve_area(np.ones((1, n)), errors, last)[0])
+    return _recentred(value, np.concatenate(draws), n, level)
 
 
 def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -156,23 +154,18 @@ def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) ->
     kappa = (observed - expected) / (1 - expected)
     diagonal = np.diag(joint) * (1 - (rows + columns) * (1 - kappa)) ** 2
     off = joint * (columns[:, None] + rows[None, :]) ** 2
-    spread = (
-        diagonal.sum()
-        + (1 - kappa) ** 2 * (off.sum() - np.trace(off))
-        - (kappa - expected * (1 - kappa)) ** 2
-    )
+    spread = diagonal.sum() + (1 - kappa) ** 2 * (off.sum() - np.trace(off))
+    spread -= (kappa - expected * (1 - kappa)) ** 2
     se = float(np.sqrt(max(spread, 0.0) / n) / (1 - expected))
     half = normal_quantile(level) * se
     return Estimate(float(kappa), float(kappa - half), float(min(1.0, kappa + half)), level, n, "kappa", se)
 
 
 def _checked(confidence: ArrayLike, correct: ArrayLike, minimum: int = 0) -> tuple[FloatArray, FloatArray]:
-    stated = as_vector(confidence, "confidence", minimum=minimum)
-    outcome = as_vector(correct, "correct", minimum=minimum)
-    check_same_length(stated, outcome, "confidence and correct")
-    if any(((values < 0) | (values > 1)).any() for values in (stated, outcome)):
+    pair = as_pair(confidence, correct, "confidence and correct", minimum=minimum)
+    if any(((values < 0) | (values > 1)).any() for values in pair):
         raise AnalysisError("confidence and correct must lie in 0..1")
-    return stated, outcome
+    return pair
 
 
 def _bin_of(stated: FloatArray, bins: int) -> IntArray:
@@ -185,9 +178,9 @@ def _by_confidence(stated: FloatArray, outcome: FloatArray) -> tuple[FloatArray,
     return 1.0 - outcome[order], np.append(np.flatnonzero(np.diff(stated[order])), len(stated) - 1)
 
 
-def _curve_area(counts: FloatArray, errors: FloatArray, last: npt.NDArray[np.intp]) -> FloatArray:
+def _curve_area(counts: npt.NDArray[Any], errors: FloatArray, last: npt.NDArray[np.intp]) -> FloatArray:
     """Area under the risk–coverage curve for each row of resampling counts."""
-    covered = np.cumsum(counts, axis=1)[:, last]
+    covered = np.cumsum(counts, axis=1, dtype=np.float64)[:, last]
     wrong = np.cumsum(counts * errors, axis=1)[:, last]
     risk = np.where(covered > 0, wrong / np.where(covered > 0, covered, 1.0), 0.0)
     step = np.diff(covered, axis=1, prepend=0.0) / covered[:, -1:]

@@ -92,9 +92,8 @@ def fixed_design(
         levels = sorted({cell[name] for cell in cells})
         reference = (references or {}).get(name, levels[0])
         if reference not in levels:
-            raise AnalysisError(
-                f"reference '{reference}' of {name} does not occur", hint=did_you_mean(reference, levels)
-            )
+            hint = did_you_mean(reference, levels)
+            raise AnalysisError(f"reference '{reference}' of {name} does not occur", hint=hint)
         factors[name] = (reference, *(level for level in levels if level != reference))
     names = [
         ":".join(f"{name}[{level}]" for name, level in zip(term, levels, strict=True))
@@ -108,17 +107,13 @@ def fixed_design(
 def _coded_rows(
     cells: Sequence[Mapping[str, str]], factors: Mapping[str, tuple[str, ...]], terms: Sequence[Sequence[str]]
 ) -> FloatArray:
-    dummies = {
-        name: np.array([[float(cell[name] == level) for level in levels[1:]] for cell in cells]).reshape(
-            len(cells), len(levels) - 1
-        )
-        for name, levels in factors.items()
-    }
     blocks = [np.ones((len(cells), 1))]
     for term in terms:
         block = np.ones((len(cells), 1))
         for name in term:
-            block = (block[:, :, None] * dummies[name][:, None, :]).reshape(len(cells), -1)
+            coded = [cell[name] == level for cell in cells for level in factors[name][1:]]
+            dummies = np.array(coded, dtype=np.float64).reshape(len(cells), len(factors[name]) - 1)
+            block = (block[:, :, None] * dummies[:, None, :]).reshape(len(cells), -1)
         blocks.append(block)
     return np.hstack(blocks)
 
@@ -169,18 +164,15 @@ def cell_totals(items: ArrayLike, cells: ArrayLike, scores: ArrayLike) -> CellTo
     _, item_codes = np.unique(np.asarray(items), return_inverse=True)
     cell_codes = np.asarray(cells, dtype=np.int64)
     if not len(item_codes) == len(cell_codes) == len(values):
-        raise AnalysisError(
-            f"{len(item_codes)} items, {len(cell_codes)} cells and {len(values)} scores do not pair"
-        )
+        why = f"{len(item_codes)} items, {len(cell_codes)} cells and {len(values)} scores do not pair"
+        raise AnalysisError(why)
     width = int(cell_codes.max()) + 1
     keys, inverse = np.unique(item_codes.astype(np.int64) * width + cell_codes, return_inverse=True)
-    return CellTotals(
-        keys // width,
-        keys % width,
-        np.bincount(inverse).astype(np.float64),
-        np.bincount(inverse, weights=values).astype(np.float64),
-        np.bincount(inverse, weights=values**2).astype(np.float64),
+    count, total, squares = (
+        np.bincount(inverse, weights=column).astype(np.float64)
+        for column in (np.ones(len(values)), values, values**2)
     )
+    return CellTotals(keys // width, keys % width, count, total, squares)
 
 
 def encode_cells(factors: Mapping[str, Sequence[str]]) -> tuple[list[dict[str, str]], IntArray]:

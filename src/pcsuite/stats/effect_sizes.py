@@ -12,9 +12,9 @@ from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
     as_differences,
+    as_pair,
     as_vector,
     check_level,
-    check_same_length,
     normal_quantile,
     undefined,
 )
@@ -66,19 +66,16 @@ def cohens_d_av(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) 
     >>> round(cohens_d_av([0.9, 0.8, 0.7], [0.5, 0.6, 0.6]).value, 3)
     2.858
     """
-    deltas = as_differences(treated, control, minimum=2)
-    n = len(deltas)
+    paired = cohens_d_z(treated, control, level=level)
     variances = [as_vector(scores, "scores").var(ddof=1) for scores in (treated, control)]
     scale = float(np.sqrt(sum(variances) / 2))
-    spread = float(deltas.std(ddof=1))
-    if scale == 0 or spread == 0:
-        return undefined("d_av: no spread", n, level)
-    ratio = spread / scale
-    value = float(deltas.mean()) / spread
-    low, high = _noncentral_t_limits(value, n, level)
-    return Estimate(
-        value * ratio, low * ratio, high * ratio, level, n, "d_av noncentral t", _d_se(value, n) * ratio
+    if scale == 0 or not paired.defined:
+        return undefined("d_av: no spread", paired.n, level)
+    ratio = float(as_differences(treated, control).std(ddof=1)) / scale
+    value, low, high, se = (
+        part * ratio for part in (paired.value, paired.low, paired.high, paired.se or 0.0)
     )
+    return Estimate(value, low, high, level, paired.n, "d_av noncentral t", se)
 
 
 def odds_ratio(table: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -109,10 +106,7 @@ def odds_ratio_paired(treated: ArrayLike, control: ArrayLike, *, level: float = 
     >>> round(odds_ratio_paired([1, 1, 1, 0], [1, 0, 1, 0]).value, 6)
     3.0
     """
-    first = as_vector(treated, "treated", minimum=2)
-    second = as_vector(control, "control", minimum=2)
-    check_same_length(first, second, "treated and control")
-    _check_unit_scores(first, second)
+    first, second = _unit_scores(treated, control, "treated and control")
     n = len(first)
     shares = np.array([first.mean(), second.mean()])
     name = "paired delta method"
@@ -162,10 +156,7 @@ def absolute_risk_reduction(
     >>> risk.reduction.value, risk.number_needed_to_treat
     (0.25, 4.0)
     """
-    first = as_vector(treated_failure, "treated_failure", minimum=2)
-    second = as_vector(control_failure, "control_failure", minimum=2)
-    check_same_length(first, second, "treated_failure and control_failure")
-    _check_unit_scores(first, second)
+    first, second = _unit_scores(treated_failure, control_failure, "treated_failure and control_failure")
     deltas = second - first
     if np.isin(deltas, (-1.0, 0.0, 1.0)).all() or np.count_nonzero(deltas) < FEW:
         estimate = adjusted_paired_interval(deltas, level=level)
@@ -225,6 +216,8 @@ def _exp_interval(log_value: float, se: float, level: float, n: int, method: str
     return Estimate(value, low, high, level, n, method, se)
 
 
-def _check_unit_scores(first: FloatArray, second: FloatArray) -> None:
+def _unit_scores(treated: ArrayLike, control: ArrayLike, names: str) -> tuple[FloatArray, FloatArray]:
+    first, second = as_pair(treated, control, names, minimum=2)
     if min(first.min(), second.min()) < 0 or max(first.max(), second.max()) > 1:
         raise AnalysisError("scores lie outside 0..1", hint="odds and risks need scores in 0..1")
+    return first, second

@@ -37,10 +37,7 @@ def marginal_means(fit: MixedFit, over: Sequence[str], *, level: float = 0.95) -
     >>> [round(mean.contrast.estimate, 3) for mean in marginal_means(fit, ["condition"])]
     [0.4, 0.65]
     """
-    return [
-        MarginalMean(levels, _evaluate(fit, weights, _label(levels), level))
-        for levels, weights in _grid(fit, over)
-    ]
+    return [_mean(fit, levels, weights, _label(levels), level) for levels, weights in _grid(fit, over)]
 
 
 def contrasts_with_reference(
@@ -62,9 +59,7 @@ def contrasts_with_reference(
 
     base = {key(levels): weights for levels, weights in grid if levels[factor] == reference}
     return [
-        MarginalMean(
-            levels, _evaluate(fit, weights - base[key(levels)], f"{_label(levels)} - {reference}", level)
-        )
+        _mean(fit, levels, weights - base[key(levels)], f"{_label(levels)} - {reference}", level)
         for levels, weights in grid
         if levels[factor] != reference
     ]
@@ -86,13 +81,12 @@ def interaction_contrasts(
     -0.15
     """
     by_levels = {(c[factor], c[moderator]): w for c, w in _grid(fit, [factor, moderator])}
-    low_f, low_m = fit.design.factors[factor][0], fit.design.factors[moderator][0]
+    (low_f, *others), (low_m, *other_m) = fit.design.factors[factor], fit.design.factors[moderator]
     results = []
-    for f in fit.design.factors[factor][1:]:
-        for m in fit.design.factors[moderator][1:]:
-            row = by_levels[f, m] - by_levels[low_f, m] - by_levels[f, low_m] + by_levels[low_f, low_m]
-            name = f"({f} - {low_f}) at {m} - at {low_m}"
-            results.append(MarginalMean({factor: f, moderator: m}, _evaluate(fit, row, name, level)))
+    for f, m in itertools.product(others, other_m):
+        row = by_levels[f, m] - by_levels[low_f, m] - by_levels[f, low_m] + by_levels[low_f, low_m]
+        name = f"({f} - {low_f}) at {m} - at {low_m}"
+        results.append(_mean(fit, {factor: f, moderator: m}, row, name, level))
     return results
 
 
@@ -114,12 +108,13 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Floa
     return grid
 
 
-def _evaluate(fit: MixedFit, weights: FloatArray, name: str, level: float) -> Contrast:
+def _mean(
+    fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float
+) -> MarginalMean:
     if not fit.design.estimable(weights[None, :])[0]:
-        nan = float("nan")
-        return Contrast(name, nan, nan, nan, nan, nan, nan, nan)
+        return MarginalMean(levels, Contrast(name, *[float("nan")] * 7))
     # An estimable combination can be written on the kept coefficients: the dropped ones are 0 in the fit.
-    return fit.contrast(weights[list(fit.design.kept)], name, level=level)
+    return MarginalMean(levels, fit.contrast(weights[list(fit.design.kept)], name, level=level))
 
 
 def _label(levels: dict[str, str]) -> str:

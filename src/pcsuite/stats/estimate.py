@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,16 +108,33 @@ def as_matrix(values: ArrayLike, name: str, *, columns: int | None = None) -> Fl
     return matrix
 
 
+def as_pair(
+    first: ArrayLike,
+    second: ArrayLike,
+    names: str = "treated and control",
+    *,
+    read: Callable[..., FloatArray] = as_vector,
+    **limits: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Two arrays of the same items, ``read`` as vectors (or by :func:`as_matrix`) within ``limits``.
+
+    ``names`` are the two arguments' names, joined by "and". Raises :class:`~pcsuite.errors.AnalysisError` where the
+    two do not pair.
+    """
+    first_name, second_name = names.split(" and ")
+    left, right = read(first, first_name, **limits), read(second, second_name, **limits)
+    check_same_length(left, right, names)
+    return left, right
+
+
 def as_differences(treated: ArrayLike, control: ArrayLike | None, *, minimum: int = 1) -> FloatArray:
     """Per-item differences ``treated - control``; ``treated`` itself where there is no ``control``.
 
     Raises :class:`~pcsuite.errors.AnalysisError` where the two do not pair or hold fewer than ``minimum`` items.
     """
-    first = as_vector(treated, "treated", minimum=minimum)
     if control is None:
-        return first
-    second = as_vector(control, "control", minimum=minimum)
-    check_same_length(first, second, "treated and control")
+        return as_vector(treated, "treated", minimum=minimum)
+    first, second = as_pair(treated, control, minimum=minimum)
     return first - second
 
 

@@ -18,15 +18,7 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, resample_totals
-from pcsuite.stats.estimate import (
-    Estimate,
-    FloatArray,
-    IntArray,
-    Rng,
-    as_matrix,
-    check_same_length,
-    recentred_limits,
-)
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair, recentred_limits
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks of the online code, as in Voita & Titov 2020."""
@@ -102,15 +94,13 @@ def online_code(
     """
     table, codes, classes = _probe_data(features, labels)
     order = rng.permutation(len(codes))
-    lengths = _code_lengths(table[order], codes[order], classes)
-    control = [
-        float(_code_lengths(table[order], rng.permutation(codes), classes).sum()) for _ in range(controls)
-    ]
-    per_item = bootstrap_means(lengths[:, None], rng=rng, resamples=resamples, level=level)[0]
+    table = table[order]
+    lengths = _code_lengths(table, codes[order], classes)
+    control = [float(_code_lengths(table, rng.permutation(codes), classes).sum()) for _ in range(controls)]
     return OnlineCode(
         bits=float(lengths.sum()),
         uniform_bits=len(codes) * float(np.log2(classes)),
-        bits_per_item=per_item,
+        bits_per_item=bootstrap_means(lengths[:, None], rng=rng, resamples=resamples, level=level)[0],
         control_bits=float(np.mean(control)) if control else float("nan"),
         control_sd=float(np.std(control, ddof=1)) if controls > 1 else float("nan"),
         classes=classes,
@@ -156,21 +146,20 @@ def fit_probe(features: FloatArray, codes: IntArray, classes: int, *, ridge: flo
     >>> fit_probe(np.eye(2), np.array([0, 1]), 2).shape
     (3, 2)
     """
-    optimize = require("scipy.optimize", "stats")
+    optimize, special = require("scipy.optimize", "stats"), require("scipy.special", "stats")
     inputs = np.hstack([features, np.ones((len(features), 1))])
     target = np.eye(classes)[codes]
     shape = (inputs.shape[1], classes)
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         weights = flat.reshape(shape)
-        logp = _log_softmax(inputs @ weights)
+        logp = special.log_softmax(inputs @ weights, axis=1)
         gradient = inputs.T @ (np.exp(logp) - target) + ridge * weights
         value = -float((logp * target).sum()) + ridge / 2 * float((weights**2).sum())
         return value, gradient.ravel()
 
-    found = optimize.minimize(
-        loss, np.zeros(shape[0] * classes), jac=True, method="L-BFGS-B", options={"maxiter": 200}
-    )
+    start, options = np.zeros(shape[0] * classes), {"maxiter": 200}
+    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x, dtype=np.float64).reshape(shape)
 
 
@@ -182,10 +171,8 @@ def _probe_data(features: ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatA
     classes = int(codes.max()) + 1
     if classes < 2:
         raise AnalysisError("the truth has one label only, there is nothing to code")
-    if len(table) < 2 * SMALLEST_BLOCK:
-        raise AnalysisError(
-            f"{len(table)} items are too few for a probe", hint=f"at least {2 * SMALLEST_BLOCK}"
-        )
+    if len(table) < (least := 2 * SMALLEST_BLOCK):
+        raise AnalysisError(f"{len(table)} items are too few for a probe", hint=f"at least {least}")
     return table, codes, classes
 
 
@@ -201,13 +188,8 @@ def _code_lengths(features: FloatArray, codes: IntArray, classes: int) -> FloatA
 
 
 def _log2_probability(weights: FloatArray, features: FloatArray, codes: IntArray) -> FloatArray:
-    logp = _log_softmax(features @ weights[:-1] + weights[-1])
+    logp = require("scipy.special", "stats").log_softmax(features @ weights[:-1] + weights[-1], axis=1)
     return np.asarray(logp[np.arange(len(codes)), codes] / np.log(2), dtype=np.float64)
-
-
-def _log_softmax(logits: FloatArray) -> FloatArray:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), dtype=np.float64)
 
 
 MAX_CELLS = 4_000
@@ -321,15 +303,13 @@ def infonce(
     >>> round(found.bound.value, 2), round(found.cap, 2), found.saturated
     (1.39, 1.39, True)
     """
-    first, second = as_matrix(outputs, "outputs"), as_matrix(references, "references")
-    check_same_length(first, second, "outputs and references")
+    first, second = as_pair(outputs, references, "outputs and references", read=as_matrix)
     scales = np.atleast_1d(np.asarray(temperature, dtype=np.float64))
     n = len(first)
     size = min(batch, n if scales.size == 1 else n // 2)
     if size < 2 or not scales.size or (scales <= 0).any():
-        raise AnalysisError(
-            "InfoNCE needs at least 2 items (4 to choose a temperature) and a positive temperature"
-        )
+        why = "InfoNCE needs at least 2 items (4 to choose a temperature) and a positive temperature"
+        raise AnalysisError(why)
     left, right = unit_rows(first, "output"), unit_rows(second, "reference")
     terms = _infonce_terms(left, right, scales, size, rounds, rng)
     bound = bootstrap_means(terms[:, None], rng=rng, resamples=resamples, level=level)[0]
@@ -345,10 +325,10 @@ def _infonce_terms(
 ) -> FloatArray:
     """Each item's term of the bound; items that no round placed in a whole batch are left out."""
     if scales.size == 1:
-        return _known_columns(_batched_terms(left, right, scales, size, rounds, rng)).ravel()
+        return _batched_terms(left, right, scales, size, rounds, rng).ravel()
     order = rng.permutation(len(left))
     halves = [
-        _known_columns(_batched_terms(left[rows], right[rows], scales, size, rounds, rng))
+        _batched_terms(left[rows], right[rows], scales, size, rounds, rng)
         for rows in (order[: len(order) // 2], order[len(order) // 2 :])
     ]
     best = [int(np.argmax(half.mean(axis=1))) for half in halves]
@@ -371,10 +351,7 @@ def _batched_terms(
             spread = top[:, :, 0] + np.log(np.exp(logits - top).sum(axis=2))
             total[:, rows] += np.diagonal(logits, axis1=1, axis2=2) - spread + np.log(size)
             seen[rows] += 1
-    return np.asarray(total / np.where(seen > 0, seen, np.nan), dtype=np.float64)
-
-
-def _known_columns(terms: FloatArray) -> FloatArray:
+    terms = total / np.where(seen > 0, seen, np.nan)
     return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
 
 
@@ -404,10 +381,8 @@ def _joint_by_item(
         raise AnalysisError(f"{len(x)} predictions but {len(unit)} items")
     shape = (int(x.max()) + 1, int(y.max()) + 1)
     if shape[0] * shape[1] > MAX_CELLS:
-        raise AnalysisError(
-            f"{shape[0]} predicted and {shape[1]} true labels are too many for a table",
-            hint="mutual information is for closed label sets",
-        )
+        why = f"{shape[0]} predicted and {shape[1]} true labels are too many for a table"
+        raise AnalysisError(why, hint="mutual information is for closed label sets")
     table = np.zeros((int(unit.max()) + 1, shape[0] * shape[1]))
     np.add.at(table, (unit, x * shape[1] + y), 1.0)
     return table / table.sum(axis=1, keepdims=True), shape
@@ -415,10 +390,8 @@ def _joint_by_item(
 
 def _plug_in_information(joint: FloatArray, shape: tuple[int, int]) -> FloatArray:
     table = joint.reshape(-1, *shape)
-    h_joint = -xlogx(table).sum(axis=(1, 2))
-    h_rows = -xlogx(table.sum(axis=2)).sum(axis=1)
-    h_columns = -xlogx(table.sum(axis=1)).sum(axis=1)
-    return np.asarray(h_rows + h_columns - h_joint, dtype=np.float64)
+    h_rows, h_columns = (-xlogx(table.sum(axis=axis)).sum(axis=1) for axis in (2, 1))
+    return np.asarray(h_rows + h_columns + xlogx(table).sum(axis=(1, 2)), dtype=np.float64)
 
 
 def xlogx(share: FloatArray) -> FloatArray:

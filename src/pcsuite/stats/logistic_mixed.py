@@ -84,18 +84,16 @@ def fit_logistic_mixed(
     if replicate_effect and not (totals.count > 1).any():
         raise AnalysisError("item:cell needs replicates", hint="leave replicate_effect unset")
     problem = _LaplaceProblem(totals, design.matrix, dict(small_factors or {}), replicate_effect)
-    start = problem.starting_point()
-    point, message = _maximise(problem, start)
-    if np.abs(point[len(problem.names) :]).max() > _SEPARATED:
+    point, message = _maximise(problem, problem.starting_point())
+    k = len(problem.names)
+    beta = point[k:]
+    if np.abs(beta).max() > _SEPARATED:
         message = "a cell is all right or all wrong, so a coefficient has no finite estimate"
-    special = require("scipy.special", "stats")
+    special, reach = require("scipy.special", "stats"), normal_quantile(level)
     scale = _scales(problem, point)
     _, hessian = _curvature(problem, point, scale)
-    k = len(problem.names)
     full = 2 * np.linalg.pinv(hessian) * np.outer(scale, scale)
     covariance = np.asarray(full[k:, k:], dtype=np.float64)
-    beta = point[k:]
-    reach = normal_quantile(level)
     coefficients = []
     for index, name in enumerate(design.names):
         se = float(np.sqrt(max(covariance[index, index], 0.0)))
@@ -147,9 +145,8 @@ class _LaplaceProblem:
         self.x = design[cell]
         blocks = [indicator(codes) for codes in factors.values()]
         self.z = np.hstack([np.zeros((len(cell), 0)), *(block[cell] for block in blocks)])
-        self.factor_of = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks]).astype(
-            np.int64
-        )
+        widths = np.array([block.shape[1] for block in blocks], dtype=np.int64)
+        self.factor_of = np.repeat(np.arange(len(blocks)), widths)
         self.names = ("item", *(("item:cell",) if replicate_effect else ()), *factors)
         self.replicate_effect = replicate_effect
         self.last_mode: FloatArray | None = None
@@ -238,12 +235,12 @@ def _maximise(problem: _LaplaceProblem, start: FloatArray) -> tuple[FloatArray, 
     """BFGS in coordinates scaled to the information at the start, then numeric Newton steps."""
     optimize = require("scipy.optimize", "stats")
     scale = _scales(problem, start)
-    found = optimize.minimize(
-        lambda moved: problem.deviance(start + scale * moved),
-        np.zeros(len(start)),
-        method="BFGS",
-        options={"gtol": 1e-3, "maxiter": 200},
-    )
+
+    def deviance(moved: FloatArray) -> float:
+        return problem.deviance(start + scale * moved)
+
+    options = {"gtol": 1e-3, "maxiter": 200}
+    found = optimize.minimize(deviance, np.zeros(len(start)), method="BFGS", options=options)
     point = start + scale * np.asarray(found.x, dtype=np.float64)
     k = len(problem.names)
     point[:k] = np.abs(point[:k])
@@ -265,9 +262,7 @@ def _scales(problem: _LaplaceProblem, point: FloatArray) -> FloatArray:
     """A step of about one standard error in each direction, from the second differences at ``point``."""
     base = problem.deviance(point)
     scale = np.empty(len(point))
-    for index in range(len(point)):
-        move = np.zeros(len(point))
-        move[index] = 0.05
+    for index, move in enumerate(0.05 * np.eye(len(point))):
         bend = (problem.deviance(point + move) - 2 * base + problem.deviance(point - move)) / 0.05**2
         scale[index] = np.sqrt(2 / bend) if bend > 1e-3 else 0.5
     return scale
@@ -277,8 +272,7 @@ def _curvature(
     problem: _LaplaceProblem, point: FloatArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Central-difference gradient and Hessian of the deviance in steps of ``scale``."""
-    size = len(point)
-    h = 0.02
+    size, h = len(point), 0.02
     basis = np.diag(scale * h)
 
     def value(move: FloatArray) -> float:
@@ -292,7 +286,6 @@ def _curvature(
     for i in range(size):
         for j in range(i):
             both = value(basis[i] + basis[j]) + value(-basis[i] - basis[j])
-            hessian[i, j] = hessian[j, i] = (both - up[i] - up[j] - down[i] - down[j] + 2 * centre) / (
-                2 * h**2
-            )
+            bend = both - up[i] - up[j] - down[i] - down[j] + 2 * centre
+            hessian[i, j] = hessian[j, i] = bend / (2 * h**2)
     return gradient, hessian

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,7 @@ from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, normal_quanti
 _TINY = 1e-300
 
 
-@dataclass(frozen=True, slots=True)
-class _Profile:
+class _Profile(NamedTuple):
     """What one evaluation of the criterion yields at given θ."""
 
     log_determinants: float
@@ -40,19 +40,14 @@ class _RemlProblem:
     """The profiled REML criterion of one fit, its data reduced to what every evaluation needs."""
 
     def __init__(
-        self,
-        totals: CellTotals,
-        design: FloatArray,
-        small_factors: Mapping[str, IntArray],
-        *,
-        replicate_effect: bool,
+        self, totals: CellTotals, design: FloatArray, factors: Mapping[str, IntArray], replicate_effect: bool
     ) -> None:
         self.fixed = int(design.shape[1])
         self.rows = totals.rows
         self.residual_df = self.rows - self.fixed
         self.replicate_effect = replicate_effect
-        self.parameter_names = ("item", *(("item:cell",) if replicate_effect else ()), *small_factors)
-        blocks = [indicator(codes) for codes in small_factors.values()]
+        self.parameter_names = ("item", *(("item:cell",) if replicate_effect else ()), *factors)
+        blocks = [indicator(codes) for codes in factors.values()]
         self.factor_of_column = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
         by_cell = np.hstack([design, *blocks])
         columns = np.column_stack([by_cell[totals.cell], totals.total / totals.count])
@@ -62,19 +57,17 @@ class _RemlProblem:
         self.outer_block = np.ix_(self.outer, self.outer)
         self.identity = np.eye(self.fixed)
         # The columns are summed over the cells of an item that have the same number of replicates.
-        sizes, size_code = np.unique(totals.count, return_inverse=True)
-        self.sizes = sizes
+        self.sizes, size_code = np.unique(totals.count, return_inverse=True)
         self.cells_of_size = np.bincount(size_code).astype(np.float64)
-        self.products = np.stack(
-            [columns[size_code == d].T @ columns[size_code == d] for d in range(len(sizes))]
-        )
-        key = totals.item * len(sizes) + size_code
+        parts = [columns[size_code == d] for d in range(len(self.sizes))]
+        self.products = np.stack([part.T @ part for part in parts])
+        key = totals.item * len(self.sizes) + size_code
         order = np.argsort(key, kind="stable")
         starts = np.flatnonzero(np.diff(key[order], prepend=-1))
         self.sums = np.add.reduceat(columns[order], starts, axis=0)
         self.block_cells = np.diff(starts, append=len(key)).astype(np.float64)
         self.block_size = size_code[order][starts]
-        items = key[order][starts] // len(sizes)
+        items = key[order][starts] // len(self.sizes)
         self.item_starts = np.flatnonzero(np.diff(items, prepend=-1))
         self.in_pairs = bool((np.diff(self.item_starts, append=len(items)) == 2).all())
 
@@ -199,16 +192,14 @@ def fit_mixed(
     totals = _without_identical_replicates(totals)
     replicated = bool((totals.count > 1).any())
     if replicate_effect and not replicated:
-        raise AnalysisError(
-            "item:cell cannot be told from the residual without replicates",
-            hint="leave replicate_effect unset",
-        )
+        why = "item:cell cannot be told from the residual without replicates"
+        raise AnalysisError(why, hint="leave replicate_effect unset")
     factors = dict(small_factors or {})
     for name, codes in factors.items():
         if len(np.unique(codes)) < 2:
             raise AnalysisError(f"random factor '{name}' has one level", hint="leave it out of the model")
     with_replicates = replicated if replicate_effect is None else replicate_effect
-    problem = _RemlProblem(totals, design.matrix, factors, replicate_effect=with_replicates)
+    problem = _RemlProblem(totals, design.matrix, factors, with_replicates)
     items = len(np.unique(totals.item))
     if problem.residual_df < 1 or items < 2:
         raise AnalysisError(
@@ -254,13 +245,8 @@ def fit_mixed_rows(
         name: np.unique([cell[name] for cell in cells], return_inverse=True)[1].astype(np.int64)
         for name in random_factors
     }
-    return fit_mixed(
-        cell_totals(items, codes, scores),
-        fixed_design(cells, terms, references=references),
-        small_factors=small,
-        replicate_effect=replicate_effect,
-        level=level,
-    )
+    totals, design = cell_totals(items, codes, scores), fixed_design(cells, terms, references=references)
+    return fit_mixed(totals, design, small_factors=small, replicate_effect=replicate_effect, level=level)
 
 
 def _without_identical_replicates(totals: CellTotals) -> CellTotals:
@@ -275,14 +261,9 @@ def _without_identical_replicates(totals: CellTotals) -> CellTotals:
 def _descend(problem: _RemlProblem, start: float) -> tuple[FloatArray, str]:
     """θ at the minimum reached from ``start``; the message is empty where it settled."""
     optimize = require("scipy.optimize", "stats")
-    size = len(problem.parameter_names)
-    found = optimize.minimize(
-        problem.deviance,
-        np.full(size, start),
-        method="L-BFGS-B",
-        bounds=[(0.0, None)] * size,
-        options={"ftol": 1e-10, "maxiter": 500},
-    )
+    point = np.full(len(problem.parameter_names), start)
+    bounds, options = [(0.0, None)] * len(point), {"ftol": 1e-10, "maxiter": 500}
+    found = optimize.minimize(problem.deviance, point, method="L-BFGS-B", bounds=bounds, options=options)
     if not np.isfinite(found.fun):
         raise AnalysisError("the mixed model's criterion is not finite", hint="are all scores the same?")
     theta = _polish(problem, np.asarray(found.x, dtype=np.float64))
@@ -331,21 +312,15 @@ def _curvature(
             point[index[which]] += sign * step[which]
         return float(function(point))
 
-    centre = value()
-    k = len(index)
-    gradient = np.empty(k)
-    hessian = np.empty((k, k))
+    centre, k = value(), len(index)
+    gradient, hessian = np.empty(k), np.empty((k, k))
     for i in range(k):
         up, down = value((i, 1.0)), value((i, -1.0))
         gradient[i] = (up - down) / (2 * step[i])
         hessian[i, i] = (up - 2 * centre + down) / step[i] ** 2
         for j in range(i):
-            corners = (
-                value((i, 1), (j, 1))
-                - value((i, 1), (j, -1))
-                - value((i, -1), (j, 1))
-                + value((i, -1), (j, -1))
-            )
+            corners = value((i, 1), (j, 1)) - value((i, 1), (j, -1)) - value((i, -1), (j, 1))
+            corners += value((i, -1), (j, -1))
             hessian[i, j] = hessian[j, i] = corners / (4 * step[i] * step[j])
     return gradient, hessian
 
@@ -385,11 +360,8 @@ def _assemble(
         covariance_slopes=np.stack(slopes),
         parameter_covariance=parameter_covariance,
     )
-    rows = np.eye(problem.fixed)
-    coefficients = tuple(
-        _contrast(fit, row, name, level) for row, name in zip(rows, design.names, strict=True)
-    )
-    return replace(fit, coefficients=coefficients)
+    named_rows = zip(np.eye(problem.fixed), design.names, strict=True)
+    return replace(fit, coefficients=tuple(_contrast(fit, row, name, level) for row, name in named_rows))
 
 
 def _contrast(fit: MixedFit, weights: FloatArray, name: str, level: float) -> Contrast:

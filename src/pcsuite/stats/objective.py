@@ -23,6 +23,8 @@ from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng
 from pcsuite.stats.f1 import micro_f1
 
+Numbers = FloatArray | float
+
 
 class Replicate(NamedTuple):
     """What J reads of one row."""
@@ -60,25 +62,14 @@ class Objective:
 
     def value(self, parts: Parts) -> float:
         """J."""
-        unsupported = 0.0 if parts.unsupported is None else parts.unsupported
-        return (
-            self.task * parts.task
-            - self.unsupported * unsupported
-            - self.entropy * parts.entropy
-            - self.token_cost * parts.token_cost
-        )
+        return float(self.combined(parts.task, parts.unsupported or 0.0, parts.entropy, parts.token_cost))
 
     def combined(
-        self, task: FloatArray, unsupported: FloatArray, entropy: FloatArray, token_cost: FloatArray
+        self, task: Numbers, unsupported: Numbers, entropy: Numbers, token_cost: Numbers
     ) -> FloatArray:
         """J of arrays of parts, element by element; none may be ``nan`` for J to be defined."""
-        return np.asarray(
-            self.task * task
-            - self.unsupported * unsupported
-            - self.entropy * entropy
-            - self.token_cost * token_cost,
-            dtype=np.float64,
-        )
+        value = self.task * task - self.unsupported * unsupported - self.entropy * entropy
+        return np.asarray(value - self.token_cost * token_cost, dtype=np.float64)
 
     @property
     def worst(self) -> float:
@@ -91,8 +82,7 @@ class Objective:
         >>> Objective().rescaled(1.0), Objective().rescaled(-5.0)
         (1.0, 0.0)
         """
-        share = (value - self.worst) / (self.task - self.worst)
-        return min(1.0, max(0.0, share))
+        return min(1.0, max(0.0, (value - self.worst) / (self.task - self.worst)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,29 +169,24 @@ def item_parts(
     """
     if not replicates:
         raise AnalysisError("there are no items to compute J of")
-    needed = min(2, wanted)
     size = len(replicates)
-    task, cost, entropy = np.zeros(size), np.ones(size), np.ones(size)
-    unsupported = np.full(size, np.nan)
+    task, unsupported, entropy, cost = np.zeros(size), np.ones(size), np.ones(size), np.ones(size)
     counts = np.zeros((size, 3))
     pooled = False
-    measured: list[int] = []
-    answers: list[list[str | None]] = []
+    answers: dict[int, list[str | None]] = {}
     for index, given in enumerate(replicates.values()):
-        if len(given) < needed:
-            unsupported[index] = 1.0
+        if len(given) < min(2, wanted):
             continue
         task[index] = np.mean([one.task_score for one in given])
         cost[index] = np.mean([one.tokens for one in given]) / token_budget
         rates = [one.unsupported for one in given if one.unsupported is not None]
         unsupported[index] = np.mean(rates) if rates else np.nan
-        measured.append(index)
-        answers.append([one.answer for one in given])
+        answers[index] = [one.answer for one in given]
         found = [one.counts for one in given if one.counts is not None]
         if found:
             pooled = True
             counts[index] = np.mean(found, axis=0)
-    if measured:
-        spread = normalised_entropy(answer_counts(answers), categories=categories)
-        entropy[measured] = np.where(np.isfinite(spread), spread, 0.0)  # one replicate cannot vary
+    if answers:
+        spread = normalised_entropy(answer_counts(list(answers.values())), categories=categories)
+        entropy[list(answers)] = np.where(np.isfinite(spread), spread, 0.0)  # one replicate cannot vary
     return ItemParts(tuple(replicates), task, unsupported, entropy, cost, counts if pooled else None)

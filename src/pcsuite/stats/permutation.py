@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +11,7 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.bootstrap import random_bit_totals
-from pcsuite.stats.estimate import (
-    Alternative,
-    FloatArray,
-    Rng,
-    TestResult,
-    as_matrix,
-    as_vector,
-    check_same_length,
-)
+from pcsuite.stats.estimate import Alternative, FloatArray, Rng, TestResult, as_matrix, as_pair, as_vector
 from pcsuite.stats.f1 import micro_f1
 
 PERMUTATIONS = 10_000
@@ -43,23 +36,23 @@ def sign_flip_test(
     values = as_vector(deltas, "deltas")
     _check_alternative(alternative)
     moved = values[values != 0]
-    mean = float(values.mean())
+    observed, scale, method = float(moved.sum()), float(np.abs(moved).sum()), "sign-flip exact"
     if moved.size == 0:
-        return TestResult(mean, 1.0, "sign-flip exact", len(values))
-    steps = _lattice_steps(moved)
-    if steps is not None:
-        return TestResult(mean, _lattice_p(steps, alternative), "sign-flip exact (lattice)", len(values))
-    if moved.size <= ENUMERATE_UP_TO:
+        p_value = 1.0
+    elif (steps := _lattice_steps(moved)) is not None:
+        p_value, method = _lattice_p(steps, alternative), "sign-flip exact (lattice)"
+    elif moved.size <= ENUMERATE_UP_TO:
         sums = np.zeros(1)
         for value in moved:
             sums = np.concatenate([sums + value, sums - value])
-        p_value = _share_extreme(sums, float(moved.sum()), float(np.abs(moved).sum()), alternative)
-        return TestResult(mean, p_value, "sign-flip exact", len(values))
-    draws = 2 * random_bit_totals(moved[:, None], rng, permutations)[:, 0] - moved.sum()
-    # float32 sums: the slack makes near-ties count as extreme, which errs on the safe side.
-    share = _share_extreme(draws, float(moved.sum()), float(np.abs(moved).sum()), alternative, slack=1e-6)
-    p_value = (1 + round(share * permutations)) / (1 + permutations)
-    return TestResult(mean, p_value, f"sign-flip {permutations} draws", len(values))
+        p_value = _share_extreme(sums, observed, scale, alternative)
+    else:
+        draws = 2 * random_bit_totals(moved[:, None], rng, permutations)[:, 0] - moved.sum()
+        # float32 sums: the slack makes near-ties count as extreme, which errs on the safe side.
+        share = _share_extreme(draws, observed, scale, alternative, slack=1e-6)
+        p_value = (1 + round(share * permutations)) / (1 + permutations)
+        method = f"sign-flip {permutations} draws"
+    return TestResult(float(values.mean()), p_value, method, len(values))
 
 
 def micro_f1_permutation_test(
@@ -78,9 +71,7 @@ def micro_f1_permutation_test(
     >>> micro_f1_permutation_test(better, worse, rng=np.random.default_rng(0)).p_value
     1.0
     """
-    first = as_matrix(treated, "treated", columns=3)
-    second = as_matrix(control, "control", columns=3)
-    check_same_length(first, second, "treated and control")
+    first, second = as_pair(treated, control, read=as_matrix, columns=3)
     _check_alternative(alternative)
     observed = float(micro_f1(first.sum(0)[None, :])[0] - micro_f1(second.sum(0)[None, :])[0])
     changed = (first != second).any(axis=1)
@@ -88,12 +79,9 @@ def micro_f1_permutation_test(
     if len(exchange) == 0:
         return TestResult(observed, 1.0, "label-swap exact", len(first))
     exact = len(exchange) <= ENUMERATE_UP_TO
-    if exact:
-        moved = np.zeros((1, 3))
-        for row in exchange:
-            moved = np.concatenate([moved, moved + row])
-    else:
-        moved = random_bit_totals(exchange, rng, permutations)
+    moved = np.zeros((1, 3)) if exact else random_bit_totals(exchange, rng, permutations)
+    for row in exchange if exact else ():
+        moved = np.concatenate([moved, moved + row])
     draws = micro_f1(first.sum(0) + moved) - micro_f1(second.sum(0) - moved)
     share = _share_extreme(draws, observed, 1.0, alternative)
     if exact:
@@ -132,28 +120,26 @@ def _lattice_p(steps: npt.NDArray[np.int64], alternative: Alternative) -> float:
     mass = np.maximum(np.fft.irfft(characteristic, points), 0.0)
     support = np.arange(points)
     support = np.where(support > points // 2, support - points, support)
-    observed = int(steps.sum())
-    extreme = {
-        "two-sided": np.abs(support) >= abs(observed),
-        "greater": support >= observed,
-        "less": support <= observed,
-    }[alternative]
     # Rounding in the transform leaves noise of this size; p is never stated smaller.
     noise = points * float(np.finfo(np.float64).eps)
-    return float(min(1.0, max(float(mass[extreme].sum()), noise)))
+    return float(min(1.0, max(float(mass[_extreme(support, int(steps.sum()), alternative)].sum()), noise)))
 
 
 def _share_extreme(
     draws: FloatArray, observed: float, scale: float, alternative: Alternative, slack: float = _RELATIVE_SLACK
 ) -> float:
-    margin = slack * scale
+    return float(_extreme(draws, observed, alternative, slack * scale).mean())
+
+
+def _extreme(
+    values: npt.NDArray[Any], observed: float, alternative: Alternative, margin: float = 0
+) -> npt.NDArray[np.bool_]:
+    """Which values are at least as far out as the observed one, to within ``margin``."""
     if alternative == "two-sided":
-        extreme = np.abs(draws) >= abs(observed) - margin
-    elif alternative == "greater":
-        extreme = draws >= observed - margin
-    else:
-        extreme = draws <= observed + margin
-    return float(extreme.mean())
+        return np.asarray(np.abs(values) >= abs(observed) - margin)
+    return np.asarray(
+        values >= observed - margin if alternative == "greater" else values <= observed + margin
+    )
 
 
 def _check_alternative(alternative: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.estimate import as_matrix, check_same_length
+from pcsuite.stats.estimate import as_matrix, as_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,7 @@ def pilot_variances(pilot_a: ArrayLike, pilot_b: ArrayLike) -> PairedVariances:
     >>> pilot_variances([[1, 0], [1, 1]], [[0, 0], [1, 0]]).within_a
     0.25
     """
-    first, second = as_matrix(pilot_a, "pilot_a"), as_matrix(pilot_b, "pilot_b")
-    check_same_length(first, second, "pilot_a and pilot_b")
+    first, second = as_pair(pilot_a, pilot_b, "pilot_a and pilot_b", read=as_matrix)
     if len(first) < 2:
         raise AnalysisError("a pilot needs at least 2 items")
     within_a, within_b = (
@@ -144,9 +143,7 @@ def required_replicates(
     noise = variances.within_a + variances.within_b
     if noise == 0:
         return 1 if room >= 0 else None
-    if room <= 0:
-        return None
-    return max(1, math.ceil(noise / room - 1e-9))
+    return max(1, math.ceil(noise / room - 1e-9)) if room > 0 else None
 
 
 def achieved_power(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -9,9 +11,9 @@ from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import (
     Estimate,
     TestResult,
+    as_pair,
     as_vector,
     check_level,
-    check_same_length,
     normal_quantile,
     undefined,
 )
@@ -51,14 +53,11 @@ def wilson_mean(scores: ArrayLike, *, level: float = 0.95) -> Estimate:
     values = as_vector(scores, "scores")
     if values.min() < 0 or values.max() > 1:
         raise AnalysisError("scores lie outside 0..1", hint="use bootstrap_mean for unbounded scores")
-    n = len(values)
-    share = float(values.mean())
-    variance = float(values.var())
-    bernoulli = share * (1 - share)
-    effective = n * bernoulli / variance if variance > 1e-12 else float(n)
+    n, share, variance = len(values), float(values.mean()), float(values.var())
+    effective = n * (share * (1 - share)) / variance if variance > 1e-12 else float(n)
     estimate = wilson(min(share * effective, effective), effective, level=level)
     se = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-    return Estimate(share, estimate.low, estimate.high, level, n, "wilson", se)
+    return replace(estimate, value=share, n=n, se=se)
 
 
 def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Estimate:
@@ -162,9 +161,7 @@ def mcnemar_from_scores(treated: ArrayLike, control: ArrayLike, *, mid: bool = T
     >>> mcnemar_from_scores([1, 1, 1, 0], [0, 0, 1, 0], mid=False).p_value
     0.5
     """
-    first = as_vector(treated, "treated")
-    second = as_vector(control, "control")
-    check_same_length(first, second, "treated and control")
+    first, second = as_pair(treated, control)
     if not (np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all()):
         raise AnalysisError("McNemar's test needs 0/1 scores", hint="use sign_flip_test for graded scores")
     return _mcnemar(int((first > second).sum()), int((first < second).sum()), mid=mid)

@@ -10,15 +10,7 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_ratio, resample_totals
-from pcsuite.stats.estimate import (
-    Estimate,
-    FloatArray,
-    Rng,
-    as_matrix,
-    as_vector,
-    check_same_length,
-    undefined,
-)
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng, as_matrix, as_pair, undefined
 from pcsuite.stats.proportions import wilson_mean
 
 
@@ -54,8 +46,7 @@ def abstention_matrix(
     >>> table.recall.value, table.misuse.value
     (0.5, 0.5)
     """
-    held, no_answer = as_vector(abstained, "abstained"), as_vector(unanswerable, "unanswerable")
-    check_same_length(held, no_answer, "abstained and unanswerable")
+    held, no_answer = as_pair(abstained, unanswerable, "abstained and unanswerable")
     if held.min() < 0 or held.max() > 1 or not np.isin(no_answer, (0, 1)).all():
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
     bad, good = held[no_answer == 1], held[no_answer == 0]
@@ -105,8 +96,7 @@ def pareto_front(quality: ArrayLike, cost: ArrayLike) -> npt.NDArray[np.bool_]:
     >>> pareto_front([0.6, 0.7, 0.65], [100, 200, 300]).tolist()
     [True, True, False]
     """
-    good, dear = as_vector(quality, "quality"), as_vector(cost, "cost")
-    check_same_length(good, dear, "quality and cost")
+    good, dear = as_pair(quality, cost, "quality and cost")
     return np.asarray(_front(good[None, :], dear[None, :])[0], dtype=np.bool_)
 
 
@@ -132,5 +122,4 @@ def front_probability(
 def _front(quality: FloatArray, cost: FloatArray) -> npt.NDArray[np.bool_]:
     as_good = (quality[:, :, None] >= quality[:, None, :]) & (cost[:, :, None] <= cost[:, None, :])
     better = (quality[:, :, None] > quality[:, None, :]) | (cost[:, :, None] < cost[:, None, :])
-    beaten = (as_good & better).any(axis=1)
-    return np.asarray(~beaten)
+    return np.asarray(~(as_good & better).any(axis=1))

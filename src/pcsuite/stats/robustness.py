@@ -22,9 +22,8 @@ from pcsuite.stats.estimate import (
     FloatArray,
     Rng,
     as_matrix,
-    as_vector,
+    as_pair,
     check_level,
-    check_same_length,
     recentred_limits,
     undefined,
 )
@@ -75,19 +74,13 @@ def worst_case(
     means, draws = _bootstrap_attack_means(table, rng, resamples)
     worst = int(means.argmin())
     value = float(means[worst])
-    alone, minimum = _deviations(table, means, draws)
-    tail = (1 - level) / 2
-    low = value - float(np.quantile(alone, 1 - tail))
-    high = value - float(np.quantile(minimum, tail))
+    score = _from_deviations(value, *_deviations(table, means, draws), level, len(table))
     bias = float((draws.min(axis=1) - draws[:, worst]).mean())
-    naive = np.quantile(draws[:, worst], [tail, 1 - tail])
-    n = len(table)
-    return WorstCase(
-        attacks[worst],
-        Estimate(value, low, high, level, n, "bootstrap minimum over contenders"),
-        value - bias,
-        Estimate(value, float(naive[0]), float(naive[1]), level, n, "naive percentile"),
+    low, high = (
+        float(np.quantile(draws[:, worst], share)) for share in ((1 - level) / 2, 1 - (1 - level) / 2)
     )
+    naive = Estimate(value, low, high, level, len(table), "naive percentile")
+    return WorstCase(attacks[worst], score, value - bias, naive)
 
 
 def worst_case_difference(
@@ -101,18 +94,14 @@ def worst_case_difference(
     >>> round(worst_case_difference(robust, brittle, rng=np.random.default_rng(0)).value, 3)
     0.667
     """
-    first, second = as_matrix(treated, "treated"), as_matrix(control, "control")
-    check_same_length(first, second, "treated and control")
+    first, second = as_pair(treated, control, read=as_matrix)
     check_level(level)
     means, draws = _bootstrap_attack_means(np.hstack([first, second]), rng, resamples)
     split = first.shape[1]
     value = float(means[:split].min() - means[split:].min())
     alone_a, minimum_a = _deviations(first, means[:split], draws[:, :split])
     alone_b, minimum_b = _deviations(second, means[split:], draws[:, split:])
-    tail = (1 - level) / 2
-    low = value - float(np.quantile(alone_a - minimum_b, 1 - tail))
-    high = value - float(np.quantile(minimum_a - alone_b, tail))
-    return Estimate(value, low, high, level, len(first), "bootstrap minimum over contenders")
+    return _from_deviations(value, alone_a - minimum_b, minimum_a - alone_b, level, len(first))
 
 
 def performance_drop_rate(
@@ -123,12 +112,10 @@ def performance_drop_rate(
     >>> performance_drop_rate([1, 1, 0, 0], [1, 0, 0, 0], rng=np.random.default_rng(0)).value
     0.5
     """
-    before, after = as_vector(clean, "clean"), as_vector(attacked, "attacked")
-    check_same_length(before, after, "clean and attacked")
+    before, after = as_pair(clean, attacked, "clean and attacked")
 
     def drop(totals: FloatArray) -> FloatArray:
-        safe = np.where(totals[:, 0] > 0, totals[:, 0], 1.0)
-        return np.asarray(np.where(totals[:, 0] > 0, 1 - totals[:, 1] / safe, np.nan))
+        return 1 - totals[:, 1] / np.where(totals[:, 0] > 0, totals[:, 0], np.nan)
 
     if before.sum() <= 0:
         return undefined("clean score is 0", len(before), level)
@@ -194,6 +181,12 @@ def _deviations(table: FloatArray, means: FloatArray, draws: FloatArray) -> tupl
     contenders = means - means[worst] <= np.sqrt(np.log(max(n, 3))) * apart + 1e-12
     deviations = draws - means
     return deviations[:, worst], np.asarray(deviations[:, contenders].min(axis=1), dtype=np.float64)
+
+
+def _from_deviations(value: float, lower: FloatArray, upper: FloatArray, level: float, n: int) -> Estimate:
+    tail = (1 - level) / 2
+    low, high = value - float(np.quantile(lower, 1 - tail)), value - float(np.quantile(upper, tail))
+    return Estimate(value, low, high, level, n, "bootstrap minimum over contenders")
 
 
 def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:

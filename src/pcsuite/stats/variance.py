@@ -74,9 +74,8 @@ def decompose_variance(
             estimates[name] = undefined("confounded", n, level)
             continue
         low, high = interval_from_draws(draws[:, index], float(value[index]), n=n, level=level)
-        estimates[name] = Estimate(
-            max(0.0, float(value[index])), max(0.0, low), max(0.0, high), level, n, "bootstrap expanded"
-        )
+        point, low, high = (max(0.0, limit) for limit in (float(value[index]), low, high))
+        estimates[name] = Estimate(point, low, high, level, n, "bootstrap expanded")
     outer = "perturbations" if p > 1 else "items"
     confounded = {"seeds": outer} if s == 1 else {}
     if r == 1:
@@ -97,35 +96,23 @@ def decompose_variance_unbalanced(
     totals = cell_totals(items, codes, scores)
     several = len(cells) > 1
     replicated = bool((totals.count > 1).any())
+    small = {"perturbation": np.arange(len(cells))} if several else None
+    effect = several and replicated
     fit = fit_mixed(
-        totals,
-        fixed_design(cells, []),
-        small_factors={"perturbation": np.arange(len(cells))} if several else None,
-        replicate_effect=several and replicated,
-        level=level,
+        totals, fixed_design(cells, []), small_factors=small, replicate_effect=effect, level=level
     )
-    n = fit.items
-    none = undefined("confounded", n, level)
-    if not several:
-        return VarianceDecomposition(
-            fit.components["item"],
-            undefined("one perturbation", n, level),
-            fit.components["residual"],
-            none,
-            {"within_seed": "seeds"},
-            "REML",
-        )
-    inner = fit.components["item:cell"] if replicated else fit.components["residual"]
-    return VarianceDecomposition(
-        fit.components["item"],
-        _sum_of_components(fit.components["perturbation"], inner, level),
-        fit.components["residual"] if replicated else none,
-        none,
-        {"within_seed": "seeds"}
-        if replicated
-        else {"within_seed": "perturbations", "seeds": "perturbations"},
-        "REML",
+    parts, none = fit.components, undefined("confounded", fit.items, level)
+    if several:
+        inner = parts["item:cell"] if replicated else parts["residual"]
+        perturbation = _sum_of_components(parts["perturbation"], inner, level)
+    else:
+        perturbation = undefined("one perturbation", fit.items, level)
+    apart = replicated or not several
+    confounded = (
+        {"within_seed": "seeds"} if apart else dict.fromkeys(("within_seed", "seeds"), "perturbations")
     )
+    seeds = parts["residual"] if apart else none
+    return VarianceDecomposition(parts["item"], perturbation, seeds, none, confounded, "REML")
 
 
 def _moment_columns(array: FloatArray) -> FloatArray:
