@@ -16,6 +16,7 @@ import msgspec
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
+from pcsuite.evaluation.base import Parsed
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
 from pcsuite.logging.manifest import (
@@ -31,7 +32,6 @@ from pcsuite.logging.row import (
     DecodingRef,
     GenerationRecord,
     ModelRef,
-    ParsedRecord,
     PerturbationRef,
     PromptRecord,
     RunRow,
@@ -139,7 +139,7 @@ class Evaluation:
             notes = list(sample.remarks)
             if measure in sample.unmapped:
                 notes.append(f"the value '{sample.unmapped[measure]}' is no number; the tool counts it as 0")
-            parsed = ParsedRecord(None, None, "not_json", sample.answer, {}, notes)
+            parsed = Parsed(answer=sample.answer, parse_errors=notes)
         generation = None
         if sample.text is not None or sample.error is None:
             generation = GenerationRecord(
