@@ -110,7 +110,10 @@ def prompt_of(genome: Genome, problem: Problem) -> CompiledPrompt:
         if gene.wording:
             operator = reworded_operator(operator, gene.wording)
         key = "k" if operator.spec.type == "fewshot" else "mode"
-        spec = operator.spec if gene.option is None else operator.spec.model_copy(update={key: gene.option})
+        # A frozen block is its words and options: what is known about the operator stays in the operators file.
+        spec = OperatorSpec.model_validate(operator.spec.model_dump())
+        if gene.option is not None:
+            spec = spec.model_copy(update={key: gene.option})
         if spec.type == "fewshot":
             demos = max(demos, spec.k or 0)
         blocks.append(BlockChoice(gene.name, gene.wording, spec))
