@@ -147,10 +147,9 @@ def _scale_keeps(mixed: MixedResults) -> Finding:
         f" beyond chance (Bonferroni); the widest is {widest.name}: {widest.estimate:+.3f}, 90 % interval"
         f" {widest.low:.3f} to {widest.high:.3f}."
     )
-    limits = map(
-        number, (widest.estimate, widest.low, widest.high, max(result.p_value for result in results))
-    )
-    return Finding(statement, words, verdict, *limits, len(results), len(fits))
+    effect, low, high = map(number, (widest.estimate, widest.low, widest.high))
+    p_value = number(max(result.p_value for result in results))
+    return Finding(statement, words, verdict, effect, low, high, p_value, len(results), len(fits))
 
 
 def _replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
