@@ -147,8 +147,8 @@ def _scale_keeps(mixed: MixedResults) -> Finding:
         f" beyond chance (Bonferroni); the widest is {widest.name}: {widest.estimate:+.3f}, 90 % interval"
         f" {widest.low:.3f} to {widest.high:.3f}."
     )
+    effect, low, high = map(number, (widest.estimate, widest.low, widest.high))
     p_value = number(max(result.p_value for result in results))
-    effect, low, high = number(widest.estimate), number(widest.low), number(widest.high)
     return Finding(statement, words, verdict, effect, low, high, p_value, len(results), len(fits))
 
 
