@@ -20,7 +20,7 @@ from pcsuite.optimization.dspy_bridge import (  # noqa: E402
     SeededEngine,
     TaskEngine,
     language_model,
-    predictor_template,
+    signature_template,
     task_signature,
     unquoted,
 )
@@ -69,7 +69,7 @@ def test_a_program_sends_the_text_that_its_template_says():
     with dspy.context(lm=language_model("task", TaskEngine(answer)), adapter=PlainAdapter(CTX)):
         predicted = predictor(input_text="a sky\nat noon")
 
-    template, demos = predictor_template(predictor, CTX)
+    template, demos = signature_template(predictor.signature, predictor.demos, CTX)
     assert template == ("Name the colour.\n\nExamples:\n\nThing:\ngrass\nAnswer:\ngreen\n\nThing:\n{{input}}")
     assert [(demo.input_text, demo.output_text) for demo in demos] == [("grass", "green")]
     assert prompts == [template.replace("{{input}}", "a sky\nat noon")]
@@ -78,7 +78,7 @@ def test_a_program_sends_the_text_that_its_template_says():
 
 def test_the_beginning_that_copro_proposes_stands_after_the_input():
     signature = task_signature(CTX, "Name the colour.").with_updated_fields(ANSWER, prefix="The colour is")
-    assert predictor_template(dspy.Predict(signature), CTX)[0] == (
+    assert signature_template(signature, [], CTX)[0] == (
         "Name the colour.\n\nThing:\n{{input}}\n\nThe colour is"
     )
 

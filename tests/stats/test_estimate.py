@@ -9,6 +9,7 @@ from pcsuite.stats.estimate import (
     Estimate,
     as_differences,
     as_matrix,
+    as_pair,
     as_vector,
     normal_quantile,
     recentred_limits,
@@ -43,3 +44,14 @@ def test_recentred_limits_are_those_of_draws_around_the_value():
     assert normal_quantile(0.9) == pytest.approx(stats.norm.ppf(0.95))
     with pytest.raises(AnalysisError, match="between 0 and 1"):
         recentred_limits(1.0, draws, 1.5)
+
+
+def test_a_pair_is_read_and_checked_together():
+    before, after = as_pair([1, 2], [3, 4], "clean and attacked")
+    assert (before.tolist(), after.tolist()) == ([1.0, 2.0], [3.0, 4.0])
+    with pytest.raises(AnalysisError, match="clean and attacked have 1 and 2 items"):
+        as_pair([1], [3, 4], "clean and attacked")
+    with pytest.raises(AnalysisError, match="control has 2 columns, 3 are needed"):
+        as_pair([[1, 2, 3]], [[1, 2]], read=as_matrix, columns=3)
+    with pytest.raises(AnalysisError, match="treated has 1 items, at least 2 are needed"):
+        as_pair([1], [1], minimum=2)

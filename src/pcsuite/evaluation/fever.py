@@ -243,8 +243,7 @@ def _cited_sentences(listed: object, retrieved: Sequence[tuple[str, int, str]] |
 
 def _covers_a_set(cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Sentence]]) -> bool:
     return any(
-        all(any(citation.matches(gold) for citation in cited) for gold in sentences)
-        for sentences in gold_sets
+        all(any(cite.matches(gold) for cite in cited) for gold in sentences) for sentences in gold_sets
     )
 
 

@@ -97,7 +97,16 @@ class MetricCache:
         self._last_flush = time.monotonic()
         self._dirty_stats = False
         self._stats_name = f"{os.getpid()}-{time.time_ns()}-{next(_serial)}.json"
-        self._connection = self._open()
+        with _usable(self.path, "opened"), ExitStack() as failed:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)
+            failed.callback(self._connection.close)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            with self._connection:
+                columns = "key BLOB PRIMARY KEY, metric TEXT NOT NULL, value REAL NOT NULL"
+                self._connection.execute(f"CREATE TABLE IF NOT EXISTS metrics ({columns}) WITHOUT ROWID")
+            failed.pop_all()
 
     def get(self, metric: str, answer: str, reference: str) -> float | None:
         """The stored value, or ``None``; counts a hit or a miss.
@@ -160,10 +169,8 @@ class MetricCache:
                 self._pending.clear()
             if not self._dirty_stats:
                 return
-            statistics = {
-                "cache": str(self.path.resolve()),
-                "metrics": {metric: asdict(stats) for metric, stats in self.stats.items()},
-            }
+            metrics = {metric: asdict(stats) for metric, stats in self.stats.items()}
+            statistics = {"cache": str(self.path.resolve()), "metrics": metrics}
             target = self.stats_folder / self._stats_name
             try:
                 self.stats_folder.mkdir(parents=True, exist_ok=True)
@@ -191,21 +198,6 @@ class MetricCache:
     def _record(self, metric: str) -> MetricStats:
         self._dirty_stats = True
         return self.stats.setdefault(metric, MetricStats())
-
-    def _open(self) -> sqlite3.Connection:
-        with _usable(self.path, "opened"), ExitStack() as failed:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)
-            failed.callback(connection.close)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            with connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS metrics "
-                    "(key BLOB PRIMARY KEY, metric TEXT NOT NULL, value REAL NOT NULL) WITHOUT ROWID"
-                )
-            failed.pop_all()
-        return connection
 
 
 @contextmanager

@@ -85,10 +85,8 @@ class NerEvaluator(Evaluator):
         }
         parsed.answer = ";".join(sorted(parts)) or "no entities"
         source = fold(item.input_text)
-        unsupported = sum(
-            mention.start is None and (not fold(mention.text) or fold(mention.text) not in source)
-            for mention in mentions
-        )
+        unplaced = [fold(mention.text) for mention in mentions if mention.start is None]
+        unsupported = sum(not text or text not in source for text in unplaced)
         filled = sum(
             is_present(entity.get(name)) for entity in listed if isinstance(entity, dict) for name in _FIELDS
         )

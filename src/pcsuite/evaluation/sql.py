@@ -57,10 +57,14 @@ def run_query(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ...
     rows: list[Row] = []
     size = 0
     try:
-        with closing(_open_read_only(database)) as connection:
-            connection.set_progress_handler(
-                lambda: int(time.monotonic() > deadline), _OPERATIONS_BETWEEN_CHECKS
-            )
+        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            # Published databases hold text that is not UTF-8.
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            connection.execute("PRAGMA query_only = 1")
+            if sys.version_info >= (3, 11):
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+            connection.set_authorizer(_authorise)
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPERATIONS_BETWEEN_CHECKS)
             for row in connection.execute(query):
                 size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
                 if len(rows) >= limits.rows or size > _LARGEST_RESULT:
@@ -70,17 +74,6 @@ def run_query(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ...
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
         stopped = f"stopped after {limits.seconds:g} s"
         raise QueryRefusedError(stopped if time.monotonic() > deadline else str(error)) from error
-
-
-def _open_read_only(database: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)
-    # Published databases hold text that is not UTF-8.
-    connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    connection.execute("PRAGMA query_only = 1")
-    if sys.version_info >= (3, 11):
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
-    connection.set_authorizer(_authorise)
-    return connection
 
 
 def _authorise(

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -66,11 +66,12 @@ class Integration:
 
     def pins_text(self) -> str:
         """Content of the pins file."""
-        if not self.pins:
-            return ""
-        return (files("pcsuite.integrations") / "pins" / self.pins).read_text(encoding="utf-8")
+        folder = files("pcsuite.integrations") / "pins"
+        return (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
 
 
+# Both tools read NLTK's data while they are imported (stopwords, the sentence splitter), and would fetch it.
+_NLTK_DATA = WheelData("llama-index-core==0.14.25", "llama_index/core/_static/nltk_cache", "nltk_data")
 PROMPTBENCH = Integration(
     name="promptbench",
     title="PromptBench",
@@ -84,8 +85,7 @@ PROMPTBENCH = Integration(
         InstallStep(("promptbench==0.0.4",), dependencies=False),
     ),
     pins="promptbench.txt",
-    # textattack reads NLTK's stopwords and sentence splitter while it is imported.
-    data=(WheelData("llama-index-core==0.14.25", "llama_index/core/_static/nltk_cache", "nltk_data"),),
+    data=(_NLTK_DATA,),
     probe="import promptbench.prompt_attack.attack",
     environment=(
         ("NLTK_DATA", "{env}/nltk_data"),
@@ -116,8 +116,7 @@ HELM = Integration(
         InstallStep(("crfm-helm==0.5.16",), dependencies=False),
     ),
     pins="helm.txt",
-    # Its metrics look for NLTK's sentence splitter while they are imported, and would fetch it.
-    data=(WheelData("llama-index-core==0.14.25", "llama_index/core/_static/nltk_cache", "nltk_data"),),
+    data=(_NLTK_DATA,),
     probe="import helm.benchmark.run, helm.benchmark.metrics.basic_metrics, helm.clients.vllm_client, spacy",
     environment=(("NLTK_DATA", "{env}/nltk_data"), ("OMP_NUM_THREADS", "1")),
     size="0.9 GB, about 2 minutes",
@@ -162,8 +161,7 @@ def recipe_hash(tool: Integration) -> str:
 
     An environment of another recipe counts as not installed.
     """
-    steps = [[list(step.requirements), step.dependencies] for step in tool.steps]
-    data = [[entry.requirement, entry.member, entry.target] for entry in tool.data]
+    steps, data = [astuple(step) for step in tool.steps], [astuple(entry) for entry in tool.data]
     return digest([tool.name, tool.version, steps, data, tool.pins_text()])
 
 
@@ -184,10 +182,12 @@ def environment_variables(tool: Integration, folder: Path | None = None) -> dict
 
     ``folder`` is the environment while it is being made, by default the finished one.
     """
-    own = {
-        name: value.replace("{env}", str(folder or environment_dir(tool))) for name, value in tool.environment
-    }
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own
+    place = str(folder or environment_dir(tool))
+    return _without_python_path() | {name: value.replace("{env}", place) for name, value in tool.environment}
+
+
+def _without_python_path() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
@@ -244,17 +244,14 @@ def _install_into(tool: Integration, folder: Path, report: Report) -> None:
 
 
 def _run(command: Sequence[str], tool: Integration, environment: dict[str, str] | None = None) -> None:
-    chosen = environment or {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    silent = subprocess.DEVNULL
+    chosen, silent = environment or _without_python_path(), subprocess.DEVNULL
     done = subprocess.run(command, stdin=silent, capture_output=True, text=True, env=chosen, check=False)
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         reasons = [line for line in said if "ERROR" in line or "Error" in line] or said or ["no message"]
-        shown = " ".join(command[1:4])
-        raise IntegrationError(
-            f"{tool.title} cannot be installed: '{shown} …' said: {reasons[-1].strip()}",
-            hint=f"see that the package index can be reached, then {tool.command}",
-        )
+        why = f"'{' '.join(command[1:4])} …' said: {reasons[-1].strip()}"
+        hint = f"see that the package index can be reached, then {tool.command}"
+        raise IntegrationError(f"{tool.title} cannot be installed: {why}", hint=hint)
 
 
 def _interpreter(folder: Path) -> Path:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pcsuite.errors import DataError
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
@@ -58,10 +59,8 @@ class ApeMethod:
         Raises :class:`~pcsuite.errors.DataError` where the task has no training items to propose from.
         """
         if not problem.train:
-            raise DataError(
-                f"task '{problem.task_id}' has no training items to propose instructions from",
-                hint="use --method blocks, or give the task a training split",
-            )
+            why = f"task '{problem.task_id}' has no training items to propose instructions from"
+            raise DataError(why, hint="use --method blocks, or give the task a training split")
         search = _Search(problem, seed, candidates)
         search.race(search.proposals(max(1, math.ceil(candidates * FIRST_SHARE))))
         for rounds_left in range(ROUNDS, 0, -1):
@@ -109,13 +108,11 @@ class _Search:
     """The state of one search."""
 
     def __init__(self, problem: Problem, seed: int, candidates: int) -> None:
-        self._problem = problem
-        self._seed = seed
-        self._wanted = candidates
+        self._problem, self._seed, self._wanted = problem, seed, candidates
         self._ctx = problem.prompting.context("")
-        self._seen: set[str] = set()
         bare = problem.baseline
         self._scores: dict[str, CandidateScore] = {bare.candidate.id: bare}
+        self._seen: set[str] = set()
         self._instructions: dict[str, str] = {}
         self._asked = 0
         self._admit(self._ctx.instruction, bare.candidate)
@@ -127,30 +124,27 @@ class _Search:
 
     def proposals(self, wanted: int) -> list[Candidate]:
         """New instructions from demonstrations."""
-        made: list[Candidate] = []
-        for number in range(wanted * _TRIES):
-            if len(made) >= wanted:
-                break
+        train = list(self._problem.train)
+
+        def question(number: int) -> tuple[str, str, tuple[str, ...]]:
             rng = named_random(self._seed, "ape demonstrations", number)
-            shown = rng.sample(list(self._problem.train), min(DEMONSTRATIONS, len(self._problem.train)))
             demos = "\n\n".join(
                 f"Input: {demo.input_text[:_LONGEST_DEMO]}\nOutput: {demo.output_text[:_LONGEST_DEMO]}"
-                for demo in shown
+                for demo in rng.sample(train, min(DEMONSTRATIONS, len(train)))
             )
-            made += self._new(PROPOSE.format(demos=demos), f"proposal {number}", ())
-        return made
+            return PROPOSE.format(demos=demos), f"proposal {number}", ()
+
+        return self._new(wanted, question)
 
     def variations(self, wanted: int) -> list[Candidate]:
         """New instructions around the best by upper confidence bound."""
-        parents = [score.candidate for _, score in self._by_bound()[:PARENTS]]
-        made: list[Candidate] = []
-        for number in range(wanted * _TRIES):
-            if len(made) >= wanted:
-                break
+        parents = [score.candidate.id for _, score in self._by_bound()[:PARENTS]]
+
+        def question(number: int) -> tuple[str, str, tuple[str, ...]]:
             parent = parents[number % len(parents)]
-            prompt = VARY.format(instruction=self._instructions[parent.id])
-            made += self._new(prompt, f"variation of {parent.id}", (parent.id,))
-        return made
+            return VARY.format(instruction=self._instructions[parent]), f"variation of {parent}", (parent,)
+
+        return self._new(wanted, question)
 
     def race(self, entrants: Sequence[Candidate]) -> None:
         """Successive halving: everyone on few items, the better half on twice as many, the last on all."""
@@ -179,15 +173,23 @@ class _Search:
         bounds = [(upper_bound(score, total), score) for score in self._scores.values()]
         return sorted(bounds, key=lambda entry: (-entry[0], entry[1].candidate.id))
 
-    def _new(self, prompt: str, origin: str, parents: tuple[str, ...]) -> list[Candidate]:
-        self._asked += 1
-        seed = self._seed * 100_003 + self._asked
-        text = self._problem.ask(prompt, seed=seed, temperature=TEMPERATURE, max_tokens=PROPOSAL_TOKENS)
-        instruction = clean_instruction(text)
-        candidate = Candidate.of_instruction(
-            instruction, self._ctx, method=APE.name, origin=origin, parents=parents
-        )
-        return [candidate] if instruction and self._admit(instruction, candidate) else []
+    def _new(
+        self, wanted: int, question: Callable[[int], tuple[str, str, tuple[str, ...]]]
+    ) -> list[Candidate]:
+        """New candidates from what the model answers; ``question`` gives prompt, origin and parents by number."""
+        made: list[Candidate] = []
+        for number in range(wanted * _TRIES):
+            if len(made) >= wanted:
+                break
+            prompt, origin, parents = question(number)
+            self._asked += 1
+            seed = self._seed * 100_003 + self._asked
+            text = self._problem.ask(prompt, seed=seed, temperature=TEMPERATURE, max_tokens=PROPOSAL_TOKENS)
+            instruction = clean_instruction(text)
+            traits: dict[str, Any] = {"method": APE.name, "origin": origin, "parents": parents}
+            candidate = Candidate.of_instruction(instruction, self._ctx, **traits)
+            made += [candidate] if instruction and self._admit(instruction, candidate) else []
+        return made
 
     def _admit(self, instruction: str, candidate: Candidate) -> bool:
         """Whether the instruction is new, case and spacing aside."""

@@ -136,11 +136,8 @@ def as_condition(
     for block in prompt.blocks:
         known = operators.get(block.name)
         label = block.name
-        options = {
-            key: value
-            for key, value in (("k", block.spec.k), ("mode", block.spec.mode))
-            if value is not None and (known is None or value != getattr(known, key))
-        }
+        own = {"k": block.spec.k, "mode": block.spec.mode}
+        options = {key: value for key, value in own.items() if value not in (None, getattr(known, key, None))}
         if known is None or known.template != block.spec.template:
             label = f"{block.name}_W{block.wording}"
             defined[label] = block.spec.model_dump(mode="json", exclude_none=True, exclude=set(options))
@@ -197,15 +194,9 @@ class _Search:
     """The state of one search."""
 
     def __init__(self, problem: Problem, rng: Random, candidates: int) -> None:
-        self._problem = problem
-        self._rng = rng
-        self._left = candidates
-        exemplars = len(problem.train)
-        self.names = tuple(
-            name
-            for name, spec in problem.operators.items()
-            if (spec.k or 0) <= exemplars and spec.type != "program"
-        )
+        self._problem, self._rng, self._left = problem, rng, candidates
+        specs = {name: spec for name, spec in problem.operators.items() if spec.type != "program"}
+        self.names = tuple(name for name, spec in specs.items() if (spec.k or 0) <= len(problem.train))
         bare = problem.baseline
         self._scores: dict[str, CandidateScore] = {bare.candidate.id: bare}
         self._best: tuple[Genome, CandidateScore] = (Genome(), bare)
@@ -214,19 +205,17 @@ class _Search:
     def screen(self) -> None:
         """Measure the screening design and start from the operators that help on average."""
         runs = []
-        for number, row in enumerate(plackett_burman(len(self.names), self._rng)):
+        rows = plackett_burman(len(self.names), self._rng)
+        for number, row in enumerate(rows):
             genome = genome_of([name for name, used in zip(self.names, row, strict=True) if used])
-            score = self._measure(genome, f"screening run {number}", ())
-            runs.append((row, score))
-            self._keep(genome, score)
-        design = np.array([[1.0 if used else -1.0 for used in row] for row, _ in runs])
-        values = np.array([score.value for _, score in runs])
+            runs.append(self._try(genome, f"screening run {number}", ()))
+        design = np.where(rows, 1.0, -1.0)
+        values = np.array([score.value for score in runs])
         effects = design.T @ values / len(runs)  # half the difference between on and off
         self._certainty = dict(zip(self.names, np.abs(effects).tolist(), strict=True))
         helpful = [name for name, effect in zip(self.names, effects, strict=True) if effect > 0]
-        genome = genome_of(helpful)
-        parents = tuple(dict.fromkeys(score.candidate.id for _, score in runs))
-        self._keep(genome, self._measure(genome, "positive main effects", parents))
+        parents = tuple(dict.fromkeys(score.candidate.id for score in runs))
+        self._try(genome_of(helpful), "positive main effects", parents)
 
     def climb(self) -> None:
         """Put single operators in or out until a whole round of them brings nothing."""
@@ -239,7 +228,7 @@ class _Search:
             changed = genome.toggled(name, self.names)
             word = "drop" if name in genome.names else "add"
             before = self._best
-            self._keep(changed, self._measure(changed, f"{word} {name}", (score.candidate.id,)))
+            self._try(changed, f"{word} {name}", (score.candidate.id,))
             since_change = since_change + 1 if self._best is before else 0
 
     def consolidate(self) -> None:
@@ -253,8 +242,7 @@ class _Search:
         for name in self.names:
             if (name in wanted) != (name in genome.names):
                 genome = genome.toggled(name, self.names)
-        origin = "operators that help on average so far"
-        self._keep(genome, self._measure(genome, origin, (score.candidate.id,)))
+        self._try(genome, "operators that help on average so far", (score.candidate.id,))
 
     def refine(self) -> None:
         """Try options, wordings and orders of the incumbent until the candidates are spent or nothing is left."""
@@ -263,7 +251,7 @@ class _Search:
             self._rng.shuffle(moves)
             before = self._best
             for genome, origin in moves:
-                self._keep(genome, self._measure(genome, origin, (self._best[1].candidate.id,)))
+                self._try(genome, origin, (self._best[1].candidate.id,))
                 if self._best is not before:
                     self.consolidate()
                     break
@@ -290,17 +278,16 @@ class _Search:
             if len({Operator(name, self._problem.operators[name]).slot for name in pair}) == 1:
                 yield genome.swapped(index), f"{pair[0]} after {pair[1]}"
 
-    def _measure(self, genome: Genome, origin: str, parents: tuple[str, ...]) -> CandidateScore:
+    def _try(self, genome: Genome, origin: str, parents: tuple[str, ...]) -> CandidateScore:
+        """Measure a genome, which becomes the incumbent where it is better, or as good and cheaper."""
         candidate = Candidate(prompt_of(genome, self._problem), BLOCKS.name, origin, parents)
         if candidate.id not in self._scores:
             if self._left <= 0:
                 raise _SpentError
             self._left -= 1
             self._scores[candidate.id] = self._problem.evaluate(candidate)
-        return self._scores[candidate.id]
-
-    def _keep(self, genome: Genome, score: CandidateScore) -> None:
-        best = self._best[1]
+        score, best = self._scores[candidate.id], self._best[1]
         cheaper = score.parts.token_cost < best.parts.token_cost
         if score.rank > best.rank or (cheaper and score.rank >= best.rank):
             self._best = (genome, score)
+        return score

@@ -18,7 +18,7 @@ from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
 from pcsuite.engines.limits import Budget, RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, check_model
-from pcsuite.errors import BudgetExceededError, DataError, ErrorRateError, PromptError
+from pcsuite.errors import DataError, ErrorRateError, PromptError
 from pcsuite.optimization.journal import CandidateLog, Journal
 from pcsuite.optimization.problem import Candidate, CandidateScore
 from pcsuite.prompts.compiled import CompiledPrompt
@@ -291,12 +291,14 @@ class DevProblem:
         work = Work(plan, self._policy, registered_perturbation, self._use_cache, self._commit)
         try:
             if self._choice.name == LOCAL.name:
-                executor = LocalExecutor(work, LOCAL, quiet=True, session=self._client.session)
-                self._thread.call(self._carry_out(plan, executor))
+                local = LocalExecutor(work, LOCAL, quiet=True, session=self._client.session)
+                self._thread.call(self._carry_out(plan, local))
             else:
-                self._run_on_cluster(plan, work)
-        except BudgetExceededError:
-            raise
+                with self._cluster_guard:  # one plan after the other, on workers that stay open between them
+                    if self._cluster is None:
+                        executor = EXECUTORS.get(self._choice.name)(work, self._choice, quiet=True)
+                        self._cluster = self._thread.call(executor.__aenter__())
+                    self._thread.call(run_into(self._log, plan, self._cluster, quiet=True))
         except ErrorRateError as error:
             return str(error)
         return None
@@ -304,14 +306,6 @@ class DevProblem:
     async def _carry_out(self, plan: Plan, executor: Executor) -> None:
         async with executor:
             await run_into(self._log, plan, executor, quiet=True)
-
-    def _run_on_cluster(self, plan: Plan, work: Work) -> None:
-        """One plan after the other on workers that stay open between them."""
-        with self._cluster_guard:
-            if self._cluster is None:
-                executor = EXECUTORS.get(self._choice.name)(work, self._choice, quiet=True)
-                self._cluster = self._thread.call(executor.__aenter__())
-            self._thread.call(run_into(self._log, plan, self._cluster, quiet=True))
 
     def close(self) -> None:
         """Give back the workers, where there are any."""

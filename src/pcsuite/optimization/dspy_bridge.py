@@ -103,13 +103,8 @@ def request_text(request: Request) -> str:
 
 
 def _response(request: Request, text: str) -> Response:
-    return Response(
-        id=None,
-        model=request.model,
-        message=Message.assistant([TextPart(text)]),
-        finish_reason="stop",
-        usage=Usage(input_tokens=0, output_tokens=0, total_tokens=0),
-    )
+    said, free = Message.assistant([TextPart(text)]), Usage(input_tokens=0, output_tokens=0, total_tokens=0)
+    return Response(id=None, model=request.model, message=said, finish_reason="stop", usage=free)
 
 
 def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]:
@@ -125,21 +120,16 @@ def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]
     return made
 
 
-def predictor_template(predictor: dspy.Predict, ctx: PromptContext) -> tuple[str, tuple[Exemplar, ...]]:
-    """The prompt of a task's predictor as a text with a slot for the input, and the examples it shows.
+def signature_template(
+    signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]], ctx: PromptContext
+) -> tuple[str, tuple[Exemplar, ...]]:
+    """The prompt of the task's signature as a text with a slot for the input, and the examples it shows.
 
     The text is what :class:`PlainAdapter` sends, with the input in place of ``{{input}}``.
     """
-    return _template(predictor.signature, predictor.demos, ctx)
-
-
-def _template(
-    signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]], ctx: PromptContext
-) -> tuple[str, tuple[Exemplar, ...]]:
+    whole = [demo for demo in demos if demo.get(INPUT) and demo.get(ANSWER)]
     shown = tuple(
-        Exemplar(str(demo[INPUT]), str(demo[ANSWER]), str(demo.get("item_id", "")))
-        for demo in demos
-        if demo.get(INPUT) and demo.get(ANSWER)
+        Exemplar(str(demo[INPUT]), str(demo[ANSWER]), str(demo.get("item_id", ""))) for demo in whole
     )
     template = instruction_template(signature.instructions, ctx, shown)
     prefix = str(signature.output_fields[ANSWER].json_schema_extra["prefix"]).strip()
@@ -168,7 +158,7 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
         Fields of a proposer are cut at 2,000 characters, empty ones left out.
         """
         if _is_task_signature(signature):
-            template, _ = _template(signature, demos, self._ctx)
+            template, _ = signature_template(signature, demos, self._ctx)
             return [{"role": "user", "content": template.replace(INPUT_SLOT, str(inputs[INPUT]))}]
         parts = [" ".join(signature.instructions.split())]
         for name in signature.input_fields:
@@ -179,12 +169,8 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
             f"{_label(name)}: {field.json_schema_extra.get('desc') or ''}".rstrip(": ")
             for name, field in signature.output_fields.items()
         ]
-        if len(wanted) == 1:
-            parts.append(f"Answer with nothing but this.\n{wanted[0]}")
-        else:
-            parts.append(
-                "Answer with one line for each of these, starting with its name.\n" + "\n".join(wanted)
-            )
+        several = "Answer with one line for each of these, starting with its name."
+        parts.append("\n".join(["Answer with nothing but this." if len(wanted) == 1 else several, *wanted]))
         return [{"role": "user", "content": "\n\n".join(parts)}]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
@@ -200,10 +186,9 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
         current, start = names[0], 0
         for match in _LABEL.finditer(completion):
             name = known.get(re.sub(r"[ _-]+", " ", match["label"]).strip().casefold())
-            if name is None:
-                continue
-            found[current] += completion[start : match.start()]
-            current, start = name, match.end()
+            if name is not None:
+                found[current] += completion[start : match.start()]
+                current, start = name, match.end()
         found[current] += completion[start:]
         return {name: unquoted(value) for name, value in found.items()}
 

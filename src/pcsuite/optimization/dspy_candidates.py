@@ -18,7 +18,7 @@ from dspy.utils.callback import BaseCallback
 from pcsuite.data.items import Item
 from pcsuite.errors import BudgetExceededError, EngineError
 from pcsuite.evaluation.base import Answer
-from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, predictor_template, task_signature
+from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, signature_template, task_signature
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem
 
 PERFECT = 1.0
@@ -67,11 +67,10 @@ class Trials:
 
         One that was tried before comes with the origin and parents it had then.
         """
-        template, demos = predictor_template(predictor, self.ctx)
+        template, demos = signature_template(predictor.signature, predictor.demos, self.ctx)
         origin = f"program {len(self._known)}" + (f", {len(demos)} examples" if demos else "")
-        made = Candidate.of_text(
-            template, method=self._method, demos=demos, origin=origin, parents=(self.basis,)
-        )
+        parents = (self.basis,)
+        made = Candidate.of_text(template, method=self._method, demos=demos, origin=origin, parents=parents)
         return self._known.get(made.id, made)
 
     def measure(self, candidate: Candidate, items: Sequence[Item]) -> None:

@@ -50,10 +50,8 @@ class DspyMethod:
         Raises :class:`~pcsuite.errors.ConfigError` where it needs training items and the task has none.
         """
         if self.needs_train and not problem.train:
-            raise ConfigError(
-                f"method '{self.name}' makes examples from training items, and task '{problem.task_id}' has none",
-                hint="use gepa, copro, ape or blocks",
-            )
+            why = f"method '{self.name}' makes examples from training items, and task '{problem.task_id}' has none"
+            raise ConfigError(why, hint="use gepa, copro, ape or blocks")
         load_dspy()
         from pcsuite.optimization.dspy_search import run_search  # it imports DSPy, which is set up only now
 

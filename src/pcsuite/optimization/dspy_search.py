@@ -37,6 +37,12 @@ MAX_EXAMPLES = 4
 """Examples a program may show."""
 MAX_BOOTSTRAPPED = 2
 """Those of them that are answers of the model itself."""
+_BOOTSTRAPPING: dict[str, Any] = {
+    "max_bootstrapped_demos": MAX_BOOTSTRAPPED,
+    "max_labeled_demos": MAX_EXAMPLES,
+    "metric_threshold": PERFECT,
+    "num_threads": 1,
+}
 BOOTSTRAP_ITEMS = 24
 """Training items that answers are collected on: a weak model gets few right, and would go through all of them."""
 MINIBATCH = 40
@@ -68,9 +74,8 @@ def run_search(method: str, problem: Problem, *, seed: int, candidates: int) -> 
     except PcsuiteError:
         raise
     except Exception as error:
-        raise EngineError(
-            f"DSPy's {method} stopped on task '{problem.task_id}': {type(error).__name__}: {error}"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise EngineError(f"DSPy's {method} stopped on task '{problem.task_id}': {why}") from error
 
 
 class _Search:
@@ -126,12 +131,9 @@ def _mipro(search: _Search) -> Any:
         prompt_model=search.proposer,
         auto=None,
         num_candidates=search.candidates,
-        max_bootstrapped_demos=MAX_BOOTSTRAPPED,
-        max_labeled_demos=MAX_EXAMPLES,
-        metric_threshold=PERFECT,
-        num_threads=1,
         init_temperature=_TEMPERATURE,
         seed=search.seed + 1,  # 0 would mean DSPy's default
+        **_BOOTSTRAPPING,
     )
     return optimizer.compile(
         search.student,
@@ -195,13 +197,8 @@ def _gepa(search: _Search) -> Any:
 def _copro(search: _Search) -> Any:
     """Instructions rewritten from the best ones so far and their scores, round by round."""
     breadth, depth = copro_shape(search.candidates)
-    optimizer = dspy.COPRO(
-        prompt_model=search.proposer,
-        metric=search.metric,
-        breadth=breadth,
-        depth=depth,
-        init_temperature=_TEMPERATURE,
-    )
+    shape = {"breadth": breadth, "depth": depth, "init_temperature": _TEMPERATURE}
+    optimizer = dspy.COPRO(prompt_model=search.proposer, metric=search.metric, **shape)
     return optimizer.compile(search.student, trainset=search.examples.dev, eval_kwargs={"num_threads": 1})
 
 
@@ -217,12 +214,7 @@ def copro_shape(candidates: int) -> tuple[int, int]:
 def _bootstrap(search: _Search) -> Any:
     """Sets of examples drawn at random from training items and from the model's own right answers."""
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
-        metric=search.metric,
-        max_bootstrapped_demos=MAX_BOOTSTRAPPED,
-        max_labeled_demos=MAX_EXAMPLES,
-        num_candidate_programs=search.candidates,
-        metric_threshold=PERFECT,
-        num_threads=1,
+        metric=search.metric, num_candidate_programs=search.candidates, **_BOOTSTRAPPING
     )
     return optimizer.compile(search.student, trainset=search.bootstrap_examples(), valset=search.examples.dev)
 

@@ -160,7 +160,6 @@ class Problem(Protocol):
     @property
     def tried(self) -> int:
         """Different candidates measured so far, the baseline not counted."""
-        ...
 
     def evaluate(self, candidate: Candidate, items: Sequence[Item] | None = None) -> CandidateScore:
         """Measure a candidate on development items (all by default), replicates under the sampled regime.
@@ -169,18 +168,15 @@ class Problem(Protocol):
         candidate: one that cannot be rendered or whose calls fail is ``crashed``. Raises where no further candidate
         could be measured (budget spent, model gone).
         """
-        ...
 
     def render(self, candidate: Candidate, item: Item) -> str:
         """The exact text that :meth:`evaluate` sends for an item (length control included)."""
-        ...
 
     def answer(self, candidate: Candidate, item: Item) -> str:
         """The measured model's answer to a development or training item, of the first replicate.
 
         It does not make the candidate a tried one. An answer that :meth:`evaluate` had already is not asked for again.
         """
-        ...
 
     def ask(
         self,
@@ -196,7 +192,6 @@ class Problem(Protocol):
         ``role`` names the purpose in the log. The same prompt with another ``seed`` gives another text; equal
         questions are answered once.
         """
-        ...
 
 
 @runtime_checkable
@@ -209,14 +204,12 @@ class Method(Protocol):
 
     def require(self) -> None:
         """Raise :class:`~pcsuite.errors.MissingExtraError` where an optional dependency is missing."""
-        ...
 
     def search(self, problem: Problem, *, seed: int, candidates: int) -> None:
         """Try up to ``candidates`` candidates (1 or more) by ``problem.evaluate``; the best of them is frozen.
 
         All randomness comes from ``seed``, so that a search that was killed goes the same way again.
         """
-        ...
 
 
 def named_random(seed: int, *names: object) -> Random:

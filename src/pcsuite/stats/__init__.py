@@ -35,54 +35,42 @@ if TYPE_CHECKING:
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
 
-_EXPORTS = {
-    "estimate": "Estimate TestResult",
-    "bootstrap": (
-        "bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio bootstrap_totals "
-        "bootstrap_micro_f1 bootstrap_micro_f1_difference interval_from_draws resample_totals"
-    ),
-    "permutation": "sign_flip_test micro_f1_permutation_test benjamini_hochberg holm adjust_within_families",
-    "effect_sizes": (
-        "cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_matched "
-        "absolute_risk_reduction paired_t_interval"
-    ),
-    "proportions": (
-        "wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference "
-        "adjusted_paired_interval mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se "
-        "clustered_mean"
-    ),
-    "f1": "f1_score precision_recall_f1 micro_f1",
-    "design": "fixed_design encode_cells cell_totals",
-    "mixed": "fit_mixed fit_mixed_rows Contrast",
-    "logistic_mixed": "fit_logistic_mixed predicted_rates",
-    "emmeans": "marginal_means contrasts_with_reference interaction_contrasts",
-    "equivalence": "tost tost_paired tost_contrast all_equivalent",
-    "answer_variation": (
-        "answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy "
-        "mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters "
-        "semantic_entropy"
-    ),
-    "information": (
-        "mutual_information infonce online_code v_information prompt_information hashed_features fit_probe"
-    ),
-    "calibration": (
-        "ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage "
-        "risk_coverage_interval cohens_kappa"
-    ),
-    "power": (
-        "PairedVariances pilot_variances binary_variances minimal_detectable_effect required_items "
-        "required_replicates achieved_power"
-    ),
-    "variance": "decompose_variance decompose_variance_unbalanced",
-    "robustness": "worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread",
-    "voting": "self_consistency",
-    "rates": "abstention_matrix cost_per_correct unsupported_per_100_tokens pareto_front front_probability",
-    "equal_tokens": "Arm compare_at_equal_tokens replicate_disagreement affordable_share",
-    "objective": "Objective Replicate item_parts",
+_EXPORTS = """
+estimate: Estimate TestResult
+bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio bootstrap_totals bootstrap_micro_f1
+bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
+permutation: sign_flip_test micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
+effect_sizes: cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_matched absolute_risk_reduction
+effect_sizes: paired_t_interval
+proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference adjusted_paired_interval
+proportions: mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se clustered_mean
+f1: f1_score precision_recall_f1 micro_f1
+design: fixed_design encode_cells cell_totals
+mixed: fit_mixed fit_mixed_rows Contrast
+logistic_mixed: fit_logistic_mixed predicted_rates
+emmeans: marginal_means contrasts_with_reference interaction_contrasts
+equivalence: tost tost_paired tost_contrast all_equivalent
+answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
+answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
+answer_variation: semantic_entropy
+information: mutual_information infonce online_code v_information prompt_information hashed_features fit_probe
+calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage
+calibration: risk_coverage_interval cohens_kappa
+power: PairedVariances pilot_variances binary_variances minimal_detectable_effect required_items
+power: required_replicates achieved_power
+variance: decompose_variance decompose_variance_unbalanced
+robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
+voting: self_consistency
+rates: abstention_matrix cost_per_correct unsupported_per_100_tokens pareto_front front_probability
+equal_tokens: Arm compare_at_equal_tokens replicate_disagreement affordable_share
+objective: Objective Replicate item_parts
+"""
+# The public names by the module that defines them.
+_MODULE_OF = {
+    name: module
+    for module, names in (line.split(": ") for line in _EXPORTS.strip().splitlines())
+    for name in names.split()
 }
-"""The public names by the module that defines them."""
-
-_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 __all__ = list(_MODULE_OF)
 
 

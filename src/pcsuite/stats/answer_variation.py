@@ -76,9 +76,8 @@ def normalised_entropy(
     if categories is not None and categories < 2:
         raise AnalysisError(f"{categories} categories leave nothing to vary", hint="at least 2 are needed")
     size = np.full(len(table), float(categories)) if categories else total
-    maximum = np.log(np.where(size > 1, size, np.nan))
-    value = entropy(table, estimator=estimator)
-    return np.where(total > 1, np.minimum(value / maximum, 1.0), np.nan)
+    share = entropy(table, estimator=estimator) / np.log(np.where(size > 1, size, np.nan))
+    return np.where(total > 1, np.minimum(share, 1.0), np.nan)
 
 
 def disagreement(counts: ArrayLike) -> FloatArray:
@@ -89,8 +88,7 @@ def disagreement(counts: ArrayLike) -> FloatArray:
     """
     table, total = _rows_with_totals(counts)
     pairs = total * (total - 1)
-    same = (table * (table - 1)).sum(axis=1)
-    return np.where(pairs > 0, 1 - same / np.where(pairs > 0, pairs, 1.0), np.nan)
+    return np.asarray(1 - (table * (table - 1)).sum(axis=1) / np.where(pairs > 0, pairs, np.nan))
 
 
 def rarefied_entropy(counts: ArrayLike, replicates: int) -> FloatArray:
@@ -105,15 +103,12 @@ def rarefied_entropy(counts: ArrayLike, replicates: int) -> FloatArray:
     stats = require("scipy.stats", "stats")
     table, total = _rows_with_totals(counts)
     if replicates < 1 or (total < replicates).any():
-        raise AnalysisError(
-            f"cannot draw {replicates} answers from an item with {int(total.min())}",
-            hint="rarefy to the smallest number of replicates",
-        )
+        why = f"cannot draw {replicates} answers from an item with {int(total.min())}"
+        raise AnalysisError(why, hint="rarefy to the smallest number of replicates")
     drawn = np.arange(1, replicates + 1)
     surprise = -(drawn / replicates) * np.log(drawn / replicates)
-    chance = stats.hypergeom.pmf(
-        drawn, total[:, None, None].astype(int), table[:, :, None].astype(int), replicates
-    )
+    sizes, marked = total[:, None, None].astype(int), table[:, :, None].astype(int)
+    chance = stats.hypergeom.pmf(drawn, sizes, marked, replicates)
     return np.asarray((chance * surprise).sum(axis=(1, 2)), dtype=np.float64)
 
 
@@ -166,18 +161,20 @@ def compare_entropy(
     second, second_total = _rows_with_totals(control)
     check_same_length(first_total, second_total, "treated and control")
     if estimator == "plug_in" and (first_total != second_total).any():
-        raise AnalysisError(
-            "plug-in entropy cannot be compared between unequal numbers of replicates",
-            hint="use 'disagreement' or 'rarefied'",
+        why = "plug-in entropy cannot be compared between unequal numbers of replicates"
+        raise AnalysisError(why, hint="use 'disagreement' or 'rarefied'")
+    smallest = int(min(first_total.min(), second_total.min()))
+
+    def variation(counts: FloatArray) -> FloatArray:
+        if estimator == "disagreement":
+            return disagreement(counts)
+        return (
+            rarefied_entropy(counts, smallest)
+            if estimator == "rarefied"
+            else entropy(counts, estimator=estimator)
         )
-    if estimator == "disagreement":
-        deltas = disagreement(first) - disagreement(second)
-    elif estimator == "rarefied":
-        smallest = int(min(first_total.min(), second_total.min()))
-        deltas = rarefied_entropy(first, smallest) - rarefied_entropy(second, smallest)
-    else:
-        deltas = entropy(first, estimator=estimator) - entropy(second, estimator=estimator)
-    return _mean_over_items(deltas, rng, resamples, level, f"{estimator}, ")
+
+    return _mean_over_items(variation(first) - variation(second), rng, resamples, level, f"{estimator}, ")
 
 
 def _mean_over_items(values: FloatArray, rng: Rng, resamples: int, level: float, prefix: str) -> Estimate:

@@ -34,8 +34,8 @@ from pcsuite.stats.estimate import (
 from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.proportions import FEW, adjusted_paired_interval, wilson_mean
 
-IntervalMethod = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"]
-METHODS: tuple[IntervalMethod, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
+Method = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"]
+METHODS: tuple[Method, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
 RESAMPLES = 10_000
 LEVEL_RESAMPLES = 2_000
 """Enough for the interval of a level; differences that claims rest on take all of ``RESAMPLES``."""
@@ -50,7 +50,7 @@ def paired_bootstrap(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: IntervalMethod = "auto",
+    method: Method = "auto",
 ) -> Estimate:
     """Interval of the mean per-item difference ``treated - control`` (or of ready differences).
 
@@ -68,12 +68,7 @@ def paired_bootstrap(
 
 
 def bootstrap_mean(
-    scores: ArrayLike,
-    *,
-    rng: Rng,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    method: IntervalMethod = "auto",
+    scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95, method: Method = "auto"
 ) -> Estimate:
     """Interval of the mean score (0..1, one per item).
 
@@ -92,12 +87,7 @@ def bootstrap_mean(
 
 
 def bootstrap_means(
-    columns: ArrayLike,
-    *,
-    rng: Rng,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    method: IntervalMethod = "auto",
+    columns: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95, method: Method = "auto"
 ) -> list[Estimate]:
     """Intervals of the column means of an items-by-columns table, all from the same resamples of items.
 
@@ -133,7 +123,7 @@ def bootstrap_totals(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: IntervalMethod = "auto",
+    method: Method = "auto",
 ) -> Estimate:
     """Interval of any statistic that is a function of column totals over items.
 
@@ -190,12 +180,7 @@ def bootstrap_ratio(
 
 
 def bootstrap_micro_f1(
-    counts: ArrayLike,
-    *,
-    rng: Rng,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    method: IntervalMethod = "auto",
+    counts: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95, method: Method = "auto"
 ) -> Estimate:
     """Interval of corpus micro-F1 from per-item ``(tp, fp, fn)``, pooled again in every resample.
 
@@ -220,7 +205,7 @@ def bootstrap_micro_f1_difference(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: IntervalMethod = "auto",
+    method: Method = "auto",
 ) -> Estimate:
     """Interval of ``micro-F1(treated) - micro-F1(control)``, the same items drawn for both.
 
@@ -259,7 +244,7 @@ def interval_from_draws(
     *,
     n: int,
     level: float = 0.95,
-    method: IntervalMethod = "auto",
+    method: Method = "auto",
     influence: FloatArray | None = None,
     se: float | None = None,
     draw_se: FloatArray | None = None,
@@ -320,11 +305,9 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
     if len(np.unique(probe, axis=0)) * 4 <= len(probe):
         distinct, multiplicity = np.unique(columns, axis=0, return_counts=True)
         if len(distinct) * 8 <= n:
-            drawn = (
-                rng.multinomial(n, multiplicity / n, size=size).astype(np.float64) @ distinct
-                for size in _block_sizes(resamples, len(distinct))
-            )
-            return np.concatenate(list(drawn))
+            sizes = _block_sizes(resamples, len(distinct))
+            drawn = (rng.multinomial(n, multiplicity / n, size=size).astype(np.float64) for size in sizes)
+            return np.concatenate([counts @ distinct for counts in drawn])
     # Centred columns keep float32 sums accurate relative to the spread; the counts of a resample sum to n.
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)

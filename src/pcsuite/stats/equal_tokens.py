@@ -16,6 +16,7 @@ retry arm is compared as it ran), q = 0 where not even one retry could be paid f
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -74,13 +75,11 @@ def replicate_disagreement(first: IntArray, second: IntArray | None = None) -> F
     if left.shape != right.shape:
         raise AnalysisError(f"answers of {left.shape} and {right.shape} items and seeds do not pair")
     pairs, differing = np.zeros(len(left)), np.zeros(len(left))
-    for one in range(left.shape[1]):
-        for other in range(right.shape[1]):
-            if one != other:
-                known = (left[:, one] != NO_ROW) & (right[:, other] != NO_ROW)
-                pairs += known
-                differing += known & (left[:, one] != right[:, other])
-    return np.asarray(np.where(pairs > 0, differing / np.where(pairs > 0, pairs, 1.0), np.nan))
+    for one, other in itertools.permutations(range(left.shape[1]), 2):
+        known = (left[:, one] != NO_ROW) & (right[:, other] != NO_ROW)
+        pairs += known
+        differing += known & (left[:, one] != right[:, other])
+    return np.asarray(differing / np.where(pairs > 0, pairs, np.nan))
 
 
 def affordable_share(free: FloatArray, retry: FloatArray, constrained: FloatArray) -> FloatArray:
@@ -130,6 +129,12 @@ def compare_at_equal_tokens(
         mixed = (1 - q) ** 2 * rows[:, 3] + 2 * q * (1 - q) * rows[:, 4] + q**2 * rows[:, 5]
         return np.asarray(rows[:, 6] - mixed)
 
+    def linear(first: int) -> Callable[[FloatArray, FloatArray], FloatArray]:
+        # Constrained less the mixture of free and retry, for something that is a mean over rows.
+        return lambda rows, q: np.asarray(
+            rows[:, first + 2] - (1 - q) * rows[:, first] - q * rows[:, first + 1]
+        )
+
     def interval(difference: Callable[[FloatArray, FloatArray], FloatArray]) -> Estimate:
         deltas = difference(columns, share(means))
         if np.count_nonzero(np.abs(deltas) > 1e-12) < FEW:
@@ -143,16 +148,11 @@ def compare_at_equal_tokens(
     return EqualTokens(
         from_means(share),
         interval(disagreement),
-        interval(lambda rows, q: _linear(rows[:, 7:10], q)),
-        interval(lambda rows, q: _linear(rows[:, 10:13], q)),
+        interval(linear(7)),
+        interval(linear(10)),
         paired_bootstrap(columns[:, 6], columns[:, 5], rng=rng, resamples=resamples, level=level),
         *(float(tokens) for tokens in means[0, :3]),
     )
-
-
-def _linear(arms: FloatArray, q: FloatArray) -> FloatArray:
-    """Constrained less the mixture of free and retry, for something that is a mean over rows."""
-    return np.asarray(arms[:, 2] - (1 - q) * arms[:, 0] - q * arms[:, 1])
 
 
 def _as_answers(answers: ArrayLike) -> IntArray:

@@ -87,9 +87,8 @@ def tost(
     ('equivalent', 'different')
     """
     if not bound > 0:
-        raise AnalysisError(
-            f"the equivalence bound is {bound}, it must be positive", hint="0.02 is two points"
-        )
+        why = f"the equivalence bound is {bound}, it must be positive"
+        raise AnalysisError(why, hint="0.02 is two points")
     special = require("scipy.special", "stats")
     if np.isnan(estimate) or np.isnan(se):
         nan = float("nan")

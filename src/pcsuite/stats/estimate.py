@@ -141,10 +141,8 @@ def as_differences(treated: ArrayLike, control: ArrayLike | None, *, minimum: in
 def check_same_length(first: FloatArray, second: FloatArray, names: str) -> None:
     """Refuse two arrays that are not paired item by item."""
     if len(first) != len(second):
-        raise AnalysisError(
-            f"{names} have {len(first)} and {len(second)} items",
-            hint="pair them by item before the comparison",
-        )
+        hint = "pair them by item before the comparison"
+        raise AnalysisError(f"{names} have {len(first)} and {len(second)} items", hint=hint)
 
 
 def check_level(level: float) -> None:
@@ -162,8 +160,6 @@ def normal_quantile(level: float) -> float:
 def _refuse_non_finite(values: FloatArray, name: str) -> None:
     bad = ~np.isfinite(values)
     if bad.any():
-        row = int(np.argwhere(bad)[0][0])
-        raise AnalysisError(
-            f"{name} has {int(bad.sum())} missing or infinite values, the first in row {row}",
-            hint="score a missing answer 0 before the analysis",
-        )
+        where = f"the first in row {int(np.argwhere(bad)[0][0])}"
+        hint = "score a missing answer 0 before the analysis"
+        raise AnalysisError(f"{name} has {int(bad.sum())} missing or infinite values, {where}", hint=hint)

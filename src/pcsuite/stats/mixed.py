@@ -164,10 +164,22 @@ class MixedFit:
         ``weights`` are over the kept coefficients, in the order of ``design.names``; ``AnalysisError`` where their
         number is another.
         """
-        combination = np.asarray(weights, dtype=np.float64)
-        if combination.shape != self.beta.shape:
-            raise AnalysisError(f"a contrast needs {len(self.beta)} weights, not {combination.shape}")
-        return _contrast(self, combination, name, level)
+        w = np.asarray(weights, dtype=np.float64)
+        if w.shape != self.beta.shape:
+            raise AnalysisError(f"a contrast needs {len(self.beta)} weights, not {w.shape}")
+        special = require("scipy.special", "stats")
+        estimate, variance = float(w @ self.beta), float(w @ self.covariance @ w)
+        se = float(np.sqrt(variance))
+        slopes = np.einsum("i,kij,j->k", w, self.covariance_slopes, w)
+        spread = float(slopes @ self.parameter_covariance @ slopes)
+        # Satterthwaite: 2·v² over the variance of v.
+        df = 2 * variance**2 / spread if spread > 0 else float(self.rows - len(self.beta))
+        if se == 0:
+            return Contrast(name, estimate, 0.0, df, float("nan"), float("nan"), estimate, estimate)
+        t = estimate / se
+        half = float(special.stdtrit(df, (1 + level) / 2)) * se
+        p_value = 2 * float(special.stdtr(df, -abs(t)))
+        return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
 
 
 def fit_mixed(
@@ -361,24 +373,8 @@ def _assemble(
         parameter_covariance=parameter_covariance,
     )
     named_rows = zip(np.eye(problem.fixed), design.names, strict=True)
-    return replace(fit, coefficients=tuple(_contrast(fit, row, name, level) for row, name in named_rows))
-
-
-def _contrast(fit: MixedFit, weights: FloatArray, name: str, level: float) -> Contrast:
-    special = require("scipy.special", "stats")
-    estimate = float(weights @ fit.beta)
-    variance = float(weights @ fit.covariance @ weights)
-    se = float(np.sqrt(variance))
-    slopes = np.einsum("i,kij,j->k", weights, fit.covariance_slopes, weights)
-    spread = float(slopes @ fit.parameter_covariance @ slopes)
-    # Satterthwaite: 2·v² over the variance of v.
-    df = 2 * variance**2 / spread if spread > 0 else float(fit.rows - len(fit.beta))
-    if se == 0:
-        return Contrast(name, estimate, 0.0, df, float("nan"), float("nan"), estimate, estimate)
-    t = estimate / se
-    half = float(special.stdtrit(df, (1 + level) / 2)) * se
-    p_value = 2 * float(special.stdtr(df, -abs(t)))
-    return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+    coefficients = tuple(fit.contrast(row, name, level=level) for row, name in named_rows)
+    return replace(fit, coefficients=coefficients)
 
 
 def _components(
@@ -395,7 +391,7 @@ def _components(
     last = int(position[-1])
     result: dict[str, Estimate] = {}
     for index, name in enumerate((*problem.parameter_names, "residual")):
-        is_residual = name == "residual" and index == len(problem.parameter_names)
+        is_residual = index == len(problem.parameter_names)
         relative = 1.0 if is_residual else float(parameters[index])
         variance = (relative * sigma) ** 2
         if not free[index]:
@@ -416,14 +412,15 @@ def _slice_end(problem: _RemlProblem, theta: FloatArray, index: int, drop: float
     """The relative variance at which the deviance has risen by ``drop`` from its value at zero."""
     base = problem.deviance(theta)
     point = theta.copy()
+
+    def beyond(value: float) -> bool:
+        point[index] = value
+        return problem.deviance(point) - base > drop
+
     low, high = 0.0, 0.05
-    while high < 1e3:
-        point[index] = high
-        if problem.deviance(point) - base > drop:
-            break
+    while high < 1e3 and not beyond(high):
         low, high = high, high * 2
     for _ in range(30):
         middle = (low + high) / 2
-        point[index] = middle
-        low, high = (low, middle) if problem.deviance(point) - base > drop else (middle, high)
+        low, high = (low, middle) if beyond(middle) else (middle, high)
     return high**2

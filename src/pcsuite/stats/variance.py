@@ -60,10 +60,8 @@ def decompose_variance(
     if array.ndim == 3:
         array = array[..., None]
     if array.ndim != 4 or array.shape[0] < 2 or not np.isfinite(array).all():
-        raise AnalysisError(
-            f"scores have shape {array.shape}, a filled items × perturbations × seeds array is needed",
-            hint="use decompose_variance_unbalanced for gaps",
-        )
+        why = f"scores have shape {array.shape}, a filled items × perturbations × seeds array is needed"
+        raise AnalysisError(why, hint="use decompose_variance_unbalanced for gaps")
     n, p, s, r = array.shape
     columns = _moment_columns(array)
     value = _components(columns.sum(axis=0)[None, :], n, (p, s, r), resampled=False)[0]

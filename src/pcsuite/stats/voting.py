@@ -70,14 +70,9 @@ def self_consistency(
     votes = []
     for k in wanted:
         accuracy, exact = _vote_accuracy(same, scores, k, rng, weights)
-        votes.append(
-            Vote(
-                k,
-                bootstrap_mean(accuracy, rng=rng, resamples=resamples, level=level),
-                paired_bootstrap(accuracy, single, rng=rng, resamples=resamples, level=level),
-                exact,
-            )
-        )
+        mean = bootstrap_mean(accuracy, rng=rng, resamples=resamples, level=level)
+        gain = paired_bootstrap(accuracy, single, rng=rng, resamples=resamples, level=level)
+        votes.append(Vote(k, mean, gain, exact))
     return votes
 
 
@@ -93,10 +88,8 @@ def _vote_accuracy(
     total = votes.sum(axis=1)
     worth = np.einsum("nab,na->nb", votes, scores) / np.where(total > 0, total, 1.0)
     exact = math.comb(r, k) <= MAX_SUBSETS
-    if exact:
-        subsets = np.array(list(itertools.combinations(range(r), k)))
-    else:
-        subsets = rng.random((MAX_SUBSETS, r)).argsort(axis=1)[:, :k]
+    drawn = itertools.combinations(range(r), k)
+    subsets = np.array(list(drawn)) if exact else rng.random((MAX_SUBSETS, r)).argsort(axis=1)[:, :k]
     masks = np.zeros((len(subsets), r))
     np.put_along_axis(masks, subsets, 1.0, axis=1)
     result = np.zeros(n)
@@ -107,8 +100,7 @@ def _vote_accuracy(
         if verifier is not None:
             trust = np.einsum("ma,na,nab->mnb", block, verifier, votes) / np.where(counts > 0, counts, 1.0)
             trust = np.where(leading, trust, -np.inf)
-            best = trust.max(axis=2, keepdims=True)
-            leading &= trust >= best - 1e-12
+            leading &= trust >= trust.max(axis=2, keepdims=True) - 1e-12
         winners = leading.sum(axis=2)
         result += ((leading * worth).sum(axis=2) / np.where(winners > 0, winners, 1)).sum(axis=0)
     return result / len(masks), exact

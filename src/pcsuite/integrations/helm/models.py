@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -104,6 +103,7 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
     :class:`~pcsuite.errors.IntegrationError` where the folder cannot be written to.
     """
     metadata, deployments = [], []
+    tags = [f"{tag}_MODEL_TAG" for tag in ("TEXT", "FULL_FUNCTIONALITY_TEXT", "INSTRUCTION_FOLLOWING")]
     for model in models:
         known = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
         metadata.append(
@@ -114,9 +114,7 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
                 "creator_organization_name": ORGANISATION,
                 "access": "open",
                 "release_date": None,
-                "tags": [
-                    f"{tag}_MODEL_TAG" for tag in ("TEXT", "FULL_FUNCTIONALITY_TEXT", "INSTRUCTION_FOLLOWING")
-                ],
+                "tags": list(tags),
                 **known,
             }
         )
@@ -176,10 +174,7 @@ class ModelServer:
         on_answer: Callable[[str], None] = lambda model_id: None,
         policy: RetryPolicy | None = None,
     ) -> None:
-        self._suite = suite
-        self._adapters = dict(adapters)
-        self._on_answer = on_answer
-        self._policy = policy
+        self._suite, self._adapters, self._on_answer, self._policy = suite, dict(adapters), on_answer, policy
         self._session: Session | None = None
         self._clients: dict[str, ModelClient] = {}
         self._loop = LoopThread()
@@ -196,13 +191,17 @@ class ModelServer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
+        async def stop() -> None:
+            if self._runner is not None:
+                await self._runner.cleanup()
+            if self._session is not None:
+                await self._session.aclose()
+
         try:
-            self._loop.call(self._stop())
+            self._loop.call(stop())
         finally:
-            self._loop.__exit__(kind, error, trace)
+            self._loop.__exit__(*raised)
 
     async def _start(self) -> None:
         from aiohttp import web
@@ -217,22 +216,14 @@ class ModelServer:
         application.router.add_post("/v1/chat/completions", self._complete)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, HOST, 0)
-        await site.start()
+        await web.TCPSite(self._runner, HOST, 0).start()
         self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}/v1"
-
-    async def _stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-        if self._session is not None:
-            await self._session.aclose()
 
     async def _list_models(self, request: web.Request) -> web.Response:
         from aiohttp import web
 
-        return web.json_response(
-            {"object": "list", "data": [{"id": name, "object": "model"} for name in self._clients]}
-        )
+        listed = [{"id": name, "object": "model"} for name in self._clients]
+        return web.json_response({"object": "list", "data": listed})
 
     async def _complete(self, request: web.Request) -> web.Response:
         from aiohttp import web
@@ -258,9 +249,8 @@ class ModelServer:
         prompt, stops, decoding = _understood(body)
         count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
         client = self._clients[name]
-        replies = await asyncio.gather(
-            *(client.ask(Request(prompt, decoding, seed + index)) for index in range(count))
-        )
+        requests = [Request(prompt, decoding, seed + index) for index in range(count)]
+        replies = await asyncio.gather(*map(client.ask, requests))
         self._on_answer(name)
         return _completion(name, replies, stops)
 
@@ -310,24 +300,17 @@ def _completion(name: str, replies: list[Generation], stops: list[str]) -> dict[
     choices = []
     for index, reply in enumerate(replies):
         text, stopped = cut_at_stop(reply["text"], stops)
-        choices.append(
-            {
-                "index": index,
-                "message": {"role": "assistant", "content": text},
-                "finish_reason": "stop" if stopped else reply["finish_reason"],
-            }
-        )
+        ended = "stop" if stopped else reply["finish_reason"]
+        message = {"role": "assistant", "content": text}
+        choices.append({"index": index, "message": message, "finish_reason": ended})
     prompt = replies[0]["usage"]["prompt_tokens"] if replies else 0
     completion = sum(reply["usage"]["completion_tokens"] for reply in replies)
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     return {
         "id": f"pcsuite-{time.time_ns():x}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": name,
         "choices": choices,
-        "usage": {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-        },
+        "usage": usage,
     }

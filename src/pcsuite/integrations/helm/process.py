@@ -138,10 +138,9 @@ def place_data(scenarios: Iterable[Scenario], data_dir: Path | None, output: Pat
             if not target.is_file():
                 name = Path(wanted.places[-1]).name
                 if data_dir is None:
-                    raise DataError(
-                        f"scenario '{scenario.entry}' needs {name}, and no folder with published files was named",
-                        hint="give --data DIR, or integrations.helm.data_dir",
-                    )
+                    why = f"needs {name}, and no folder with published files was named"
+                    hint = "give --data DIR, or integrations.helm.data_dir"
+                    raise DataError(f"scenario '{scenario.entry}' {why}", hint=hint)
                 looked = "looked for " + ", ".join(wanted.places)
                 raise DataError(f"scenario '{scenario.entry}': {data_dir} has no {name}", hint=looked)
             digest.update(wanted.target.encode())

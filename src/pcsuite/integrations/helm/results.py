@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -103,15 +103,15 @@ Score = tuple[str, str]
 class HelmInstance:
     """One instance of a run; repeated trials are averaged."""
 
-    id: str
+    instance_id: str
     split: str
     trials: int = 0
     output: str = ""
     """What the model said at the first trial."""
-    references: str = ""
-    """The correct references, as HELM has them."""
-    prompt_truncated: bool = False
+    correct_references: str = ""
+    """As HELM has them."""
     finish_reason: str = ""
+    prompt_truncated: bool = False
     scores: dict[str, float] = field(default_factory=dict)
 
 
@@ -197,25 +197,20 @@ def _read_run(folder: Path) -> HelmRun:
         run.reason = failure_reasons(folder.parent).get(folder.name) or why
         return run
     try:
-        spec = json.loads((folder / FILES[0]).read_text(encoding="utf-8"))
+        files = (json.loads((folder / name).read_text(encoding="utf-8")) for name in FILES)
+        spec = next(files)
         adapter = spec["adapter_spec"]
         run.model = str(adapter["model"])
         run.deployment = str(adapter.get("model_deployment") or run.model)
         run.scenario = _name_parts(str(spec["name"]))[0]
-        stats, per_instance, state = (
-            json.loads((folder / name).read_text(encoding="utf-8")) for name in FILES[1:]
-        )
+        stats, per_instance, state = files
         run.instances = _instances(state["request_states"], per_instance)
-        run.means = {
-            (stat["name"]["name"], stat["name"].get("split", "")): float(stat["mean"])
-            for stat in stats
-            if _is_clean(stat)
-        }
+        clean = [(stat["name"], float(stat["mean"])) for stat in stats if _is_clean(stat)]
+        run.means = {(name["name"], name.get("split", "")): mean for name, mean in clean}
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         run.instances, run.means = [], {}
-        run.reason = (
-            f"its files cannot be read ({type(error).__name__}: {error}): it was interrupted while writing"
-        )
+        why = f"{type(error).__name__}: {error}"
+        run.reason = f"its files cannot be read ({why}): it was interrupted while writing"
         return run
     run.status, run.reason = (
         ("complete", "") if run.instances else ("unfinished", "no instance was evaluated")
@@ -261,18 +256,15 @@ def _instances(requests: Any, per_instance: Any) -> list[HelmInstance]:
             continue
         completions = request["result"]["completions"]
         first = completions[0] if completions else {}
-        correct = [
-            str(reference["output"]["text"])
-            for reference in instance.get("references", ())
-            if "correct" in reference.get("tags", ())
-        ]
+        listed = instance.get("references", ())
+        correct = [str(one["output"]["text"]) for one in listed if "correct" in one.get("tags", ())]
         instances[key] = HelmInstance(
             key,
             str(instance.get("split", "")),
             output=str(first.get("text", "")),
-            references=" | ".join(correct),
-            prompt_truncated=truncated,
+            correct_references=" | ".join(correct),
             finish_reason=str((first.get("finish_reason") or {}).get("reason", "")),
+            prompt_truncated=truncated,
         )
     values: dict[tuple[str, str], list[float]] = {}
     trials: dict[str, set[int]] = {}
@@ -304,17 +296,11 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
     instance_records: list[dict[str, Any]] = []
     scores: dict[str, None] = {}
     for run in runs:
-        instance_of = {
-            "suite": run.suite,
-            "scenario": run.scenario,
-            "model": names.get(run.model, run.model),
-        }
+        instance_of = {"suite": run.suite, "scenario": run.scenario, "model": names.get(run.model, run.model)}
         identity = instance_of | {"task": task_of(run.scenario)}
-        counts = {
-            "instances": len(run.instances),
-            "prompts_truncated": sum(instance.prompt_truncated for instance in run.instances),
-        }
+        truncated = sum(instance.prompt_truncated for instance in run.instances)
         told = {"status": run.status, "reason": run.reason, "deployment": run.deployment}
+        counts = {"instances": len(run.instances), "prompts_truncated": truncated}
         run_records.append(identity | told | counts)
         if run.status != "complete":
             continue
@@ -335,16 +321,9 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
             }
             metric_records.append(identity | figures)
         for instance in run.instances:
-            said = {
-                "instance_id": instance.id,
-                "split": instance.split,
-                "trials": instance.trials,
-                "output": instance.output,
-                "correct_references": instance.references,
-                "finish_reason": instance.finish_reason,
-                "prompt_truncated": instance.prompt_truncated,
-            }
-            instance_records.append(instance_of | said | instance.scores)
+            said = asdict(instance)
+            scored = said.pop("scores")
+            instance_records.append(instance_of | said | scored)
     return [
         Table.of(RUNS, run_records),
         Table.of(METRICS, metric_records),

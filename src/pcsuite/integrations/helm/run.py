@@ -149,24 +149,19 @@ def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmI
     runs = read_helm_runs(folder)
     names = {} if suite is None else {helm_name(model_id): model_id for model_id in suite.models}
     tables = helm_tables(runs, names)
-    return HelmImport(
-        runs, tables, [table.write_csv(tables_folder / f"{table.name}.csv") for table in tables]
-    )
+    written = [table.write_csv(tables_folder / f"{table.name}.csv") for table in tables]
+    return HelmImport(runs, tables, written)
 
 
 def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -> tuple[list[HelmModel], int]:
     """The models as HELM reaches them, served on loopback where they have no server, and how many calls at once."""
 
     def reached(adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:
-        return HelmModel(
-            adapter.model_id,
-            base_url,
-            remote_name,
-            dict(adapter.identity()),
-            context_tokens=getattr(adapter.options, "context_tokens", None),
-            params_b=plan.suite.models[adapter.model_id].params_b,
-            timeout_s=float(getattr(adapter.options, "timeout_s", 600.0)) * 2,
-        )
+        window = getattr(adapter.options, "context_tokens", None)
+        timeout_s = float(getattr(adapter.options, "timeout_s", 600.0)) * 2
+        model_id, identity = adapter.model_id, dict(adapter.identity())
+        params_b = plan.suite.models[model_id].params_b
+        return HelmModel(model_id, base_url, remote_name, identity, window, params_b, timeout_s)
 
     inflight = plan.suite.profile.repro.max_inflight
     offered: list[HelmModel] = []
@@ -178,10 +173,8 @@ def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -
         adapter = build_adapter(model_id, plan.suite.models[model_id])
         stack.callback(adapter.close)
         if isinstance(adapter, SimulatedAdapter):
-            raise ConfigError(
-                f"model '{model_id}' is simulated: it answers from the suite's own items, so HELM cannot ask it",
-                hint="choose others by --models",
-            )
+            why = "is simulated: it answers from the suite's own items, so HELM cannot ask it"
+            raise ConfigError(f"model '{model_id}' {why}", hint="choose others by --models")
         threads = max(threads, min(inflight, adapter.max_concurrency or inflight))
         if isinstance(adapter, OpenAIAdapter) and _helm_can_ask(adapter):
             remote = adapter.options.model or model_id
@@ -200,12 +193,8 @@ def _helm_can_ask(adapter: OpenAIAdapter) -> bool:
     Keys would have to be written into HELM's files, so a model with one is asked through our server.
     """
     options = adapter.options
-    return not (
-        options.api_key_env
-        or options.extra_body
-        or options.system_prompt is not None
-        or options.max_tokens_field != "max_tokens"
-    )
+    own = options.api_key_env or options.extra_body or options.system_prompt is not None
+    return not own and options.max_tokens_field == "max_tokens"
 
 
 def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:

@@ -32,6 +32,7 @@ _WORD = re.compile(r"\w+")
 _PROTOCOL = ("Action", "Observation", "Final", "Answer", "search", "JSON")
 _LINE_BYTES = 1 << 22
 _START_SECONDS = 300.0
+_REINSTALL = f"{PROMPTBENCH.command} --force"
 
 Scorer = Callable[[str], Awaitable[float]]
 """Gives the score of a changed text, 0 to 1."""
@@ -124,10 +125,8 @@ class AttackStore:
             try:
                 self.records = msgspec.json.decode(path.read_bytes(), type=dict[str, AttackRecord])
             except (OSError, msgspec.MsgspecError) as error:
-                raise LogError(
-                    f"{path}: attacked prompts cannot be read ({error})",
-                    hint="move the file away to search anew",
-                ) from error
+                why = f"{path}: attacked prompts cannot be read ({error})"
+                raise LogError(why, hint="move the file away to search anew") from error
 
     @classmethod
     def of(cls, paths: RunPaths) -> AttackStore:
@@ -182,18 +181,19 @@ class PromptBenchWorker:
         :class:`~pcsuite.errors.IntegrationError` where PromptBench fails or its process has died.
         """
         process = await self._started()
-        await self._send(asdict(request))
+        await self._send(process, asdict(request))
         while True:
             message = await self._receive(process)
             if "ask" in message:
-                await self._send({"score": await score(message["ask"])})
+                await self._send(process, {"score": await score(message["ask"])})
             elif "done" in message:
                 return dict(message["done"])
             elif "not_applicable" in message:
                 raise AttackNotApplicableError(str(message["not_applicable"]))
             else:
-                why = message.get("error", "no reason given")
-                raise IntegrationError(f"PromptBench {request.attack}: {why}")
+                raise IntegrationError(
+                    f"PromptBench {request.attack}: {message.get('error', 'no reason given')}"
+                )
 
     async def aclose(self) -> None:
         """End the process, by closing its input and killing it where it does not end within 5 seconds."""
@@ -210,12 +210,13 @@ class PromptBenchWorker:
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None:
+            pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
                 str(environment_python(PROMPTBENCH)),
                 "-I",  # no folder of ours on its path
                 str(Path(promptbench_worker.__file__)),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
+                stdin=pipe,
+                stdout=pipe,
                 stderr=asyncio.subprocess.DEVNULL,
                 env=environment_variables(PROMPTBENCH),
                 limit=_LINE_BYTES,
@@ -223,20 +224,18 @@ class PromptBenchWorker:
             await asyncio.wait_for(self._receive(self._process), _START_SECONDS)
         return self._process
 
-    async def _send(self, message: dict[str, Any]) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
+    async def _send(self, process: asyncio.subprocess.Process, message: dict[str, Any]) -> None:
+        assert process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            await self._process.stdin.drain()
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            await process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError) as error:
-            hint = f"{PROMPTBENCH.command} --force"
-            raise IntegrationError("the PromptBench worker has died", hint=hint) from error
+            raise IntegrationError("the PromptBench worker has died", hint=_REINSTALL) from error
 
     async def _receive(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
         assert process.stdout is not None
         line = await process.stdout.readline()
         if not line:
-            status, hint = await process.wait(), f"{PROMPTBENCH.command} --force"
-            raise IntegrationError(f"the PromptBench worker ended with status {status}", hint=hint)
+            status = await process.wait()
+            raise IntegrationError(f"the PromptBench worker ended with status {status}", hint=_REINSTALL)
         return dict(json.loads(line))

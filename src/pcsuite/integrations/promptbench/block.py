@@ -67,13 +67,8 @@ def run_promptbench(
     plan, attacks = plan_promptbench(suite, regimes)
     records = find_attacks(plan, attacks, report, use_cache=use_cache)
     records += find_paraphrases(plan, report, use_cache=use_cache)
-    return run_plan(
-        with_attacks(plan, records),
-        quiet=quiet,
-        use_cache=use_cache,
-        perturber=attacked_perturber(records),
-        executor=executor,
-    )
+    plan, perturber = with_attacks(plan, records), attacked_perturber(records)
+    return run_plan(plan, quiet=quiet, use_cache=use_cache, perturber=perturber, executor=executor)
 
 
 def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, list[str]]:
@@ -99,14 +94,9 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     own = [name for name in settings.attack_types if not name.startswith(PREFIX)]
     attacks = [name.removeprefix(PREFIX) for name in settings.attack_types if name.startswith(PREFIX)]
     greedy = tuple(name for name in selection.decoding_regimes if suite.regimes[name].greedy)
-    scope = Scope(
-        settings.tasks,
-        selection.models,
-        settings.conditions_subset,
-        tuple(regimes) or greedy or selection.decoding_regimes,
-        settings.max_items,
-        BLOCK,
-    )
+    chosen = tuple(regimes) or greedy or selection.decoding_regimes
+    conditions, limit = settings.conditions_subset, settings.max_items
+    scope = Scope(settings.tasks, selection.models, conditions, chosen, limit, BLOCK)
     plan = build_plan(suite, perturbation_refs(own, settings.variants), scope)
     used = {name: task for name, task in plan.tasks.items() if any(cell.task is task for cell in plan.cells)}
     return replace(plan, tasks=used), attacks
@@ -158,9 +148,7 @@ async def _write(
         return None
     record = AttackRecord(
         attack=kind,
-        task=cell.task.id,
-        model=cell.model_id,
-        condition=cell.condition.id,
+        **target_of(cell)._asdict(),
         parts=kept,
         original=parts,
         original_score=None,

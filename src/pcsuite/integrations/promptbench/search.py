@@ -73,13 +73,10 @@ def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
     Run it with :func:`attacked_perturber` of the same records.
     """
     found: dict[Target, list[PerturbationRef]] = {}
-    for record in records:
-        target = Target(record.task, record.model, record.condition)
-        found.setdefault(target, []).append(record.perturbation)
-    cells = []
-    for cell in plan.cells:
-        refs = dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ())))
-        cells.append(replace(cell, perturbations=tuple(refs)))
+    for one in records:
+        found.setdefault(Target(one.task, one.model, one.condition), []).append(one.perturbation)
+    refs = (dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ()))) for cell in plan.cells)
+    cells = (replace(cell, perturbations=tuple(own)) for cell, own in zip(plan.cells, refs, strict=True))
     return replace(plan, cells=tuple(cells))
 
 
@@ -141,10 +138,7 @@ class ModelSearch:
     def __init__(
         self, suite: Suite, client: ModelClient, store: AttackStore, worker: PromptBenchWorker
     ) -> None:
-        self._suite = suite
-        self._client = client
-        self._store = store
-        self._worker = worker
+        self._suite, self._client, self._store, self._worker = suite, client, store, worker
 
     async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
         """One attacked prompt of a cell, stored or searched; ``None`` where the attack does not apply.
@@ -175,9 +169,13 @@ class ModelSearch:
             return self._store.records[key]
 
         async def score(text: str) -> float:
-            found = text.split(SEPARATOR)
+            """Mean score over the items that were answered; a prompt that none was answered for is no gain."""
+            split = text.split(SEPARATOR)
             # A text that lost a part would not be the same prompt: no gain for the attack.
-            return await self._score(cell, attack, found if len(found) == len(parts) else parts, items)
+            tried = split if len(split) == len(parts) else parts
+            asked = await asyncio.gather(*(self._item_score(cell, attack, tried, item) for item in items))
+            scores = [score for score in asked if score is not None]
+            return sum(scores) / len(scores) if scores else 1.0
 
         try:
             result = await self._worker.attack(request, score)
@@ -187,9 +185,7 @@ class ModelSearch:
         attacked, kind = str(result["attacked"]).split(SEPARATOR), f"{PREFIX}{attack}"
         record = AttackRecord(
             attack=attack,
-            task=cell.task.id,
-            model=cell.model_id,
-            condition=cell.condition.id,
+            **target_of(cell)._asdict(),
             parts=attacked,
             original=parts,
             original_score=float(result["original_score"]),
@@ -203,10 +199,8 @@ class ModelSearch:
             perturbation=PerturbationRef(kind, f"{kind}-{digest(attacked)[:12]}"),
         )
         self._store.put(key, record)
-        report(
-            f"{where}: {record.original_score:.2f} → {record.attacked_score:.2f} on {len(items)} development"
-            f" items, {record.queries} queries"
-        )
+        gain = f"{record.original_score:.2f} → {record.attacked_score:.2f}"
+        report(f"{where}: {gain} on {len(items)} development items, {record.queries} queries")
         return record
 
     async def _why_not(self, cell: Cell) -> str | None:
@@ -215,12 +209,6 @@ class ModelSearch:
             return "a search asks once a prompt, and the condition runs a loop"
         wanted = cell.constraint
         return None if wanted is None else await self._client.why_unenforced(wanted)
-
-    async def _score(self, cell: Cell, attack: str, parts: Sequence[str], items: Sequence[Item]) -> float:
-        """Mean score over the items that were answered; a prompt that none was answered for is no gain."""
-        asked = await asyncio.gather(*(self._item_score(cell, attack, parts, item) for item in items))
-        scores = [score for score in asked if score is not None]
-        return sum(scores) / len(scores) if scores else 1.0
 
     async def _item_score(self, cell: Cell, attack: str, parts: Sequence[str], item: Item) -> float | None:
         ctx = cell.task.prompting.context(item.input_text)

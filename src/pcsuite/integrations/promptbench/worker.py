@@ -62,10 +62,9 @@ def run_attack(request: dict[str, Any], ask: Callable[[str], float]) -> dict[str
         _try_canned(request, scores)
     else:
         ranking = _search(request, scores)
+    same = text.strip()
     changed = {
-        found: score
-        for found, score in scores.tried.items()
-        if found.strip() != text.strip() and MASK not in found
+        found: score for found, score in scores.tried.items() if found.strip() != same and MASK not in found
     }
     if not changed:
         raise NotApplicableError(f"{request['attack']} changed nothing within {request['budget']} queries")
