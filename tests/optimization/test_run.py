@@ -23,13 +23,13 @@ from support.profiles import write_profile
 
 def test_no_text_of_a_test_item_reaches_an_optimiser(tmp_path, monkeypatch):
     sent = []
-    draw = SimulatedAdapter.draw
+    answer = SimulatedAdapter.agenerate
 
-    def recording(self, request):
+    async def recording(self, request):
         sent.append(request.prompt)
-        return draw(self, request)
+        return await answer(self, request)
 
-    monkeypatch.setattr(SimulatedAdapter, "draw", recording)
+    monkeypatch.setattr(SimulatedAdapter, "agenerate", recording)
     tested = read_items(SAMPLES / "ag_news_test.jsonl")
     # A leak laid on purpose: a test item among the development items, another among the training items.
     datasets = tmp_path / "cache" / "datasets"
