@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import json
 import multiprocessing
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
@@ -79,7 +79,7 @@ def test_the_first_answer_stays(tmp_path):
 
 def test_the_least_recently_used_go_first(tmp_path):
     ticks = iter(range(10_000))
-    size = len(json.dumps(answer("0" * 100))) + ROW_OVERHEAD_BYTES
+    size = len(msgspec.json.encode(answer("0" * 100))) + ROW_OVERHEAD_BYTES
     with ResponseCache(tmp_path / "c", max_bytes=10 * size, clock=lambda: next(ticks)) as cache:
         for number in range(10):
             cache.put(f"k{number}", answer("0" * 100))

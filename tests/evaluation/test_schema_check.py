@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pcsuite.errors import ConfigError
-from pcsuite.evaluation.schema_check import _validator, fill_required, schema_error
+from pcsuite.evaluation.schema_check import _plain_check, _validator, fill_required, schema_error
+
+SCALARS = st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from([0.5, 1.0, "a", "b", "", "x"])
+JSON_VALUES = SCALARS | st.dictionaries(
+    st.sampled_from(["label", "score", "names", "sure", "more"]), SCALARS | st.lists(SCALARS, max_size=3)
+)
 
 
 def test_first_error_is_one_short_line() -> None:
@@ -65,3 +73,25 @@ def test_fields_are_fitted_to_the_schema() -> None:
         "inner": {"n": None},
     }
     assert schema_error(fitted, schema) is None
+
+
+@given(value=JSON_VALUES)
+@example(value={"label": "a", "score": 1, "names": ["x"], "sure": True})
+@example(value={"label": "a", "score": True, "names": [], "sure": True})
+@example(value={"label": "a", "score": 1.5, "names": ["x"], "sure": 1, "more": None})
+def test_the_quick_check_accepts_only_what_the_validator_accepts(value) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "label": {"enum": ["a", "b"]},
+            "score": {"type": "number", "minimum": 0, "maximum": 1},
+            "names": {"type": "array", "maxItems": 2, "items": {"type": "string", "minLength": 1}},
+            "sure": {"type": "boolean"},
+        },
+        "required": ["label", "score"],
+    }
+    validator, check = _validator(json.dumps(schema))
+    assert check is not None
+    if check(value):
+        assert next(validator.iter_errors(value), None) is None
+    assert _plain_check({"type": "string", "pattern": "a"}) is None

@@ -14,11 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.engines.adapters.base import Generation, Request
+from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.errors import EngineError
 
 FILE_NAME = "responses.sqlite"
@@ -69,24 +72,36 @@ def response_key(identity: Mapping[str, str], model_id: str, request: Request) -
     ``identity`` is the adapter's: engine version, weights, options that change answers. Whoever enforces a
     constraint is part of the key where that is not the model itself.
     """
-    decoding, constraint = request.decoding, request.constraint
+    decoding = request.decoding
+    # The regime's name is not part of the key: the same numbers give the same text under any name.
+    numbers = (float(decoding.temperature), float(decoding.top_p), decoding.max_tokens)
+    before, after = _key_frame(tuple(identity.items()), model_id, numbers, request.constraint)
+    asked = f'"prompt": {json.dumps(request.prompt)}, "seed": {json.dumps(request.seed)}'
+    return sha256_hex(f"{before}, {asked}, {after}")
+
+
+@lru_cache(maxsize=256)
+def _key_frame(
+    identity: tuple[tuple[str, str], ...],
+    model_id: str,
+    numbers: tuple[float, float, int],
+    constraint: Constraint | None,
+) -> tuple[str, str]:
+    """What the hashed text of a key, JSON with sorted keys, has before the prompt and after the seed."""
     parts = None
     if constraint is not None:
         parts = [constraint.kind, constraint.value]
         parts += [constraint.backend] if constraint.backend not in ("auto", "native") else []
         parts += [constraint.program] if constraint.program else []
-    # The regime's name is not part of the key: the same numbers give the same text under any name.
-    content: Mapping[str, Any] = {
-        "identity": dict(identity),
-        "model_id": model_id,
-        "prompt": request.prompt,
-        "temperature": float(decoding.temperature),
-        "top_p": float(decoding.top_p),
-        "max_tokens": decoding.max_tokens,
-        "seed": request.seed,
+    temperature, top_p, max_tokens = numbers
+    before = {
         "constraint": parts,
+        "identity": dict(identity),
+        "max_tokens": max_tokens,
+        "model_id": model_id,
     }
-    return sha256_hex(json.dumps(content, sort_keys=True))
+    after = {"temperature": temperature, "top_p": top_p}
+    return json.dumps(before, sort_keys=True)[:-1], json.dumps(after, sort_keys=True)[1:]
 
 
 class ResponseCache:
@@ -135,7 +150,10 @@ class ResponseCache:
             self._touched[key] = self._clock()
             if len(self._touched) >= 16 * FLUSH_EVERY:
                 self.flush()
-        generation = cast(Generation, json.loads(value))
+        try:
+            generation = cast(Generation, msgspec.json.decode(value))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            generation = cast(Generation, json.loads(value))
         generation["cache_hit"] = True
         return generation
 
@@ -146,7 +164,10 @@ class ResponseCache:
         """
         stored = {name: value for name, value in generation.items() if name not in ("cache_hit", "attempts")}
         with self._lock, self._translated():
-            self._pending[key] = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            try:
+                self._pending[key] = msgspec.json.encode(stored)
+            except UnicodeEncodeError:  # lone surrogates, which models emit
+                self._pending[key] = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogatepass")
             self._counts["puts"] += 1
             if len(self._pending) >= FLUSH_EVERY:
                 self.flush()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,12 @@ def schema_error(value: Any, schema: Mapping[str, Any]) -> str | None:
     # An evaluator checks every answer against one schema object: no need to write it out to find its validator.
     known = _BY_OBJECT.get(id(schema))
     if known is None or known[0] is not schema:
-        known = (schema, _validator(json.dumps(schema, sort_keys=True)))
+        known = (schema, *_validator(json.dumps(schema, sort_keys=True)))
         if len(_BY_OBJECT) >= 64:
             _BY_OBJECT.clear()
         _BY_OBJECT[id(schema)] = known
+    if known[2] is not None and known[2](value):
+        return None
     try:
         error = next(iter(known[1].iter_errors(value)), None)
     except RecursionError:
@@ -42,11 +45,55 @@ def schema_error(value: Any, schema: Mapping[str, Any]) -> str | None:
     return f"{error.json_path}: {message}"
 
 
-_BY_OBJECT: dict[int, tuple[Mapping[str, Any], Validator]] = {}
+_BY_OBJECT: dict[int, tuple[Mapping[str, Any], Validator, Callable[[Any], bool] | None]] = {}
+_ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "examples", "type"}
+
+
+def _plain_check(schema: Any) -> Callable[[Any], bool] | None:
+    """A quick check that holds only for valid values, or ``None`` for a schema it does not understand.
+
+    Nearly every answer is checked against a flat object of texts and numbers and is valid, and the general validator
+    takes longer for it than all the rest of scoring; what fails here is judged, and told, by that.
+    """
+    if not isinstance(schema, Mapping):
+        return None
+    kind, keys = schema.get("type"), set(schema) - _ANNOTATIONS
+    if kind == "boolean" and not keys:
+        return lambda value: value is True or value is False
+    if kind in ("number", "integer") and keys <= {"minimum", "maximum"}:
+        kinds = (int,) if kind == "integer" else (int, float)
+        least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+        return lambda value: type(value) in kinds and least <= value <= most
+    if (kind == "string" or (kind is None and "enum" in keys)) and keys <= {"enum", "minLength", "maxLength"}:
+        among = schema.get("enum")
+        shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+        return lambda value: (
+            type(value) is str and shortest <= len(value) <= longest and (among is None or value in among)
+        )
+    if kind == "array" and keys <= {"items", "minItems", "maxItems"}:
+        each = _plain_check(schema.get("items"))
+        fewest, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
+        if each is None:
+            return None
+        return lambda value: type(value) is list and fewest <= len(value) <= most and all(map(each, value))
+    if kind == "object" and keys <= {"properties", "required", "additionalProperties"}:
+        checks = {name: _plain_check(entry) for name, entry in schema.get("properties", {}).items()}
+        required = set(schema.get("required", ()))
+        if None in checks.values():
+            return None
+        known: dict[str, Any] = checks
+        # Properties that the schema does not name are left to the validator, allowed or not.
+        return lambda value: (
+            type(value) is dict
+            and required <= value.keys()
+            and all(name in known and known[name](entry) for name, entry in value.items())
+        )
+    return None
 
 
 @lru_cache(maxsize=64)
-def _validator(schema_text: str) -> Validator:
+def _validator(schema_text: str) -> tuple[Validator, Callable[[Any], bool] | None]:
+    """What judges a schema's values, and a quick check that spares most of them the judge."""
     from jsonschema import exceptions, validators
 
     schema = json.loads(schema_text)
@@ -60,7 +107,7 @@ def _validator(schema_text: str) -> Validator:
     # The stock check compares objects pairwise, which is quadratic in an answer's length.
     extended: Any = validators.extend(base, {"uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
     validator: Validator = extended(schema)
-    return validator
+    return validator, _plain_check(schema)
 
 
 def _unique_items(validator: Any, unique: object, instance: object, schema: object) -> Iterator[Any]:

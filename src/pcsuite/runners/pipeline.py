@@ -211,24 +211,28 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     Calls that were answered from the cache count as they were when made.
     """
     calls = outcome.calls
-    used = [call["usage"] for call in calls]
-    usage = UsageRecord(
-        sum(one["prompt_tokens"] for one in used),
-        sum(one["completion_tokens"] for one in used),
-        sum(one["total_tokens"] for one in used),
-    )
+    prompt_tokens = completion_tokens = total_tokens = attempts = 0
+    latency_ms, backend, cache_hit = 0.0, None, True
+    for call in calls:
+        used = call["usage"]
+        prompt_tokens += used["prompt_tokens"]
+        completion_tokens += used["completion_tokens"]
+        total_tokens += used["total_tokens"]
+        latency_ms += call["latency_ms"]
+        attempts += max(1, call.get("attempts", 1))
+        backend = backend or call.get("constraint_backend") or None
+        cache_hit = cache_hit and call.get("cache_hit", False)
+    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens)
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
-        latency_ms=round(sum(call["latency_ms"] for call in calls), 3),
+        latency_ms=round(latency_ms, 3),
         usage=usage,
-        constraint_backend=next(
-            (call["constraint_backend"] for call in calls if call.get("constraint_backend")), None
-        ),
-        cache_hit=all(call.get("cache_hit", False) for call in calls),
+        constraint_backend=backend,
+        cache_hit=cache_hit,
         react_steps=outcome.react_steps,
         tool_calls=outcome.tool_calls,
-        attempts=sum(max(1, call.get("attempts", 1)) for call in calls),
+        attempts=attempts,
         transcript=outcome.transcript,
     )
     return record, usage

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import msgspec
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from pcsuite.config.definitions import Definition
@@ -349,7 +350,12 @@ class OpenAIAdapter(ModelAdapter):
         return session
 
     def _new_session(self) -> ClientSession:
-        aiohttp = require("aiohttp", "openai")
+        self._aiohttp = aiohttp = require("aiohttp", "openai")
+        root, url = self.options.base_url, require("yarl", "openai").URL
+        self._urls = {
+            "/chat/completions": url(f"{root}/chat/completions"),
+            "/api/chat": url(f"{root.removesuffix('/v1')}/api/chat"),
+        }
         session: ClientSession = aiohttp.ClientSession(
             headers=self._headers,
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
@@ -409,10 +415,11 @@ class OpenAIAdapter(ModelAdapter):
 
     async def _exchange(self, session: ClientSession, wire: Wire) -> Any:
         """Send a request and return the decoded answer; every lower-level failure becomes an EngineError."""
-        aiohttp = require("aiohttp", "openai")
-        root = self.options.base_url
-        url = (root.removesuffix("/v1") if wire.path == "/api/chat" else root) + wire.path
-        body = json.dumps(wire.body).encode()
+        aiohttp, url = self._aiohttp, self._urls[wire.path]
+        try:
+            body = msgspec.json.encode(wire.body)
+        except UnicodeEncodeError:  # lone surrogates, which JSON can write out
+            body = json.dumps(wire.body).encode()
         try:
             async with session.post(url, data=body, allow_redirects=False) as response:
                 content = await response.read()
@@ -427,6 +434,10 @@ class OpenAIAdapter(ModelAdapter):
         if not 200 <= status < 300:
             text = content.decode("utf-8", "replace")
             raise status_error(status, text, retry_after_seconds(headers), self.options.api_key_env)
+        try:
+            return msgspec.json.decode(content)
+        except msgspec.DecodeError:
+            pass  # lone surrogates and NaN, which Python's reader takes
         try:
             return json.loads(content)
         except ValueError:
