@@ -10,7 +10,6 @@ from pcsuite.errors import BudgetExceededError, ErrorRateError
 from pcsuite.logging.log import RunPaths, iter_rows, newest_rows, read_prompts
 from pcsuite.logging.manifest import manifest_path
 from pcsuite.runners.plan import build_plan
-from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
@@ -64,13 +63,6 @@ def test_running_again_adds_nothing_and_a_longer_run_only_the_rest(tmp_path):
     assert (again.tally.done, again.skipped) == (0, first.tally.done)
     longer = run_suite(load_suite(path, {"limits.max_items_per_task": 6}), quiet=True)
     assert (longer.tally.done, longer.skipped) == (2 * 3 * 3, first.tally.done)
-
-
-def test_a_changed_prompt_or_item_gets_new_rows(tmp_path):
-    path = write_profile(tmp_path, items=2)
-    run(path)
-    changed = run_suite(load_suite(path, {"length_control": "pad"}), quiet=True)
-    assert changed.skipped == 0
 
 
 def test_prompts_are_kept_and_the_manifest_written(tmp_path):
@@ -208,21 +200,3 @@ def test_keys_never_reach_the_log(tmp_path, monkeypatch):
         if file.is_file():
             assert b"sk-secret" not in file.read_bytes()
     assert "sk-secret" not in (tmp_path / "cache" / "responses.sqlite").read_bytes().decode("latin-1")
-
-
-def test_rescore_changes_only_what_the_scorer_changed(tmp_path):
-    path = write_profile(tmp_path, items=3)
-    summary = run(path)
-    before = newest_rows(summary.paths.log)
-    assert rescore(load_suite(path)).changed == 0
-    damaged = next(row for row in before if row.metrics["task_score"] == 1.0)
-    text = summary.paths.log.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    place = next(i for i, line in enumerate(lines) if damaged.run_id in line)
-    lines[place] = lines[place].replace('"task_score":1', '"task_score":0')
-    summary.paths.log.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    outcome = rescore(load_suite(path))
-    assert (outcome.rows, outcome.changed) == (len(before), 1)
-    after = {row.run_id: row for row in newest_rows(summary.paths.log)}
-    assert after[damaged.run_id].metrics == damaged.metrics
-    assert len(list(iter_rows(summary.paths.log))) == len(before) + 1

@@ -32,7 +32,11 @@ class Rescored:
 
 
 def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
-    """Evaluate the newest row of every run id again; append those whose parse or metrics changed."""
+    """Evaluate the newest row of every run id again; append those whose parse or metrics changed.
+
+    Rows of tasks or items that the profile no longer has are skipped, and a ``dry_run`` only counts. Raises
+    :class:`LogError` where there is no log.
+    """
     paths = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name)
     outcome = Rescored()
     rows = iter_newest_rows(paths.log)
@@ -56,7 +60,12 @@ def _again(
 ) -> RunRow | None:
     outcome.rows += 1
     if row.task.id not in tasks:
-        tasks[row.task.id] = _task(suite, row.task.id, row.task.split)
+        tasks[row.task.id] = None
+        if row.task.id in suite.tasks:
+            folder = Path(suite.profile.run.cache_dir)
+            items = load_items(suite.tasks[row.task.id].dataset, row.task.split, folder).items
+            found = {item.item_id: item for item in items}
+            tasks[row.task.id] = (build_evaluator(suite, row.task.id), found)
     task = tasks[row.task.id]
     item = task[1].get(row.task.item_id) if task is not None else None
     if row.generation is None or row.kind != "main" or task is None or item is None:
@@ -96,10 +105,3 @@ def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
 def _scores(row: RunRow) -> Any:
     """Parse and metrics as the log would hold them, for comparison."""
     return msgspec.json.decode(msgspec.json.encode([row.parsed, row.metrics]))
-
-
-def _task(suite: Suite, task_id: str, split: str) -> tuple[Evaluator, dict[str, Item]] | None:
-    if task_id not in suite.tasks:
-        return None
-    loaded = load_items(suite.tasks[task_id].dataset, split, Path(suite.profile.run.cache_dir))
-    return build_evaluator(suite, task_id), {item.item_id: item for item in loaded.items}

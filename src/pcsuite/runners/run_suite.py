@@ -135,7 +135,12 @@ def run_suite(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
 ) -> RunSummary:
-    """Run a profile, or go on with it; returns when every row is logged."""
+    """Run a profile, or go on with it; returns when every row is logged.
+
+    ``policy`` replaces the profile's ``limits.retry``. Raises what :func:`build_plan` and :func:`run_into` raise.
+
+        run_suite(load_suite("quickstart"), quiet=True).tally.done
+    """
     return run_plan(build_plan(suite), quiet=quiet, policy=policy, use_cache=use_cache, executor=executor)
 
 
@@ -148,7 +153,10 @@ def run_plan(
     perturber: Perturber = registered_perturbation,
     executor: ExecutorChoice = LOCAL,
 ) -> RunSummary:
-    """Run a plan into its profile's log, or go on with it."""
+    """Run a plan into its profile's log, or go on with it.
+
+    ``perturber`` finds the edits of perturbed units, by default those of the registered kinds.
+    """
     commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit)
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
@@ -165,14 +173,24 @@ async def _run(plan: Plan, executor: Executor, *, quiet: bool) -> RunSummary:
 
 
 async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) -> RunSummary:
-    """Run everything of a plan that an open log does not have, with an open executor."""
+    """Run everything of a plan that an open log does not have, with an open executor.
+
+    Constraints are proved and retrievers opened first; the plan's manifest is written beside the log. Raises what
+    ended the run early: :class:`BudgetExceededError` or :class:`ErrorRateError`.
+    """
     started = time.monotonic()
     if executor.work.plan is not plan:
         executor.use(plan)
     plan = await _without_unenforced(plan, executor)
     searching = [cell.task.id for cell in plan.cells if cell.program.needs_retrieval]
     await executor.open_retrievers(dict.fromkeys(searching))
-    pending = {model_id: _pending(plan, log, model_id) for model_id in plan.scope.models}
+    pending = dict.fromkeys(plan.scope.models, 0)
+    if len(log.index) or log.index.failed:
+        for name in pending:
+            pending[name] = sum(unit.run_id not in log.index for unit in plan.units(name))
+    else:
+        for cell in plan.cells:
+            pending[cell.model_id] += cell.calls
     total = sum(pending.values())
     _record_plan(plan, log.paths.log)
     with Progress(total, quiet=quiet) as progress:
@@ -189,12 +207,6 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
         raise sink.stop
     seconds = time.monotonic() - started
     return RunSummary(log.paths, progress.tally, plan.calls - total, plan.not_applicable, seconds)
-
-
-def _pending(plan: Plan, log: RunLog, model_id: str) -> int:
-    if not len(log.index) and not log.index.failed:
-        return sum(cell.calls for cell in plan.cells if cell.model_id == model_id)
-    return sum(unit.run_id not in log.index for unit in plan.units(model_id))
 
 
 async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:

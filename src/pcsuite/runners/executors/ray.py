@@ -92,7 +92,12 @@ def _join(ray: Any, address: str | None) -> None:
         "logging_level": logging.ERROR,
         "log_to_driver": False,
     }
-    _check_listening(address)
+    host, _, port = (address or "").rpartition(":")
+    if port.isdigit():
+        try:  # Ray would try for minutes where nothing listens
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_WITHIN_S).close()
+        except (OSError, OverflowError) as error:
+            raise _no_cluster(address, error) from None
     with TemporaryFile() as said:
         try:
             with _standard_error_to(said.fileno()):
@@ -124,21 +129,11 @@ def _standard_error_to(descriptor: int) -> Iterator[None]:
         os.close(kept)
 
 
-def _check_listening(address: str | None) -> None:
-    """Refuse an address where nothing listens; Ray would try for minutes."""
-    host, _, port = (address or "").rpartition(":")
-    if not port.isdigit():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_WITHIN_S).close()
-    except (OSError, OverflowError) as error:
-        raise _no_cluster(address, error) from None
-
-
 def _no_cluster(address: str | None, error: Exception) -> IntegrationError:
     where = "a Ray cluster could not be started" if address is None else f"no Ray cluster at {address}"
+    said = str(error).strip().splitlines() or [type(error).__name__]
     return IntegrationError(
-        f"{where}: {_first_line(error)}",
+        f"{where}: {said[0]}",
         hint="the command must run on a node of the cluster; 'ray status' there says whether it is up",
     )
 
@@ -197,11 +192,6 @@ def _environment(wanted: dict[str, str]) -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 class RayExecutor(Executor):

@@ -185,7 +185,13 @@ class WorkerPool:
             need = f"{self.placing.cpus():g} CPU and {self.placing.gpus(self._nodes()):g} GPU"
             print(f"waiting for the cluster: no room yet for a worker of {need}", file=sys.stderr, flush=True)
         site: HostInfo = await asked
-        _check_versions(site, self._here)
+        here = self._here
+        if (site.pcsuite, site.python) != (here.pcsuite, here.python):
+            raise IntegrationError(
+                f"node {site.host} has pcsuite {site.pcsuite} on Python {site.python}, "
+                f"this process {here.pcsuite} on {here.python}",
+                hint="install the same versions on every node",
+            )
         worker.work = self._work
         setting = Setting(str(Path.cwd()), site.node_id == self._here.node_id, self.placing.shared)
         try:
@@ -285,12 +291,3 @@ async def _all(lanes: list[Any]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _check_versions(site: HostInfo, here: HostInfo) -> None:
-    if (site.pcsuite, site.python) != (here.pcsuite, here.python):
-        raise IntegrationError(
-            f"node {site.host} has pcsuite {site.pcsuite} on Python {site.python}, "
-            f"this process {here.pcsuite} on {here.python}",
-            hint="install the same versions on every node",
-        )

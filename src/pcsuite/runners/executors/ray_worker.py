@@ -118,7 +118,15 @@ class ChunkSource:
     async def take(self, lanes: int) -> Chunk | None:
         """The next chunk, for one of ``lanes`` takers; waits while one under way might be given back."""
         while True:
-            units = self._next_units(self._size(lanes))
+            even = -(-self.left // (2 * max(1, lanes)))
+            if self._pace is None:
+                size = max(1, min(FIRST_ROWS, even))
+            else:
+                wanted = min(MOST_ROWS, round(self._pace * CHUNK_SECONDS))
+                size = max(1, min(wanted, max(even, round(self._pace * LEAST_SECONDS))))
+            units = [self._returned.popleft() for _ in range(min(size, len(self._returned)))]
+            units += islice(self._units, size - len(units))
+            self.left = max(0, self.left - len(units))
             if units:
                 self.under_way += 1
                 waiting = {unit.run_id: unit for unit in units}
@@ -141,19 +149,6 @@ class ChunkSource:
             pace = chunk.came_back / seconds
             self._pace = pace if self._pace is None else _PACE_MEMORY * self._pace + (1 - _PACE_MEMORY) * pace
         self._changed.set()
-
-    def _size(self, lanes: int) -> int:
-        even = -(-self.left // (2 * max(1, lanes)))
-        if self._pace is None:
-            return max(1, min(FIRST_ROWS, even))
-        wanted = min(MOST_ROWS, round(self._pace * CHUNK_SECONDS))
-        return max(1, min(wanted, max(even, round(self._pace * LEAST_SECONDS))))
-
-    def _next_units(self, count: int) -> list[Unit]:
-        units = [self._returned.popleft() for _ in range(min(count, len(self._returned)))]
-        units += islice(self._units, count - len(units))
-        self.left = max(0, self.left - len(units))
-        return units
 
 
 # The one place of a run on a cluster: rate limits, budget and response cache, shared by all workers.
@@ -319,7 +314,11 @@ class GridWorker:
         self._plan = work.plan
         profile = work.plan.suite.profile
         # SQLite's log does not work on network file systems: other nodes keep their own file.
-        folder = Path(profile.run.cache_dir) if setting.beside_driver else _private_folder()
+        folder = (
+            Path(profile.run.cache_dir)
+            if setting.beside_driver
+            else Path(tempfile.gettempdir()) / f"pcsuite-{os.getuid()}"
+        )
         configure_metric_cache(folder / METRIC_CACHE)
         limited = profile.limits.max_tokens_overall is not None or profile.limits.max_cost_usd is not None
         self._session = Session(
@@ -375,23 +374,17 @@ class GridWorker:
                     ready = Delivery(rows.copy())
                     rows.clear()  # now: others go on filling it while this generator is being read
                     yield ready
-                self._check_limits()
+                if self._keeping is not None and self._keeping.done():
+                    raise limits_lost() from self._keeping.exception()
             await everyone
         finally:
-            await self._end_chunk(everyone)
+            everyone.cancel()
+            await asyncio.gather(everyone, return_exceptions=True)
+            self._chunks -= 1
+            budget = self._pipeline.session.budget
+            if self._chunks == 0 and isinstance(budget, LeasedBudget):
+                budget.give_back()
         yield Delivery(rows, self._exceeded)
-
-    def _check_limits(self) -> None:
-        if self._keeping is not None and self._keeping.done():
-            raise limits_lost() from self._keeping.exception()
-
-    async def _end_chunk(self, work: asyncio.Task[None]) -> None:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-        self._chunks -= 1
-        budget = self._pipeline.session.budget
-        if self._chunks == 0 and isinstance(budget, LeasedBudget):
-            budget.give_back()
 
     async def halt(self) -> None:
         """Begin no further unit; those under way are finished and delivered."""
@@ -410,7 +403,3 @@ def _build_copy(work: Work, model_id: str) -> ModelAdapter:
     spec = work.plan.suite.models[model_id]
     kind, options = check_model(model_id, spec)
     return kind(model_id, kind.replica(options).options if kind.exclusive else options)
-
-
-def _private_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"pcsuite-{os.getuid()}"

@@ -1,0 +1,36 @@
+"""A plan: the cells of a profile, and the rows they make."""
+
+from __future__ import annotations
+
+from pcsuite._util.hashing import sha256_hex
+from pcsuite.config.load import load_suite
+from pcsuite.prompts.conditions.conditions import apply_condition
+from pcsuite.runners.plan import build_plan
+from pcsuite.runners.run_suite import run_suite
+from support.profiles import write_profile
+
+
+def test_a_row_is_named_by_its_cell_its_item_with_content_its_seed_and_its_perturbation(tmp_path):
+    plan = build_plan(load_suite(write_profile(tmp_path, items=2)))
+    units = list(plan.units("sim"))
+    assert len({unit.run_id for unit in units}) == len(units) == plan.calls
+    for unit in units:
+        content = unit.cell.task.item_digests[unit.item.item_id]
+        parts = (unit.cell.fingerprint, unit.item.item_id, content, str(unit.seed), unit.perturbation.id)
+        assert unit.run_id == sha256_hex("|".join(parts))
+
+
+def test_blocks_that_do_not_read_the_input_are_rendered_once_and_give_the_same_prompt(tmp_path):
+    plan = build_plan(load_suite(write_profile(tmp_path, items=3)))
+    for cell in plan.cells:
+        assert not cell.applied.reads_input
+        for item in cell.task.items:
+            context = cell.task.prompting.context(item.input_text)
+            assert cell.tree(item) == apply_condition(cell.condition, context).tree
+
+
+def test_a_changed_prompt_or_item_gets_new_rows(tmp_path):
+    path = write_profile(tmp_path, items=2)
+    run_suite(load_suite(path), quiet=True)
+    changed = run_suite(load_suite(path, {"length_control": "pad"}), quiet=True)
+    assert changed.skipped == 0
