@@ -14,45 +14,28 @@ from pcsuite.analysis.load.item_scores import ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import Table, TableSpec
-from pcsuite.analysis.tables.effects import EFFECTS, effects
-from pcsuite.analysis.tables.efficiency import (
-    ABSTENTION,
-    EFFICIENCY,
-    UNSUPPORTED,
-    abstention_table,
+from pcsuite.analysis.tables import (
+    effects,
     efficiency,
-    unsupported_table,
-)
-from pcsuite.analysis.tables.entropy import BY_CONDITION, PER_ITEM, answer_counts_by_cell, entropy_tables
-from pcsuite.analysis.tables.information import INFORMATION, Truths, information_table
-from pcsuite.analysis.tables.mixed import MEANS, MODEL, mixed_results
-from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, objective_tables
-from pcsuite.analysis.tables.replicates import (
-    CONSTRAINT_VS_RETRY,
-    SELF_CONSISTENCY,
-    VARIANCE,
-    constraint_vs_retry,
-    self_consistency_table,
-    variance_table,
-)
-from pcsuite.analysis.tables.robustness import BY_ATTACK, INTERVENTIONS, WORST_CASE, robustness_tables
-from pcsuite.analysis.tables.summary import (
-    SUMMARY,
-    TASK_METRICS,
-    RunHealth,
-    run_health,
-    summary_by_condition,
-    task_metrics,
-)
+    entropy,
+    information,
+    mixed,
+    objective,
+    replicates,
+    robustness,
+    summary,
+)  # fmt: skip
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.analysis.verdicts.hypotheses import hypotheses
 from pcsuite.config.definitions import MetricSpec
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    SUMMARY, TASK_METRICS, EFFECTS, HYPOTHESES, OBJECTIVE, COMPILED, MAKEUP, MEANS, MODEL, EFFICIENCY, PER_ITEM,
-    BY_CONDITION, CONSTRAINT_VS_RETRY, SELF_CONSISTENCY, WORST_CASE, BY_ATTACK, INTERVENTIONS, INFORMATION,
-    UNSUPPORTED, ABSTENTION, VARIANCE, COMPARE,
+    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
+    entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
+    robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
+    efficiency.UNSUPPORTED, efficiency.ABSTENTION, replicates.VARIANCE, COMPARE,
 )  # fmt: skip
 """Every table the analysis can write, in the order of the page's further tables and of the reference."""
 
@@ -62,7 +45,7 @@ class Analysis:
     """What the log says, as tables."""
 
     scores: ItemScores
-    health: RunHealth
+    health: summary.RunHealth
     manifest: MergedManifest
     metrics: Metrics
     tables: dict[str, Table]
@@ -77,9 +60,9 @@ class Analysis:
 
 def analyse(
     tables: RunTables,
-    truths: Truths | None = None,
+    truths: information.Truths | None = None,
     *,
-    references: Truths | None = None,
+    references: information.Truths | None = None,
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
 ) -> Analysis:
@@ -95,33 +78,33 @@ def analyse(
             stack.enter_context(embedder)
         scores, manifest = item_scores(tables), read_manifests(tables.logs)
         known = metrics_of(manifest.metrics, metrics)
-        summary = summary_by_condition(tables, scores, known)
+        levels = summary.summary_by_condition(tables, scores, known)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
-            pool.submit(effects, scores, known),
-            pool.submit(task_metrics, scores, known),
-            pool.submit(efficiency, scores, summary),
-            pool.submit(unsupported_table, scores),
-            pool.submit(abstention_table, scores),
+            pool.submit(effects.effects, scores, known),
+            pool.submit(summary.task_metrics, scores, known),
+            pool.submit(efficiency.efficiency, scores, levels),
+            pool.submit(efficiency.unsupported_table, scores),
+            pool.submit(efficiency.abstention_table, scores),
         ]
-        attacked = pool.submit(robustness_tables, scores)
-        mixed = mixed_results(tables, scores, known)
-        answers = answer_counts_by_cell(tables, scores, manifest)
+        attacked = pool.submit(robustness.robustness_tables, scores)
+        fitted = mixed.mixed_results(tables, scores, known)
+        answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         made = [
-            summary,
-            mixed.models,
-            mixed.means,
-            *entropy_tables(tables, scores, answers, embedder),
-            *objective_tables(scores, answers, manifest),
-            self_consistency_table(tables, scores),
-            variance_table(tables),
-            constraint_vs_retry(tables, scores),
-            information_table(tables, scores, truths, references=references, embedder=embedder),
+            levels,
+            fitted.models,
+            fitted.means,
+            *entropy.entropy_tables(tables, scores, answers, embedder),
+            *objective.objective_tables(scores, answers, manifest),
+            replicates.self_consistency_table(tables, scores),
+            replicates.variance_table(tables),
+            replicates.constraint_vs_retry(tables, scores),
+            information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),
         ]
     named = {table.name: table for table in made}
-    named[HYPOTHESES.name] = hypotheses(named, scores, mixed)
+    named[HYPOTHESES.name] = hypotheses(named, scores, fitted)
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
-    health = run_health(tables, scores)
-    return Analysis(scores, health, manifest, known, named, total_tokens, mixed.notes)
+    health = summary.run_health(tables, scores)
+    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes)

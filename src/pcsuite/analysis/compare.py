@@ -11,11 +11,8 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.effects import stars
+from pcsuite.analysis.tables.effects import adjusted_p, paired_change, stars
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
-from pcsuite.stats.f1 import micro_f1
-from pcsuite.stats.permutation import adjust_within_families, micro_f1_permutation_test, sign_flip_test
 
 COMPARE = TableSpec(
     "compare",
@@ -106,15 +103,13 @@ def compare_runs(
     records = [record for record in compared if record is not None]
     if not records:
         raise AnalysisError("the runs have no item in common", hint="compare runs over the same items")
-    p_values = np.array([np.nan if record["p_value"] is None else record["p_value"] for record in records])
-    adjusted = adjust_within_families(p_values, [record["metric"] for record in records])
-    for record, value in zip(records, adjusted, strict=True):
+    for record, p_bh in zip(records, adjusted_p(records, "metric"), strict=True):
         delta = record["delta"] or 0.0
         outcome: Outcome = "no reliable change"
-        if np.isfinite(value) and value < alpha and abs(delta) > margin:
+        if p_bh is not None and p_bh < alpha and abs(delta) > margin:
             improved = metrics.improved(record["metric"], delta)
             outcome = "changed" if improved is None else "better" if improved else "worse"
-        record |= {"p_bh": number(value), "stars": stars(number(value)), "outcome": outcome}
+        record |= {"p_bh": p_bh, "stars": stars(p_bh), "outcome": outcome}
     return Comparison(
         Table.of(COMPARE, records),
         renamed,
@@ -144,23 +139,18 @@ def _compare(
     if len(pairs) < 2:
         return None
     rows_left, rows_right = np.array(pairs, dtype=np.int64).T
-    rng = named_rng("compare", *left.key, *right.key, metric)
-    if metric == SCORE and left.key.task in first.pooled and right.key.task in second.pooled:
-        before, after = left.counts()[rows_left], right.counts()[rows_right]
-        levels = [float(micro_f1(counts.sum(0)[None, :])[0]) for counts in (before, after)]
-        delta = bootstrap_micro_f1_difference(after, before, rng=rng)
-        test = micro_f1_permutation_test(after, before, rng=rng)
-    else:
-        old, new = left.values[metric][rows_left], right.values[metric][rows_right]
-        levels = [float(old.mean()), float(new.mean())]
-        delta = paired_bootstrap(new, old, rng=rng)
-        test = sign_flip_test(new - old, rng=rng)
+    pooled = metric == SCORE and left.key.task in first.pooled and right.key.task in second.pooled
+    before, after = (
+        (cell.counts() if pooled else cell.values[metric])[rows]
+        for cell, rows in ((left, rows_left), (right, rows_right))
+    )
+    change = paired_change(after, before, named_rng("compare", *left.key, *right.key, metric))
     return {
         **right.key._asdict(),
         "metric": metric,
         "n_items": len(pairs),
-        "first": levels[0],
-        "second": levels[1],
-        **estimate_columns("delta", delta),
-        "p_value": number(test.p_value),
+        "first": change.control,
+        "second": change.treated,
+        **estimate_columns("delta", change.delta),
+        "p_value": number(change.test.p_value),
     }

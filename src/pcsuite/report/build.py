@@ -15,6 +15,7 @@ import pcsuite
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.analyse import Analysis, analyse
 from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.parts import file_stamp
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.information import Truths
 from pcsuite.analysis.tables.robustness import interventions_table, robustness_tables
@@ -24,22 +25,12 @@ from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
+from pcsuite.report import plots as draw
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import ExtraSection
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
-from pcsuite.report.plots import (
-    abstention_figures,
-    cost_figures,
-    entropy_figures,
-    interaction_figures,
-    ladder_figures,
-    pareto_figures,
-    robustness_figures,
-    unsupported_figures,
-    variance_figures,
-)
 from pcsuite.report.samples import sample_rows
 
 EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
@@ -50,16 +41,29 @@ EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
 """Parts of the page that other packages add. Named lazily: the report knows of no integration."""
 
 
+@dataclass(slots=True)
+class ReportFiles:
+    """What a report consists of."""
+
+    reports: list[Path]
+    tables: list[Path] = field(default_factory=list)
+    plots: list[Path] = field(default_factory=list)
+
+    @property
+    def index(self) -> Path:
+        """What to open first."""
+        return self.reports[0]
+
+
 class _Remembered(msgspec.Struct):
-    """A report that was written: from what, and the files it consists of."""
+    """A report that was written: from what, the files it consists of, and their sizes and times."""
 
     inputs: str
-    files: tuple[list[str], ...]
-    """Reports, tables and plots."""
+    files: tuple[list[str], list[str], list[str]]
     stamps: dict[str, str]
 
 
-class ReportMemory:
+class _ReportMemory:
     """Remembers the last report in a folder, so that asking again for the same one costs nothing.
 
     A report is remembered with the size and time of its log's files, of what else it reads (``also``) and of its
@@ -81,11 +85,8 @@ class ReportMemory:
         }
         self._inputs = sha256_hex(json.dumps(described, sort_keys=True))
 
-    def recall(self) -> tuple[list[Path], list[Path], list[Path]] | None:
-        """Reports, tables and plots of the last report, if it is just the one that is asked for now.
-
-        ``None`` where anything it was made from, or any of its own files, has changed since.
-        """
+    def recall(self) -> ReportFiles | None:
+        """The last report, unless anything it was made from or any of its files has changed since."""
         try:
             found = msgspec.json.decode(self._note.read_bytes(), type=_Remembered)
         except (OSError, msgspec.MsgspecError):
@@ -93,23 +94,25 @@ class ReportMemory:
         unchanged = all(_stamp(Path(name)) == stamp for name, stamp in found.stamps.items())
         if found.inputs != self._inputs or not unchanged:
             return None
-        reports, tables, plots = ([Path(name) for name in names] for names in found.files)
-        return reports, tables, plots
+        return ReportFiles(*([Path(name) for name in names] for names in found.files))
 
-    def keep(self, reports: Sequence[Path], tables: Sequence[Path], plots: Sequence[Path]) -> None:
+    def keep(self, made: ReportFiles) -> None:
         """Remember a report that was just written."""
-        names = tuple([str(path) for path in paths] for paths in (reports, tables, plots))
-        stamps = {str(path): _stamp(path) for path in (*reports, *tables, *plots)}
+        reports, tables, plots = (
+            [str(path) for path in paths] for paths in (made.reports, made.tables, made.plots)
+        )
+        stamps = {name: _stamp(Path(name)) for name in (*reports, *tables, *plots)}
         self._note.parent.mkdir(parents=True, exist_ok=True)
-        self._note.write_bytes(msgspec.json.encode(_Remembered(self._inputs, names, stamps)))
+        self._note.write_bytes(
+            msgspec.json.encode(_Remembered(self._inputs, (reports, tables, plots), stamps))
+        )
 
 
 def _stamp(path: Path) -> str:
     try:
-        found = path.stat()
+        return file_stamp(path)
     except OSError:
         return "absent"
-    return f"{found.st_size}:{found.st_mtime_ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
         worst, by_attack = robustness_tables(item_scores(loaded))
         made = (worst, by_attack, interventions_table(loaded))
         written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
-    figures = robustness_figures(by_attack, output_dir / "plots") if plots else []
+    figures = draw.robustness_figures(by_attack, output_dir / "plots") if plots else []
     notes = [
         f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
         for record in worst.records()
@@ -140,20 +143,6 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     if not worst.rows:
         notes.append("no cell has at least 2 items both clean and perturbed: the tables are empty")
     return RobustnessFiles(written, [figure.png for figure in figures if figure.png is not None], notes)
-
-
-@dataclass(slots=True)
-class ReportFiles:
-    """What a report consists of."""
-
-    reports: list[Path]
-    tables: list[Path] = field(default_factory=list)
-    plots: list[Path] = field(default_factory=list)
-
-    @property
-    def index(self) -> Path:
-        """What to open first."""
-        return self.reports[0]
 
 
 def build_report(
@@ -182,9 +171,10 @@ def build_report(
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
     note = output_dir / "tables" / ".parts" / "report.json"
-    memory = ReportMemory(note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml"])
+    memory = _ReportMemory(note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml"])
     if (known := memory.recall()) is not None:
-        return ReportFiles([*known[0], write_cache_report(folder / "cache_report.md")], *known[1:])
+        known.reports.append(write_cache_report(folder / "cache_report.md"))
+        return known
     with RunTables(logs, output_dir / "tables") as tables, ThreadPoolExecutor(max_workers=1) as pool:
         analysis = analyse(tables, truths, references=references, embeddings=embeddings, metrics=metrics)
         # The database writes the rows while the figures are drawn.
@@ -201,18 +191,18 @@ def build_report(
             written.append(table.write_csv(table_folders[0] / f"{table.name}.csv"))
     title = title or f"Report on {logs[0].stem}"
     page = build_page(analysis, figures, samples, title=title, external=external)
-    reports = []
+    texts = {}
     if "html" in formats:
-        reports.append(write_text(folder / "index.html", render_page(page)))
+        texts["index.html"] = render_page(page)
     if "md" in formats:
-        reports.append(write_text(folder / "report.md", render_markdown(page)))
+        texts["report.md"] = render_markdown(page)
     if "latex" in formats:
-        for name, text in latex_tables(analysis).items():
-            reports.append(write_text(folder / "latex" / f"{name}.tex", text))
-    drawn = [figure.png for figure in figures if figure.png is not None]
-    memory.keep(reports, written, drawn)
-    reports.append(write_cache_report(folder / "cache_report.md"))
-    return ReportFiles(reports, written, drawn)
+        texts |= {f"latex/{name}.tex": text for name, text in latex_tables(analysis).items()}
+    reports = [_write_text(folder / name, text) for name, text in texts.items()]
+    made = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
+    memory.keep(made)
+    made.reports.append(write_cache_report(folder / "cache_report.md"))
+    return made
 
 
 def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
@@ -222,25 +212,22 @@ def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
     """
     tables, temperature = analysis.tables, analysis.scores.temperature
     return [
-        *ladder_figures(tables["summary_by_condition"], folder),
-        *pareto_figures(tables["efficiency"], folder),
-        *cost_figures(tables["efficiency"], folder, temperature),
-        *interaction_figures(tables["summary_by_condition"], folder, temperature),
-        *entropy_figures(tables["entropy_by_condition"], folder),
-        *variance_figures(tables["variance_components"], folder),
-        *robustness_figures(tables["robustness_by_attack"], folder),
-        *unsupported_figures(tables["unsupported"], folder),
-        *abstention_figures(tables["abstention"], folder, temperature),
+        *draw.ladder_figures(tables["summary_by_condition"], folder),
+        *draw.pareto_figures(tables["efficiency"], folder),
+        *draw.cost_figures(tables["efficiency"], folder, temperature),
+        *draw.interaction_figures(tables["summary_by_condition"], folder, temperature),
+        *draw.entropy_figures(tables["entropy_by_condition"], folder),
+        *draw.variance_figures(tables["variance_components"], folder),
+        *draw.robustness_figures(tables["robustness_by_attack"], folder),
+        *draw.unsupported_figures(tables["unsupported"], folder),
+        *draw.abstention_figures(tables["abstention"], folder, temperature),
     ]
 
 
-def write_text(path: Path, text: str) -> Path:
-    """Write a text file, lone surrogates made readable, and return its path.
-
-    Raises :class:`AnalysisError` where it cannot be written.
-    """
+def _write_text(path: Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Lone surrogates, which a model may have written, are made readable.
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -16,65 +15,12 @@ from markupsafe import Markup
 from pcsuite import __version__
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.load.item_scores import natural_key
+from pcsuite.report import sections
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
-from pcsuite.report.sections import (
-    conditions_section,
-    effects_section,
-    folded_section,
-    hypotheses_of,
-    levels_section,
-    matrix_section,
-    objective_section,
-)
 from pcsuite.report.verdicts import Verdict, VerdictGroup, overview, verdict_groups
 from pcsuite.report.wording import counted, join_words
-
-TERMS: tuple[tuple[str, str], ...] = (
-    (
-        "Score",
-        "The task's primary metric for an item, between 0 and 1; a missing, unreadable or truncated answer"
-        " scores 0.",
-    ),
-    (
-        "Interval",
-        "95 %, by resampling items (Wilson's for plain proportions). Replicates are averaged within the item"
-        " first, because the item is what the next run will draw anew.",
-    ),
-    (
-        "Difference",
-        "Condition minus control on the items both have. Stars (* 0.05, ** 0.01, *** 0.001) are given only"
-        " after the Benjamini–Hochberg correction.",
-    ),
-    (
-        "JSON validity",
-        "The answer is a JSON object, strictly or embedded in other text. Schema validity asks for the task's"
-        " own schema.",
-    ),
-    (
-        "Truncation",
-        "The completion hit its token limit; a constrained answer that is cut off counts as a failure of the"
-        " constraint.",
-    ),
-    ("Seed variance", "How much the whole score moves from one seed to the next."),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SampleView:
-    """A sample row with what the page says of it."""
-
-    row: SampleRow
-    outcome: str
-    tone: str
-    excerpt: str
-    reading: str
-    """What was read from the answer, in lines."""
-    metrics: str
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.row, name)
 
 
 @dataclass(slots=True)
@@ -90,7 +36,7 @@ class Page:
     hypotheses: list[dict[str, Any]]
     sections: list[Section]
     figures: Sequence[Figure]
-    samples: list[SampleView]
+    samples: Sequence[SampleRow]
     excluded: list[str]
     errors: list[tuple[str, int]]
     tasks: list[str]
@@ -99,20 +45,23 @@ class Page:
     compared: Section
     external: list[Section] = field(default_factory=list)
     """Evidence of other tools, apart from everything the run itself says."""
-    terms: Sequence[tuple[str, str]] = TERMS
     footer: str = ""
-    figure_kinds: list[str] = field(default_factory=list)
+
+    @property
+    def figure_kinds(self) -> list[str]:
+        """Kinds that the figures are filtered by."""
+        return sorted({figure.kind for figure in self.figures})
 
     @property
     def contents(self) -> list[tuple[str, str]]:
         """Links of the contents bar."""
-        listed = [("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")]
-        if self.figures:
-            listed.append(("figures", "Figures"))
-        listed += [("levels", "Levels"), ("objective", "Objective"), ("tables", "Tables")]
-        listed += [(section.id, section.id.upper()) for section in self.external]
-        listed += [("rows", "Rows"), ("excluded", "Left out")]
-        return [*listed, ("method", "How to read")]
+        return [
+            *(("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")),
+            *([("figures", "Figures")] if self.figures else []),
+            *(("levels", "Levels"), ("objective", "Objective"), ("tables", "Tables")),
+            *((section.id, section.id.upper()) for section in self.external),
+            *(("rows", "Rows"), ("excluded", "Left out"), ("method", "How to read")),
+        ]
 
 
 def build_page(
@@ -151,25 +100,24 @@ def build_page(
         ],
         overview=overview(effects, scores.temperature, analysis.metrics),
         verdicts=verdict_groups(effects, scores.temperature, analysis.metrics),
-        hypotheses=hypotheses_of(analysis),
+        hypotheses=sections.hypotheses_of(analysis),
         sections=[
-            matrix_section(analysis),
-            levels_section(analysis),
-            effects_section(analysis),
-            objective_section(analysis),
-            folded_section(analysis),
+            sections.matrix_section(analysis),
+            sections.levels_section(analysis),
+            sections.effects_section(analysis),
+            sections.objective_section(analysis),
+            sections.folded_section(analysis),
         ],
-        compared=conditions_section(analysis),
+        compared=sections.conditions_section(analysis),
         external=list(external),
         figures=figures,
-        samples=[_sample_view(row) for row in samples],
+        samples=samples,
         excluded=_excluded(analysis),
         errors=health.errors,
         tasks=tasks,
         models=models,
         conditions=conditions,
         footer=f"Written by pcsuite {__version__} from {join_words(health.loaded.logs)}.",
-        figure_kinds=sorted({figure.kind for figure in figures}),
     )
 
 
@@ -187,11 +135,10 @@ def _notices(analysis: Analysis) -> list[str]:
             f"Imported from {join_words(health.imported)}: prompts, answers and scores are as that tool logged"
             " them; nothing was scored again. Rows without a score count as failed."
         )
-    samples = sorted(
-        task
-        for task in analysis.scores.tasks
-        if task in manifest.tasks and manifest.tasks[task].source == "bundled sample"
-    )
+    told = manifest.tasks
+    samples = [
+        task for task in analysis.scores.tasks if task in told and told[task].source == "bundled sample"
+    ]
     if samples:
         notices.append(
             f"The items of {join_words(samples)} are the small bundled sample, not the published dataset:"
@@ -202,28 +149,6 @@ def _notices(analysis: Analysis) -> list[str]:
             f"The log mixes {health.config_hashes} configurations; for each cell the newest row counts."
         )
     return notices + manifest.problems
-
-
-def _sample_view(row: SampleRow) -> SampleView:
-    if row.errors:
-        outcome, tone = "failed", "warn"
-    elif row.score is not None and row.score >= 1:
-        outcome, tone = "right", "good"
-    elif row.score:
-        outcome, tone = "partly right", "warn"
-    else:
-        outcome, tone = "wrong", "bad"
-    shown = {
-        name: round(value, 4) if isinstance(value, float) else value for name, value in row.metrics.items()
-    }
-    metrics = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in shown.items())
-    excerpt = " ".join((row.errors or row.text).split())[:160]
-    lines = [f"answer: {'none' if row.answer is None else row.answer}"]
-    if row.json_valid is not None:
-        schema = "no schema" if row.schema_valid is None else "valid" if row.schema_valid else "not valid"
-        lines.append(f"JSON: {'valid' if row.json_valid else 'not valid'}; against the schema: {schema}")
-    lines += [part for part in (row.parse_errors, row.fields) if part]
-    return SampleView(row, outcome, tone, excerpt, "\n".join(lines), metrics)
 
 
 def _excluded(analysis: Analysis) -> list[str]:
@@ -253,25 +178,21 @@ def _excluded(analysis: Analysis) -> list[str]:
     lines.append(
         f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated{ending}"
     )
-    if health.seed_not_honoured:
-        lines.append(
-            f"{health.seed_not_honoured:,} answers came from an engine that does not honour the seed."
-        )
-    if health.tokens_estimated:
-        lines.append(
-            f"{health.tokens_estimated:,} prompts were counted by estimate, not by the model's own tokenizer."
-        )
-    if health.outside_band:
-        lines.append(f"{health.outside_band:,} prompts lie outside their length band.")
+    for count, what in (
+        (health.seed_not_honoured, "answers came from an engine that does not honour the seed"),
+        (health.tokens_estimated, "prompts were counted by estimate, not by the model's own tokenizer"),
+        (health.outside_band, "prompts lie outside their length band"),
+    ):
+        lines += [f"{count:,} {what}."] if count else []
     lines += analysis.notes
     for note in analysis.manifest.not_applicable:
         lines.append(f"Not applicable: {note.condition} on {note.task} with {note.model}: {note.reason}.")
     explained = {(note.task, note.model, note.condition) for note in analysis.manifest.not_applicable}
     for task, model, gap in health.gaps:
-        missing = [name for name in gap if (task, model, name) not in explained]
-        if not missing:
-            continue
-        lines.append(f"{task} on {model} has no rows for {join_words(missing)}: not applicable, or not run.")
+        if missing := [name for name in gap if (task, model, name) not in explained]:
+            lines.append(
+                f"{task} on {model} has no rows for {join_words(missing)}: not applicable, or not run."
+            )
     return lines
 
 

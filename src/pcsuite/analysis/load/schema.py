@@ -19,6 +19,8 @@ from pcsuite.logging.row import Column, RunRow
 METRIC_PREFIX = "metric_"
 CELL_KEY = "task_id, model_id, decoding_id, perturbation_type, condition_id"
 """The columns that name a cell, in the order of ``CellKey``."""
+IN_CELL = CELL_KEY.replace(",", " = ? AND") + " = ?"
+"""Holds for the rows of a cell, whose key gives the parameters."""
 CLEAN_KEY = "task_id, model_id, decoding_id, condition_id"
 USABLE = "kind = 'main' AND n_errors = 0"
 """The rows that figures are made of; failed calls are only counted."""

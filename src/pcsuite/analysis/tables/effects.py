@@ -6,9 +6,11 @@ a permutation p-value, its adjusted values over the conditions of the dataset, a
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
@@ -26,6 +28,7 @@ from pcsuite.stats.permutation import (
     sign_flip_test,
 )
 
+Correction = Callable[[npt.ArrayLike], FloatArray]
 EFFECTS = TableSpec(
     "effects",
     "Every effect",
@@ -81,12 +84,10 @@ def effects(scores: ItemScores, metrics: Metrics, baseline: str | None = None) -
                 for metric in metrics.compared_in("effects")
             ]
             records += [record for record in found if record is not None]
-    p_values = np.array([np.nan if record["p_value"] is None else record["p_value"] for record in records])
-    families = [(record["task"], record["metric"]) for record in records]
-    false_discovery = adjust_within_families(p_values, families, benjamini_hochberg)
-    family_wise = adjust_within_families(p_values, families, holm)
+    false_discovery = adjusted_p(records, "task", "metric")
+    family_wise = adjusted_p(records, "task", "metric", correct=holm)
     for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
-        record |= {"p_bh": number(bh), "p_holm": number(strict), "stars": stars(number(bh))}
+        record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
     return Table.of(EFFECTS, records)
 
 
@@ -103,33 +104,27 @@ def compare_cells(
         return None
     rng = named_rng("effects", *treated, control, metric)
     pooled = metric == SCORE and treated.task in scores.pooled
-    if pooled:
-        left, right = scores.paired_counts(treated, control)
-        levels = (float(micro_f1(right.sum(0)[None, :])[0]), float(micro_f1(left.sum(0)[None, :])[0]))
-        delta: Estimate = bootstrap_micro_f1_difference(left, right, rng=rng)
-        test: TestResult = micro_f1_permutation_test(left, right, rng=rng)
-    else:
-        levels = (float(second.mean()), float(first.mean()))
-        delta = paired_bootstrap(first, second, rng=rng)
-        tested = not metrics.is_cost(metric)
-        test = sign_flip_test(first - second, rng=rng) if tested else TestResult(np.nan, np.nan, "not tested")
+    both = scores.paired_counts(treated, control) if pooled else (first, second)
+    change = paired_change(*both, rng, tested=not metrics.is_cost(metric))
     record: dict[str, Any] = {
         **treated.names(),
         "baseline": control.condition,
         "metric": metric,
         "measure": "micro-F1" if pooled else "mean over items",
         "n_items": len(first),
-        "control": levels[0],
-        "treated": levels[1],
-        **estimate_columns("delta", delta),
-        "interval_method": delta.method,
-        "p_value": number(test.p_value),
-        "p_method": test.method,
+        "control": change.control,
+        "treated": change.treated,
+        **estimate_columns("delta", change.delta),
+        "interval_method": change.delta.method,
+        "p_value": number(change.test.p_value),
+        "p_method": change.test.method,
     }
     if metrics.is_cost(metric):
         return record
     record |= estimate_columns("cohens_d", cohens_d_z(first, second))
-    if _is_proportion(metrics[metric].range, first, second):
+    low, high = metrics[metric].range or (0.0, 1.0)
+    within = low is not None and high is not None and low >= 0 and high <= 1
+    if within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1:
         record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
         is_failure = metrics[metric].higher_is_better is False
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
@@ -138,14 +133,42 @@ def compare_cells(
     return record
 
 
-def _is_proportion(
-    declared: tuple[float | None, float | None] | None, first: FloatArray, second: FloatArray
-) -> bool:
-    """Whether a metric lies within [0, 1] by its declared range and by the values at hand."""
-    low, high = declared or (0.0, 1.0)
-    if low is None or high is None or low < 0 or high > 1:
-        return False
-    return bool(min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1)
+class Change(NamedTuple):
+    """Levels of two sides on the same items, their difference with its interval, and its test."""
+
+    control: float
+    treated: float
+    delta: Estimate
+    test: TestResult
+
+
+def paired_change(
+    treated: FloatArray, control: FloatArray, rng: np.random.Generator, *, tested: bool = True
+) -> Change:
+    """The change from control to treated, item by item: of means, or of micro-F1 where the sides are counts.
+
+    A side is a value per item, or ``(tp, fp, fn)`` per item; without ``tested`` a difference of means has no p-value.
+    """
+    if treated.ndim == 2:
+        before, after = (float(micro_f1(side.sum(0)[None, :])[0]) for side in (control, treated))
+        delta: Estimate = bootstrap_micro_f1_difference(treated, control, rng=rng)
+        return Change(before, after, delta, micro_f1_permutation_test(treated, control, rng=rng))
+    delta = paired_bootstrap(treated, control, rng=rng)
+    test = sign_flip_test(treated - control, rng=rng) if tested else TestResult(np.nan, np.nan, "not tested")
+    return Change(float(control.mean()), float(treated.mean()), delta, test)
+
+
+def adjusted_p(
+    records: Sequence[Mapping[str, Any]], *family: str, correct: Correction = benjamini_hochberg
+) -> list[float | None]:
+    """The records' ``p_value`` adjusted within families of the same values in the columns ``family``.
+
+    A record without a p-value counts for no family and has no adjusted one.
+    """
+    given = [record.get("p_value") for record in records]
+    families = [tuple(record[name] for name in family) for record in records]
+    p_values = np.array([np.nan if value is None else value for value in given])
+    return [number(value) for value in adjust_within_families(p_values, families, correct)]
 
 
 def stars(p_adjusted: float | None) -> str:

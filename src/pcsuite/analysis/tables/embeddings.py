@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import Embedder, NoEmbedder
-from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import USABLE_CLEAN
+from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.stats.answer_variation import entropy, semantic_clusters
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.information import InfoNce, infonce
@@ -32,29 +31,15 @@ _SEMANTIC_ITEMS = (20, 100)
 _INFONCE_ITEMS = (40, 200)
 
 
+_LEFT_OUT = "not computed: left out to bound the cost"
+
+
 class Meaning(NamedTuple):
     """Clusters of meaning among the replicates of one item."""
 
     clusters: int
     entropy: float
     """In nats, corrected after Chao & Shen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Meanings:
-    """Semantic entropy of the cells of free-text tasks, and where it stops."""
-
-    cells: Mapping[CellKey, Mapping[str, Meaning]]
-    """By cell and item id."""
-    notes: Mapping[str, str]
-    """By task: how it was computed, or why not."""
-
-    def note(self, key: CellKey) -> str | None:
-        """What is to be said about a cell; ``None`` for a task without free text."""
-        note = self.notes.get(key.task)
-        if note is None or note.startswith("not computed") or key in self.cells:
-            return note
-        return "not computed: left out to bound the cost"
 
 
 def _share(cells: int, replicates: int, texts: int, bounds: tuple[int, int]) -> tuple[int, int]:
@@ -74,19 +59,19 @@ def chosen_items(names: Iterable[str], most: int) -> list[str]:
 
 def semantic_meanings(
     tables: RunTables, scores: ItemScores, tasks: Iterable[str], embedder: Embedder | NoEmbedder
-) -> Meanings:
+) -> dict[CellKey, tuple[dict[str, Meaning], str]]:
     """Cluster the replicates of each item of some tasks by what they mean.
 
-    Items and cells are limited so that about ``TEXT_LIMIT`` texts are embedded in all; without an embedder the notes
-    say why there is nothing.
+    By cell with replicates: the meanings by item id, and how they were found or why there are none. Items and cells are
+    limited so that about ``TEXT_LIMIT`` texts are embedded in all.
     """
+    found: dict[CellKey, tuple[dict[str, Meaning], str]] = {}
     names = sorted(tasks)
-    if isinstance(embedder, NoEmbedder):
-        return Meanings({}, dict.fromkeys(names, f"not computed: {embedder.reason}"))
-    cells: dict[CellKey, dict[str, Meaning]] = {}
-    notes = {}
     for task in names:
         keys = [key for key in scores.cell_keys() if key.task == task and scores.cells[key].replicates > 1]
+        if isinstance(embedder, NoEmbedder):
+            found |= {key: ({}, f"not computed: {embedder.reason}") for key in keys}
+            continue
         if not keys:
             continue
         replicates = round(float(np.mean([scores.cells[key].replicates for key in keys])))
@@ -95,24 +80,20 @@ def semantic_meanings(
         kept = set(_by_group(keys)[:most_cells])
         # In the order of seeds, "" for a missing answer.
         rows = tables.query(
-            "SELECT model_id, decoding_id, condition_id, item_id, list(coalesce(answer, '') ORDER BY seed) FROM runs"
-            f" WHERE {USABLE_CLEAN} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1"
-            " ORDER BY ALL",
+            f"SELECT {CELL_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM runs WHERE {USABLE_CLEAN}"
+            " AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL",
             [task, items],
         )
-        found = {
-            (key, item): list(answers)
-            for model, decoding, condition, item, answers in rows
-            if (key := CellKey(task, model, decoding, CLEAN, condition)) in kept
-        }
-        vectors = _vectors(embedder, [answer for answers in found.values() for answer in answers])
-        for (key, item), answers in found.items():
-            cells.setdefault(key, {})[item] = _meaning(answers, vectors)
-        notes[task] = (
+        given = [(CellKey(*key), item, answers) for *key, item, answers in rows if CellKey(*key) in kept]
+        vectors = _vectors(embedder, [answer for *_, answers in given for answer in answers])
+        how = (
             f"clusters of {embedder.model.describe()} embeddings with cosine similarity ≥ {SIMILARITY}"
             f" (average linkage, in place of entailment), {len(items)} of {len(scores.item_names[task])} items"
         )
-    return Meanings(cells, notes)
+        found |= {key: ({}, _LEFT_OUT) for key in keys} | {key: ({}, how) for key, *_ in given}
+        for key, item, answers in given:
+            found[key][0][item] = _meaning(answers, vectors)
+    return found
 
 
 def _by_group(keys: Sequence[CellKey]) -> list[CellKey]:
@@ -136,23 +117,16 @@ def _meaning(answers: Sequence[str], vectors: Mapping[str, FloatArray]) -> Meani
     return Meaning(len(counts), float(entropy(counts[None, :])[0]))
 
 
-class NceCell(NamedTuple):
-    """InfoNCE of one cell, or why there is none."""
-
-    key: CellKey
-    result: InfoNce | None
-    note: str
-
-
 def infonce_cells(
     tables: RunTables, scores: ItemScores, references: Mapping[str, Mapping[str, str]], embedder: Embedder
-) -> list[NceCell]:
+) -> list[tuple[CellKey, InfoNce | None, str]]:
     """InfoNCE between answers and true answers, by cell of the tasks with truths, one answer per item.
 
-    ``references`` are true answers by task and item id. A cell needs 20 answered items and two different truths.
+    Each with a note, or ``None`` with why not: a cell needs 20 answered items and two different truths.
+    ``references`` are true answers by task and item id.
     """
     tasks = [task for task in scores.tasks if task in references]
-    cells = []
+    cells: list[tuple[CellKey, InfoNce | None, str]] = []
     for task in tasks:
         names = [name for name in scores.item_names[task] if name in references[task]]
         keys = [key for key in scores.cell_keys() if key.task == task]
@@ -163,17 +137,16 @@ def infonce_cells(
         kept = _by_group(keys)[:most_cells]
         # Of each cell and item the answer under the first seed, or the raw text where none could be read.
         given: dict[CellKey, dict[str, str]] = {}
-        for model, decoding, condition, item, answer in tables.query(
-            "SELECT model_id, decoding_id, condition_id, item_id,"
-            " arg_min(coalesce(answer, text, ''), coalesce(seed, 0)) FROM runs"
+        for *names_of_cell, item, answer in tables.query(
+            f"SELECT {CELL_KEY}, item_id, arg_min(coalesce(answer, text, ''), coalesce(seed, 0)) FROM runs"
             f" WHERE {USABLE_CLEAN} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL",
             [task, items],
         ):
-            given.setdefault(CellKey(task, model, decoding, CLEAN, condition), {})[item] = answer
+            given.setdefault(CellKey(*names_of_cell), {})[item] = answer
         how = f"{embedder.model.describe()} embeddings, {len(items)} of {len(names)} items"
         for key in keys:
             if key not in kept:
-                cells.append(NceCell(key, None, "not computed: left out to bound the cost"))
+                cells.append((key, None, _LEFT_OUT))
                 continue
             answers = given.get(key, {})
             vectors = _vectors(embedder, answers.values())
@@ -182,26 +155,19 @@ def infonce_cells(
                 for item in items
                 if answers.get(item, "") in vectors
             ]
-            cells.append(_nce_cell(key, pairs, how))
+            cells.append((key, *_infonce(key, pairs, how)))
     return cells
 
 
-def _nce_cell(key: CellKey, pairs: Sequence[tuple[FloatArray, FloatArray]], how: str) -> NceCell:
+def _infonce(
+    key: CellKey, pairs: Sequence[tuple[FloatArray, FloatArray]], how: str
+) -> tuple[InfoNce | None, str]:
     outputs = np.array([output for output, _ in pairs])
     truths = np.array([truth for _, truth in pairs])
     if len(pairs) < 20 or len(np.unique(truths, axis=0)) < 2:
-        return NceCell(key, None, "not computed: needs 20 answered items and two different true answers")
-    result = infonce(
-        outputs,
-        truths,
-        rng=named_rng("infonce", *key),
-        temperature=TEMPERATURES,
-        rounds=4,
-        shuffles=3,
-        resamples=1_000,
-    )
+        return None, "not computed: needs 20 answered items and two different true answers"
+    rng, effort = named_rng("infonce", *key), {"rounds": 4, "shuffles": 3, "resamples": 1_000}
+    result = infonce(outputs, truths, rng=rng, temperature=TEMPERATURES, **effort)
     cap = f"cannot exceed log N = {result.cap:.2f} nats (N = {result.batch})"
     full = ", which it has reached: the truth may be larger" if result.saturated else ""
-    return NceCell(
-        key, result, f"a lower bound, {cap}{full}; {how}; alike embeddings need not mean a right answer"
-    )
+    return result, f"a lower bound, {cap}{full}; {how}; alike embeddings need not mean a right answer"

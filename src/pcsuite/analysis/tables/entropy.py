@@ -19,13 +19,14 @@ from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CLEAN_KEY, USABLE_CLEAN
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.tables.effects import adjusted_p
 from pcsuite.analysis.tables.embeddings import semantic_meanings
 from pcsuite.data.items import CLOSED_UP_TO
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_means, paired_bootstrap
 from pcsuite.stats.estimate import FloatArray
-from pcsuite.stats.permutation import adjust_within_families, sign_flip_test
+from pcsuite.stats.permutation import sign_flip_test
 
 FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""
@@ -195,7 +196,7 @@ def entropy_tables(
         key, names = cell.key, cell.key.names()
         nats, share, differing = entropy(cell.counts), cell.normalised(), disagreement(cell.counts)
         values[key] = (cell.items, differing)
-        meant = meanings.cells.get(key, {})
+        meant, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
         item_names = scores.item_names[key.task]
         for index, item in enumerate(item_names[code] for code in cell.items.tolist()):
@@ -218,7 +219,7 @@ def entropy_tables(
             **estimate_columns("entropy_normalised", estimates[1]),
             **estimate_columns("disagreement", estimates[2]),
             "fact_disagreement": number(np.mean(list(cell.facts.values()))) if cell.facts else None,
-            "semantic_note": meanings.note(key),
+            "semantic_note": note,
         }
         if meant:
             entropies = np.array([meaning.entropy for meaning in meant.values()])[:, None]
@@ -251,7 +252,5 @@ def _compare_with_control(
             record["baseline"] = control.condition
             record |= estimate_columns("delta", paired_bootstrap(deltas, rng=rng))
             record["p_value"] = number(sign_flip_test(deltas, rng=rng).p_value)
-    p_values = [np.nan if record.get("p_value") is None else record["p_value"] for record in records]
-    adjusted = adjust_within_families(np.array(p_values), [record["task"] for record in records])
-    for record, value in zip(records, adjusted, strict=True):
-        record["p_bh"] = number(value)
+    for record, p_bh in zip(records, adjusted_p(records, "task"), strict=True):
+        record["p_bh"] = p_bh

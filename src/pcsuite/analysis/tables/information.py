@@ -15,6 +15,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import IN_CELL, USABLE
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.embeddings import infonce_cells
 from pcsuite.errors import AnalysisError
@@ -122,11 +123,12 @@ def _infonce(
     if not references:
         return [_absent("InfoNCE", "the truths were not given: report with --config")]
     cells = infonce_cells(tables, scores, references, embedder)
-    computed = {cell.key.task for cell in cells if cell.result is not None}
-    records: list[dict[str, Any]] = []
-    for task in sorted({cell.key.task for cell in cells} - computed):
-        note = next(cell.note for cell in cells if cell.key.task == task)
-        records.append({"task": task, "measure": "InfoNCE", "note": note})
+    computed = {key.task for key, result, _ in cells if result is not None}
+    # Of a task without any figure one row says why, in the words of its first cell.
+    first = {key.task: note for key, _, note in reversed(cells) if key.task not in computed}
+    records: list[dict[str, Any]] = [
+        {"task": task, "measure": "InfoNCE", "note": note} for task, note in sorted(first.items())
+    ]
     for key, result, note in cells:
         if result is not None:
             against = {"reference": number(result.control), "reference_is": "shuffled truths"}
@@ -140,10 +142,9 @@ def _infonce(
 def _about_truth(tables: RunTables, key: CellKey, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Information between answers (or texts) and true labels in one cell."""
     rows = tables.query(
-        "SELECT item_id, answer, text FROM runs WHERE kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
-        " AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id = ? ORDER BY md5(item_id), seed"
+        f"SELECT item_id, answer, text FROM runs WHERE {USABLE} AND {IN_CELL} ORDER BY md5(item_id), seed"
         f" LIMIT {MI_ITEMS * 10}",
-        [key.task, key.model, key.decoding, key.condition],
+        key,
     )
     names = frozenset(labels.values())
     known = [(item, answer, text or "", labels[item]) for item, answer, text in rows if item in labels]

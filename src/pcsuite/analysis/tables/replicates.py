@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import CLEAN_KEY, USABLE, USABLE_CLEAN, sql_text
+from pcsuite.analysis.load.schema import CELL_KEY, CLEAN_KEY, IN_CELL, USABLE, USABLE_CLEAN, sql_text
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import RETRY, free_twin, twin_without
 from pcsuite.errors import AnalysisError
@@ -102,19 +103,18 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
     )
     votable = ", ".join(sql_text(task) for (task,) in tasks if task not in scores.pooled) or "NULL"
     cells = tables.query(
-        f"SELECT {CLEAN_KEY}, mode(n) AS usual FROM (SELECT {CLEAN_KEY}, item_id, count(*) AS n FROM cell_rows"
-        f" WHERE {USABLE_CLEAN} AND task_id IN ({votable}) GROUP BY ALL)"
-        " GROUP BY ALL HAVING usual >= 3"
+        f"SELECT {CELL_KEY}, mode(n) AS usual FROM (SELECT {CELL_KEY}, item_id, count(*) AS n FROM cell_rows"
+        f" WHERE {USABLE_CLEAN} AND task_id IN ({votable}) GROUP BY ALL) GROUP BY ALL HAVING usual >= 3"
     )
     verifier = tables.metric_column("verifier_score")
     records = []
-    for *key, usual in sorted(cells, key=_in_order):
+    for *names, usual in sorted(cells, key=_in_order):
+        key = CellKey(*names)
         replicates = min(int(usual), VOTE_REPLICATES)
         # The first replicates by seed.
         rows = tables.query(
             f"SELECT list(answer ORDER BY seed)[:{replicates}], list({score} ORDER BY seed)[:{replicates}],"
-            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}] FROM cell_rows WHERE {USABLE}"
-            " AND perturbation_type = 'none' AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id = ?"
+            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}] FROM cell_rows WHERE {USABLE} AND {IN_CELL}"
             f" GROUP BY item_id HAVING count(*) >= {replicates} ORDER BY md5(item_id) LIMIT {VOTE_ITEMS}",
             key,
         )
@@ -126,33 +126,29 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         votes = self_consistency(
             [list(row[0]) for row in rows],
             np.array([row[1] for row in rows], dtype=np.float64),
-            rng=named_rng("self-consistency", *key),
+            rng=named_rng("self-consistency", *key.names().values()),
             ks=sorted({k for k in VOTE_SIZES if k <= replicates} | {replicates}),
             verifier=trust,
             resamples=LEVEL_RESAMPLES,
         )
-        for vote in votes:
-            records.append(
-                {
-                    **_names(key),
-                    "k": vote.k,
-                    "n_items": len(rows),
-                    "replicates": replicates,
-                    **estimate_columns("accuracy", vote.accuracy),
-                    **estimate_columns("gain", vote.gain),
-                    "exact": vote.exact,
-                    "tie_break": "verifier score" if trust is not None else "expected value",
-                }
-            )
+        records += [
+            {
+                **key.names(),
+                "k": vote.k,
+                "n_items": len(rows),
+                "replicates": replicates,
+                **estimate_columns("accuracy", vote.accuracy),
+                **estimate_columns("gain", vote.gain),
+                "exact": vote.exact,
+                "tie_break": "verifier score" if trust is not None else "expected value",
+            }
+            for vote in votes
+        ]
     return Table.of(SELF_CONSISTENCY, records)
 
 
 def _in_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(natural_key(part) for part in row[:4])
-
-
-def _names(key: list[str]) -> dict[str, Any]:
-    return dict(zip(("task", "model", "decoding", "condition"), key, strict=True))
+    return tuple(natural_key(part) for part in row[:-1] if isinstance(part, str))
 
 
 def variance_table(tables: RunTables) -> Table:
@@ -177,7 +173,8 @@ def variance_table(tables: RunTables) -> Table:
             f" AND condition_id = ? AND {score} IS NOT NULL GROUP BY item_id, perturbation_type, seed",
             key,
         )
-        names = {**_names(key), "perturbations": kinds, "seeds": seeds}
+        names = dict(zip(("task", "model", "decoding", "condition"), key, strict=True))
+        names |= {"perturbations": kinds, "seeds": seeds}
         items, kind, seed = (np.asarray(data[name], dtype=np.int64) for name in ("item", "kind", "seed"))
         grid = np.full((int(items.max()) + 1, int(kinds), int(seeds)), np.nan)
         grid[items, kind, seed] = data["y"]
@@ -192,23 +189,20 @@ def variance_table(tables: RunTables) -> Table:
             continue
         shares = found.shares()
         for component in COMPONENTS:
-            estimate = getattr(found, component)
-            within = found.confounded.get(component)
-            records.append(
-                {
-                    **names,
-                    "n_items": estimate.n,
-                    "component": component,
-                    **estimate_columns("variance", estimate),
-                    "share": number(shares[component]),
-                    "method": found.method,
-                    "note": f"not separable, part of {within}" if within else "",
-                }
-            )
+            estimate, within = getattr(found, component), found.confounded.get(component)
+            record = {
+                "n_items": estimate.n,
+                "component": component,
+                **estimate_columns("variance", estimate),
+                "share": number(shares[component]),
+                "method": found.method,
+                "note": f"not separable, part of {within}" if within else "",
+            }
+            records.append(names | record)
     return Table.of(VARIANCE, records)
 
 
-class Arms(NamedTuple):
+class _Arms(NamedTuple):
     """The three cells that are compared."""
 
     free: CellKey
@@ -216,12 +210,8 @@ class Arms(NamedTuple):
     constrained: CellKey
 
 
-def find_arms(scores: ItemScores) -> list[Arms]:
-    """Constrained cells whose run also has the same operators free, and free with retries.
-
-    All three need replicates. Of conditions with the same operators the last stands for all.
-    """
-    found = []
+def _find_arms(scores: ItemScores) -> Iterator[_Arms]:
+    """Constrained cells whose run also has the same operators free, and free with retries, all with replicates."""
     for group in scores.groups().values():
         # Of conditions with the same operators (one constraint by several backends, say) the last stands for all.
         keys = list({scores.operators_in(key): key for key in group}.values())
@@ -229,33 +219,25 @@ def find_arms(scores: ItemScores) -> list[Arms]:
         for key in keys:
             free = free_twin(scores, key, keys)
             if free is not None and free in retried:
-                arms = Arms(free, retried[free], key)
+                arms = _Arms(free, retried[free], key)
                 if all(scores.cells[arm].replicates > 1 for arm in arms):
-                    found.append(arms)
-    return found
+                    yield arms
 
 
 def constraint_vs_retry(tables: RunTables, scores: ItemScores) -> Table:
     """``constraint_vs_retry.csv``: each constrained cell against retries that spend the same tokens.
 
-    One record for every three arms of :func:`find_arms`; what could not be computed says why in its note.
+    A record for each constrained cell whose run also has it free and with retries, all with replicates; what could
+    not be computed says why in its note.
     """
     records = []
-    for arms in find_arms(scores):
+    for arms in _find_arms(scores):
         key = arms.constrained
-        record: dict[str, Any] = {
-            **key.names(),
-            **{name: cell.condition for name, cell in arms._asdict().items()},
-        }
-        del record["condition"]
+        record: dict[str, Any] = {"task": key.task, "model": key.model, "decoding": key.decoding}
+        record |= {name: cell.condition for name, cell in arms._asdict().items()}
         try:
             found = compare_at_equal_tokens(*_load_arms(tables, arms), rng=named_rng("equal tokens", *key))
-        except AnalysisError as error:
-            records.append(record | {"note": f"not computed: {error.message}"})
-            continue
-        records.append(
-            record
-            | {
+            record |= {
                 "n_items": found.disagreement.n,
                 "constrained_tokens": found.constrained_tokens,
                 "retry_tokens": found.retry_tokens,
@@ -266,11 +248,13 @@ def constraint_vs_retry(tables: RunTables, scores: ItemScores) -> Table:
                 **estimate_columns("score_delta", found.score),
                 **estimate_columns("unrestricted_delta", found.unrestricted),
             }
-        )
+        except AnalysisError as error:
+            record["note"] = f"not computed: {error.message}"
+        records.append(record)
     return Table.of(CONSTRAINT_VS_RETRY, records)
 
 
-def _load_arms(tables: RunTables, arms: Arms) -> tuple[Arm, Arm, Arm]:
+def _load_arms(tables: RunTables, arms: _Arms) -> tuple[Arm, Arm, Arm]:
     """The arms as tables of items by seeds; an answer is known by its hash."""
     score = tables.metric_column("task_score")
     if score is None:
@@ -302,4 +286,5 @@ def _load_arms(tables: RunTables, arms: Arms) -> tuple[Arm, Arm, Arm]:
         )
         return Arm(answers, tokens, valid, points)
 
-    return arm(data["arm"] == 0), arm(data["arm"] == 1), arm(data["arm"] == 2)
+    free, retry, constrained = (arm(data["arm"] == index) for index in range(3))
+    return free, retry, constrained

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,18 @@ import numpy.typing as npt
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import USABLE
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, as_matrix, as_vector, check_same_length, undefined
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
+from pcsuite.stats.estimate import (
+    Estimate,
+    FloatArray,
+    IntArray,
+    as_matrix,
+    as_vector,
+    check_same_length,
+    undefined,
+)
 from pcsuite.stats.robustness import (
     format_spread,
     performance_drop_rate,
@@ -100,40 +109,32 @@ WORDING, STRUCTURE = "paraphrase", "reorder"
 """Perturbations that vary the wording and fix the structure, and the other way round."""
 
 
-@dataclass(slots=True)
-class AttackedCell:
+class _AttackedCell(NamedTuple):
     """Scores of the items that were run clean and under every attack."""
 
     key: CellKey
-    items: npt.NDArray[np.int64]
+    items: IntArray
     clean: FloatArray
     attacked: FloatArray
     """Items by attacks."""
     attacks: list[str]
 
 
-def attacked_cells(scores: ItemScores) -> list[AttackedCell]:
-    """Clean cells that have perturbed siblings, on the items that all of them share.
-
-    Cells with fewer than two such items are left out.
-    """
+def _attacked_cells(scores: ItemScores) -> Iterator[_AttackedCell]:
+    """Clean cells that have perturbed siblings, on the items (two at least) that all of them share."""
     siblings: dict[CellKey, list[CellKey]] = {}
     for key in scores.cells:
         if key.perturbation != CLEAN:
             siblings.setdefault(key._replace(perturbation=CLEAN), []).append(key)
-    found = []
     for key in scores.cell_keys():
         if key not in siblings:
             continue
         columns = [scores.cells[cell].metric(SCORE) for cell in (key, *siblings[key])]
-        common = columns[0][0]
-        for items, _ in columns[1:]:
-            common = np.intersect1d(common, items, assume_unique=True)
+        common = reduce(np.intersect1d, (items for items, _ in columns))
         if len(common) > 1:
             clean, *hit = [values[np.searchsorted(items, common)] for items, values in columns]
             attacks = [cell.perturbation for cell in siblings[key]]
-            found.append(AttackedCell(key, common, clean, np.column_stack(hit), attacks))
-    return found
+            yield _AttackedCell(key, common, clean, np.column_stack(hit), attacks)
 
 
 def robustness_tables(scores: ItemScores) -> tuple[Table, Table]:
@@ -141,9 +142,9 @@ def robustness_tables(scores: ItemScores) -> tuple[Table, Table]:
 
     The figures are mean item scores, for pooled tasks too, because the worst case is judged item by item.
     """
-    first_of: dict[tuple[str, ...], AttackedCell] = {}
+    first_of: dict[tuple[str, ...], _AttackedCell] = {}
     worst_records, attack_records = [], []
-    for cell in attacked_cells(scores):
+    for cell in _attacked_cells(scores):
         worst_records.append(_worst_record(cell, first_of.setdefault(cell.key[:3], cell)))
         clean = float(cell.clean.mean())
         for attack, hit in zip(cell.attacks, cell.attacked.T, strict=True):
@@ -164,12 +165,11 @@ def robustness_tables(scores: ItemScores) -> tuple[Table, Table]:
     return Table.of(WORST_CASE, worst_records), Table.of(BY_ATTACK, attack_records)
 
 
-def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]:
+def _worst_record(cell: _AttackedCell, reference: _AttackedCell) -> dict[str, Any]:
     rng = named_rng("robustness", *cell.key)
     worst = worst_case(cell.attacked, cell.attacks, rng=rng)
     hit = cell.attacked[:, cell.attacks.index(worst.attack)]
     clean = bootstrap_mean(cell.clean, rng=rng)
-    # The drop shares the worst case's interval: the clean score moves with the same items.
     drop = paired_bootstrap(cell.clean, hit, rng=rng)
     everything = np.column_stack([cell.clean, cell.attacked])
     spread = format_spread(everything, rng=rng)
@@ -200,7 +200,7 @@ def _worst_record(cell: AttackedCell, reference: AttackedCell) -> dict[str, Any]
     return record
 
 
-def _note(cell: AttackedCell) -> str | None:
+def _note(cell: _AttackedCell) -> str | None:
     """Why a drop rate is missing: 1 - attacked / clean has no value at clean = 0."""
     return None if cell.clean.sum() > 0 else "clean score is 0: no drop rate"
 
@@ -214,8 +214,7 @@ _NO_SPREAD = 1e-4
 """Totals over items that differ by less are equal: they are summed in single precision."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormatVariation:
+class FormatVariation(NamedTuple):
     """How the score of one condition varies over formats that should not matter."""
 
     formats: int
@@ -225,27 +224,17 @@ class FormatVariation:
     """Largest minus smallest mean score over the formats."""
 
 
-def format_variation(
-    formats: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
-) -> FormatVariation:
+def format_variation(formats: npt.ArrayLike, *, rng: np.random.Generator) -> FormatVariation:
     """Variation over formats from an items-by-formats table of scores, the clean prompt among the formats.
 
     Raises :class:`AnalysisError` for a table that is not finite or has fewer than two items or formats.
     """
     table = as_matrix(formats, "formats")
-    parts = decompose_variance(table[:, :, None], rng=rng, resamples=min(resamples, 2_000), level=level)
-    spread = format_spread(table, rng=rng, resamples=resamples, level=level).range
-    return FormatVariation(table.shape[1], parts.perturbations, spread)
+    parts = decompose_variance(table[:, :, None], rng=rng, resamples=LEVEL_RESAMPLES)
+    return FormatVariation(table.shape[1], parts.perturbations, format_spread(table, rng=rng).range)
 
 
-def effect_over_spread(
-    delta: npt.ArrayLike,
-    formats: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-) -> Estimate:
+def effect_over_spread(delta: npt.ArrayLike, formats: npt.ArrayLike, *, rng: np.random.Generator) -> Estimate:
     """|Mean effect| ÷ spread of the mean scores over formats, with its interval.
 
     ``delta`` is the effect item by item, ``formats`` the items-by-formats table; items are resampled for both together.
@@ -260,16 +249,12 @@ def effect_over_spread(
         return np.asarray(np.where(spread > _NO_SPREAD, np.abs(totals[:, 0]) / safe, np.nan))
 
     if np.ptp(table.sum(axis=0)) <= _NO_SPREAD:
-        return undefined("no spread over formats", len(table), level)
-    columns = np.column_stack([change, table])
-    return bootstrap_totals(columns, ratio, rng=rng, resamples=resamples, level=level)
+        return undefined("no spread over formats", len(table))
+    return bootstrap_totals(np.column_stack([change, table]), ratio, rng=rng)
 
 
 def reading(effect: Estimate, wording: FormatVariation | None, structure: FormatVariation | None) -> str:
-    """What effect, wording and structure say together, in words.
-
-    ``None`` for a variation that was not run.
-    """
+    """What effect, wording and structure (``None`` where it was not varied) say together, in words."""
     within = [
         name
         for name, found in (("wording", wording), ("structure", structure))
@@ -284,10 +269,6 @@ def reading(effect: Estimate, wording: FormatVariation | None, structure: Format
     return f"within the spread of mere {' and '.join(within)}"
 
 
-Scores = dict[str, dict[str, float]]
-"""Scores by format or condition, and by item."""
-
-
 def interventions_table(tables: RunTables) -> Table:
     """``interventions.csv``: does structure or wording carry a condition's effect?
 
@@ -299,15 +280,13 @@ def interventions_table(tables: RunTables) -> Table:
         return Table(INTERVENTIONS)
     rows = tables.query(
         f"SELECT task_id, model_id, decoding_id, condition_id, perturbation_id, item_id, avg({score}) FROM runs"
-        " WHERE kind = 'main' AND n_errors = 0"
-        f" AND perturbation_type IN ('none', '{WORDING}', '{STRUCTURE}') AND {score} IS NOT NULL GROUP BY ALL"
+        f" WHERE {USABLE} AND perturbation_type IN ('none', '{WORDING}', '{STRUCTURE}')"
+        f" AND {score} IS NOT NULL GROUP BY ALL"
     )
-    cells: dict[tuple[str, ...], Scores] = {}
-    clean: dict[tuple[str, ...], Scores] = {}
+    # Scores by cell, format and item.
+    cells: dict[tuple[str, ...], dict[str, dict[str, float]]] = {}
     for *names, variant, item, value in rows:
         cells.setdefault(tuple(names), {}).setdefault(variant, {})[item] = float(value)
-        if variant == CLEAN:
-            clean.setdefault(tuple(names[:3]), {}).setdefault(names[3], {})[item] = float(value)
     records = []
     for key, formats in sorted(cells.items(), key=lambda cell: tuple(map(natural_key, cell[0]))):
         if CLEAN in formats and len(formats) > 1:
@@ -317,19 +296,25 @@ def interventions_table(tables: RunTables) -> Table:
                     name: np.array([formats[name][item] for item in shared])
                     for name in sorted(formats, key=natural_key)
                 }
-                records.append(_intervention_record(key, shared, columns, clean[key[:3]]))
+                group = {
+                    other[3]: found[CLEAN]
+                    for other, found in cells.items()
+                    if other[:3] == key[:3] and CLEAN in found
+                }
+                records.append(_intervention_record(key, shared, columns, group))
     return Table.of(INTERVENTIONS, records)
 
 
 def _intervention_record(
-    key: tuple[str, ...], items: Sequence[str], formats: dict[str, FloatArray], clean: Scores
+    key: tuple[str, ...],
+    items: Sequence[str],
+    formats: Mapping[str, FloatArray],
+    clean: Mapping[str, Mapping[str, float]],
 ) -> dict[str, Any]:
     """One condition: ``formats`` are its scores on the items, ``clean`` those of all conditions of the group."""
     rng = named_rng("interventions", *key)
-    record: dict[str, Any] = {
-        **dict(zip(("task", "model", "decoding", "condition"), key, strict=True)),
-        "n_items": len(items),
-    }
+    record: dict[str, Any] = dict(zip(("task", "model", "decoding", "condition"), key, strict=True))
+    record["n_items"] = len(items)
     effect, delta = undefined("no baseline", len(items)), None
     # The baseline is the first other condition (C0 where it was run) that has all the items.
     before = sorted((name for name in clean if natural_key(name) < natural_key(key[3])), key=natural_key)
