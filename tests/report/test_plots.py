@@ -6,8 +6,7 @@ from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.efficiency import ABSTENTION, EFFICIENCY
-from pcsuite.report.build import draw_figures
-from pcsuite.report.plots import abstention_figures, cost_figures, size_key
+from pcsuite.report.plots import abstention_figures, cost_figures, draw_figures, size_key
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
 

@@ -50,6 +50,13 @@ def test_harm_is_told():
     assert found[2][0] == "C6 raised the unsupported rate from 0.31 to 1.00 against C0"
 
 
+def test_validity_is_told_of_the_constrained_condition():
+    records = [effect(metric="json_valid", condition="mine", delta=0.2), effect(metric="json_valid")]
+    (group,) = verdict_groups(records, TEMPERATURE, bundled_metrics(), constrained={"mine"})
+    assert [verdict.text.split()[0] for verdict in group.verdicts] == ["mine"]
+    assert sentences(records)[0][0].startswith("C6 raised")
+
+
 def test_the_least_random_regime_speaks():
     (group,) = verdict_groups(
         [effect(), effect(decoding="d1", condition="C5")], TEMPERATURE, bundled_metrics()

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -42,10 +41,7 @@ class EmbeddingModel(ABC):
         """One row per text."""
 
     def describe(self) -> str:
-        """How the model is named in tables: name and version.
-
-        Kept vectors belong to this text, so raise the version when the vectors change.
-        """
+        """Name and version, as in tables; kept vectors belong to it, so raise the version when they change."""
         return f"{self.name} {self.version}"
 
 
@@ -98,9 +94,7 @@ class Embedder:
     def __enter__(self) -> Embedder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -170,17 +164,8 @@ def find_embedder(name: str | None = None, cache: Path | None = None) -> Embedde
     return Embedder(model, cache)
 
 
-def _open_cache(path: Path) -> sqlite3.Connection:
+def _open_cache(path: Path, *, again: bool = True) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        return _with_table(path)
-    except sqlite3.DatabaseError:
-        # Vectors can be made again: a damaged file is not worth an error.
-        path.unlink(missing_ok=True)
-        return _with_table(path)
-
-
-def _with_table(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=60)
     try:
         connection.execute(
@@ -190,5 +175,9 @@ def _with_table(path: Path) -> sqlite3.Connection:
         connection.execute("SELECT count(*) FROM vectors WHERE model = ''").fetchone()
     except sqlite3.DatabaseError:
         connection.close()
-        raise
+        if not again:
+            raise
+        # Vectors can be made again: a damaged file is not worth an error.
+        path.unlink(missing_ok=True)
+        return _open_cache(path, again=False)
     return connection

@@ -46,5 +46,8 @@ def twin_without(
 
 
 def free_twin(scores: ItemScores, key: CellKey, among: Iterable[CellKey]) -> CellKey | None:
-    """The cell of ``among`` with the operators of ``key`` except its constraints; ``None`` where it has none."""
+    """The cell of ``among`` with the operators of ``key`` except its constraints.
+
+    ``None`` where the condition has no constraint, or the run no such cell.
+    """
     return twin_without(scores, key, constraints(scores.operators_in(key), scores.operator_types), among)

@@ -13,7 +13,7 @@ import msgspec
 
 import pcsuite
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.analysis.analyse import Analysis, analyse
+from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.parts import file_stamp
 from pcsuite.analysis.load.runs import RunTables
@@ -25,12 +25,11 @@ from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
-from pcsuite.report import plots as draw
-from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import ExtraSection
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
+from pcsuite.report.plots import draw_figures, robustness_figures
 from pcsuite.report.samples import sample_rows
 
 EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
@@ -134,7 +133,7 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
         worst, by_attack = robustness_tables(item_scores(loaded))
         made = (worst, by_attack, interventions_table(loaded))
         written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
-    figures = draw.robustness_figures(by_attack, output_dir / "plots") if plots else []
+    figures = robustness_figures(by_attack, output_dir / "plots") if plots else []
     notes = [
         f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
         for record in worst.records()
@@ -199,29 +198,10 @@ def build_report(
     if "latex" in formats:
         texts |= {f"latex/{name}.tex": text for name, text in latex_tables(analysis).items()}
     reports = [_write_text(folder / name, text) for name, text in texts.items()]
-    made = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
-    memory.keep(made)
-    made.reports.append(write_cache_report(folder / "cache_report.md"))
-    return made
-
-
-def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
-    """Every figure that the tables allow, in the order of the page.
-
-    They are written as PNG where a ``folder`` is given.
-    """
-    tables, temperature = analysis.tables, analysis.scores.temperature
-    return [
-        *draw.ladder_figures(tables["summary_by_condition"], folder),
-        *draw.pareto_figures(tables["efficiency"], folder),
-        *draw.cost_figures(tables["efficiency"], folder, temperature),
-        *draw.interaction_figures(tables["summary_by_condition"], folder, temperature),
-        *draw.entropy_figures(tables["entropy_by_condition"], folder),
-        *draw.variance_figures(tables["variance_components"], folder),
-        *draw.robustness_figures(tables["robustness_by_attack"], folder),
-        *draw.unsupported_figures(tables["unsupported"], folder),
-        *draw.abstention_figures(tables["abstention"], folder, temperature),
-    ]
+    report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
+    memory.keep(report)
+    report.reports.append(write_cache_report(folder / "cache_report.md"))
+    return report
 
 
 def _write_text(path: Path, text: str) -> Path:

@@ -160,14 +160,11 @@ def finish(
             except OSError as error:
                 raise AnalysisError(f"{png}: cannot be written ({error.strerror})") from error
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Figure(name, kind, task, model, caption, page_svg(buffer.getvalue(), name, caption, tips), png)
+    return Figure(name, kind, task, model, caption, _page_svg(buffer.getvalue(), name, caption, tips), png)
 
 
-def page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
-    """An SVG ready to stand in the page: own ids, the page's ink, tooltips, no prolog.
-
-    ``name`` makes ids unique on the page, ``label`` is what a screen reader says.
-    """
+def _page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
+    """An SVG ready to stand in the page: own ids, the page's ink, tooltips, no prolog."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
@@ -207,16 +204,9 @@ def errorbar(
             continue
         if low is not None and high is not None:
             axes.plot([position, position], [low, high], color=colour, linewidth=1.8, solid_capstyle="round")
-        axes.plot(
-            [position],
-            [value],
-            marker=marker,
-            color=colour,
-            markersize=6.5,
-            linestyle="none",
-            label=shown_name,
-            gid=tips.mark(f"{label}: {interval_text(value, low, high, digits)}"),
-        )
+        tip = tips.mark(f"{label}: {interval_text(value, low, high, digits)}")
+        look = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
+        axes.plot([position], [value], **look, label=shown_name, gid=tip)
         shown_name = None
 
 

@@ -142,14 +142,17 @@ def _grid_column(column: Column, records: Iterable[Record], has_limits: bool) ->
     if form == "interval":
         return interval_column(label, column.name, column.digits)
     if form == "difference":
-        return difference_column(label, column.name)
+        return _difference_column(label, column.name)
     if form == "p":
-        return GridColumn(
-            label,
-            lambda record: GridCell(p_text(record.get(column.name)), _sortable(record.get(column.name)), "n"),
-            numeric=True,
-        )
+        return _numeric(label, column.name, lambda record: p_text(record.get(column.name)))
     return number_column(label, column.name, column.digits)
+
+
+def _numeric(label: str, key: str, text: Callable[[Record], str]) -> GridColumn:
+    """A column of such texts, sorted by the value behind them."""
+    return GridColumn(
+        label, lambda record: GridCell(text(record), _sortable(record.get(key)), "n"), numeric=True
+    )
 
 
 def text_column(label: str, key: str, *, keep: bool = True) -> GridColumn:
@@ -169,33 +172,26 @@ def text_column(label: str, key: str, *, keep: bool = True) -> GridColumn:
 def number_column(label: str, key: str, digits: int = 2) -> GridColumn:
     """A column of numbers; whole ones have thousands separators, others ``digits`` decimals."""
 
-    def make(record: Record) -> GridCell:
+    def text(record: Record) -> str:
         value = record.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return GridCell(f"{value:,}", value, "n")
-        return GridCell(figure_text(value, digits), _sortable(value), "n")
+        return f"{value:,}" if _is_whole(value) else figure_text(value, digits)
 
-    return GridColumn(label, make, numeric=True)
+    return _numeric(label, key, text)
 
 
 def interval_column(label: str, key: str, digits: int = 2) -> GridColumn:
     """A column of ``value [low, high]``, the limits being the record's ``key_low`` and ``key_high``."""
 
-    def make(record: Record) -> GridCell:
-        value, low, high = (record.get(name) for name in (key, f"{key}_low", f"{key}_high"))
-        text = figure_text(value, digits)
-        if value is not None and low is not None and high is not None:
-            text += f" [{figure_text(low, digits)}, {figure_text(high, digits)}]"
-        return GridCell(text, _sortable(value), "n")
+    def text(record: Record) -> str:
+        figures = [record.get(name) for name in (key, f"{key}_low", f"{key}_high")]
+        value, low, high = (figure_text(figure, digits) for figure in figures)
+        return value if None in figures else f"{value} [{low}, {high}]"
 
-    return GridColumn(label, make, numeric=True)
+    return _numeric(label, key, text)
 
 
-def difference_column(label: str, key: str) -> GridColumn:
-    """A column of signed differences with interval and stars.
-
-    Coloured only where they hold (``stars``) and the record says whether the change is for the better (``improved``).
-    """
+def _difference_column(label: str, key: str) -> GridColumn:
+    """Signed differences with interval, ``stars``, and colour where the record has ``improved``."""
 
     def make(record: Record) -> GridCell:
         value, low, high = (record.get(name) for name in (key, f"{key}_low", f"{key}_high"))
@@ -213,7 +209,11 @@ def difference_cell(value: float, low: Any, high: Any, stars: str, improved: boo
     return GridCell(text, _sortable(value), css)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _sortable(value: Any) -> float | str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
-    return float(f"{value:.6g}")
+    return value if _is_whole(value) else float(f"{value:.6g}")

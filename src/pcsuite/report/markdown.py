@@ -55,10 +55,7 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
 
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
-    """A comparison for a pull request: the judgement, then the cells as a Markdown table.
-
-    ``first`` and ``second`` are the names of the runs.
-    """
+    """A comparison of two named runs for a pull request: the judgement, then the cells as a Markdown table."""
     head = [escape(line) for line in _head(comparison, first, second)]
     return "\n\n".join([f"**{head[0]}**", *head[1:], table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))])
 
@@ -115,13 +112,11 @@ def render_markdown(page: Page) -> str:
         where = f"{group.task} on {group.model} ({group.decoding})"
         parts.append(f"### {escape(where)}")
         parts += _listed(group.verdicts)
-    parts.append("## Hypotheses and criteria")
-    parts.append(
-        "\n".join(
-            f"- **{finding['verdict']}**: {escape(finding['statement'] + ' ' + finding['evidence'])}"
-            for finding in page.hypotheses
-        )
-    )
+    findings = [
+        f"- **{finding['verdict']}**: {escape(finding['statement'] + ' ' + finding['evidence'])}"
+        for finding in page.hypotheses
+    ]
+    parts += ["## Hypotheses and criteria", "\n".join(findings)]
     for section in page.sections[:2]:
         parts += _section(section)
     shown = [figure for figure in page.figures if figure.kind in FIGURE_KINDS and figure.png is not None]
@@ -140,10 +135,10 @@ def render_markdown(page: Page) -> str:
 
 
 def _listed(verdicts: Sequence[Verdict]) -> list[str]:
-    lines = []
-    for verdict in verdicts:
-        numbers = f" ({escape(verdict.evidence)})" if verdict.evidence else ""
-        lines.append(f"- {escape(verdict.text)}{numbers}.")
+    lines = [
+        f"- {escape(verdict.text)}{f' ({escape(verdict.evidence)})' if verdict.evidence else ''}."
+        for verdict in verdicts
+    ]
     return ["\n".join(lines)] if lines else []
 
 

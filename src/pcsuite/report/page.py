@@ -15,6 +15,7 @@ from markupsafe import Markup
 from pcsuite import __version__
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.load.item_scores import natural_key
+from pcsuite.analysis.twins import constraints
 from pcsuite.report import sections
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
@@ -81,6 +82,11 @@ def build_page(
     tasks = scores.tasks
     models = sorted(scores.models)
     conditions = sorted({key.condition for key in scores.cell_keys()}, key=natural_key)
+    constrained = {
+        condition
+        for (_, condition), operators in scores.operators.items()
+        if constraints(operators, scores.operator_types)
+    }
     return Page(
         title=title,
         subtitle=(
@@ -99,7 +105,7 @@ def build_page(
             ("last row", health.last[:16].replace("T", " ") or "unknown"),
         ],
         overview=overview(effects, scores.temperature, analysis.metrics),
-        verdicts=verdict_groups(effects, scores.temperature, analysis.metrics),
+        verdicts=verdict_groups(effects, scores.temperature, analysis.metrics, constrained),
         hypotheses=sections.hypotheses_of(analysis),
         sections=[
             sections.matrix_section(analysis),

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.load.item_scores import CLEAN, natural_key
 from pcsuite.analysis.table import Table
 from pcsuite.report import drawing
@@ -130,7 +131,26 @@ def _draw_regimes(sheet: _Sheet, rows: Records, panels: Sequence[tuple[str, str]
     _legend(sheet.axes)
 
 
-def ladder_figures(summary: Table, folder: Path | None) -> list[Figure]:
+def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
+    """Every figure that the tables allow, in the order of the page.
+
+    They are written as PNG where a ``folder`` is given.
+    """
+    tables, temperature = analysis.tables, analysis.scores.temperature
+    return [
+        *_ladder_figures(tables["summary_by_condition"], folder),
+        *_pareto_figures(tables["efficiency"], folder),
+        *cost_figures(tables["efficiency"], folder, temperature),
+        *_interaction_figures(tables["summary_by_condition"], folder, temperature),
+        *_entropy_figures(tables["entropy_by_condition"], folder),
+        *_variance_figures(tables["variance_components"], folder),
+        *robustness_figures(tables["robustness_by_attack"], folder),
+        *_unsupported_figures(tables["unsupported"], folder),
+        *abstention_figures(tables["abstention"], folder, temperature),
+    ]
+
+
+def _ladder_figures(summary: Table, folder: Path | None) -> list[Figure]:
     """``perf_condition_ladder__<task>__<model>``: score (and JSON validity) by condition and regime."""
     clean = [record for record in summary.records() if record["perturbation"] == CLEAN]
     made: list[Figure] = []
@@ -147,7 +167,7 @@ def ladder_figures(summary: Table, folder: Path | None) -> list[Figure]:
     return made
 
 
-def entropy_figures(entropy: Table, folder: Path | None) -> list[Figure]:
+def _entropy_figures(entropy: Table, folder: Path | None) -> list[Figure]:
     """``entropy_vs_condition__<task>__<model>``: entropy and disagreement of replicates by condition."""
     sampled = [record for record in entropy.records() if record["disagreement"] is not None]
     panels = (("entropy_normalised", "entropy\n(0..1, corrected)"), ("disagreement", "disagreement"))
@@ -163,7 +183,7 @@ def entropy_figures(entropy: Table, folder: Path | None) -> list[Figure]:
     return made
 
 
-def variance_figures(components: Table, folder: Path | None) -> list[Figure]:
+def _variance_figures(components: Table, folder: Path | None) -> list[Figure]:
     """``variance_decomposition__<task>__<model>``: share of the score's variance by source."""
     usable = [row for row in components.records() if row["share"] is not None]
     made: list[Figure] = []
@@ -209,7 +229,7 @@ def _stack_shares(axes: Any, tips: Tips, rows: Records) -> None:
             named = None
 
 
-def unsupported_figures(levels: Table, folder: Path | None) -> list[Figure]:
+def _unsupported_figures(levels: Table, folder: Path | None) -> list[Figure]:
     """``unsupported_rate__<task>__<model>``: unsupported content by condition, retrieval off and on."""
     usable = [row for row in levels.records() if row["unsupported_rate"] is not None]
     made: list[Figure] = []
@@ -268,7 +288,7 @@ def abstention_figures(
     return made
 
 
-def pareto_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
+def _pareto_figures(efficiency: Table, folder: Path | None) -> list[Figure]:
     """``pareto_accuracy_tokens__<task>__grid``: score against tokens, the front marked."""
     usable = [r for r in efficiency.records() if r["score"] is not None and r["tokens_per_answer"]]
     made: list[Figure] = []
@@ -361,7 +381,7 @@ def robustness_figures(by_attack: Table, folder: Path | None) -> list[Figure]:
     return made
 
 
-def interaction_figures(
+def _interaction_figures(
     summary: Table, folder: Path | None, temperature: Mapping[str, float]
 ) -> list[Figure]:
     """``interaction_condition_size__<task>``: score by model size, one line a condition, of runs with several sizes."""

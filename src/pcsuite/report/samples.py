@@ -18,7 +18,6 @@ from pcsuite.logging.log import read_prompts
 MOST_ROWS = 240
 CLIP = 6_000
 FAILED_ROWS = 12
-_TONES = {"failed": "warn", "right": "good", "partly right": "warn", "wrong": "bad"}
 
 
 @dataclass(slots=True)
@@ -58,16 +57,6 @@ class SampleRow:
             if self.score
             else "wrong"
         )
-
-    @property
-    def tone(self) -> str:
-        """Style of the outcome."""
-        return _TONES[self.outcome]
-
-    @property
-    def excerpt(self) -> str:
-        """The beginning of the answer, or of what went wrong."""
-        return " ".join((self.errors or self.text).split())[:160]
 
     @property
     def reading(self) -> str:

@@ -11,18 +11,9 @@ from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, TableSpec
 from pcsuite.analysis.tables.effects import EFFECTS
 from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, makeup_agreement
-from pcsuite.report.grid import (
-    Extra,
-    GridCell,
-    GridColumn,
-    Section,
-    difference_cell,
-    make_grid,
-    number_column,
-    plain_grid,
-    table_grid,
-    text_column,
-)
+from pcsuite.logging.manifest import ConditionNote, TaskNote
+from pcsuite.report import grid
+from pcsuite.report.grid import Extra, GridCell, Section, table_grid, text_column
 from pcsuite.report.wording import figure_text, p_text
 
 Record = Mapping[str, Any]
@@ -49,10 +40,7 @@ def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def matrix_section(analysis: Analysis) -> Section:
-    """Score of every condition against its control at a glance.
-
-    One row per task, model and regime, one column a condition; colour only where a change holds after correction.
-    """
+    """Score of every condition against its control at a glance: a row per task, model and regime."""
     records = [row for row in analysis.tables["effects"].records() if row["metric"] == SCORE]
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for record in records:
@@ -60,42 +48,37 @@ def matrix_section(analysis: Analysis) -> Section:
         row = rows.setdefault(tuple(group.values()), group)
         row["control"] = record["control"]
         row[record["condition"]] = record
-    columns = [
-        text_column("task", "task"),
-        text_column("model", "model"),
-        text_column("regime", "decoding"),
-        number_column("control", "control"),
-    ]
-    for condition in sorted({row["condition"] for row in records}, key=natural_key):
-        columns.append(_matrix_column(condition, analysis.metrics))
+    columns = [text_column("task", "task"), text_column("model", "model"), text_column("regime", "decoding")]
+    columns.append(grid.number_column("control", "control"))
+    conditions = sorted({row["condition"] for row in records}, key=natural_key)
+    columns += [_matrix_column(condition, analysis.metrics) for condition in conditions]
     filters = {name: CELL_FILTERS[name] for name in ("task", "model", "decoding")}
     return Section(
         "matrix",
         "Effects at a glance",
         "Change of the score against the control, with its 95 % interval. Stars and colour only where it holds"
         " after correction.",
-        make_grid(columns, rows.values(), tuple(filters)),
+        grid.make_grid(columns, rows.values(), tuple(filters)),
         filters_for(list(rows.values()), filters),
         empty="There is no control condition to compare with.",
     )
 
 
-def _matrix_column(condition: str, metrics: Metrics) -> GridColumn:
+def _matrix_column(condition: str, metrics: Metrics) -> grid.GridColumn:
     def make(row: Record) -> GridCell:
         record = row.get(condition)
         if record is None or record["delta"] is None:
             return GridCell("–", "", "n muted")
         delta, improved = record["delta"], metrics.improved(SCORE, record["delta"])
-        return difference_cell(delta, record["delta_low"], record["delta_high"], record["stars"], improved)
+        return grid.difference_cell(
+            delta, record["delta_low"], record["delta_high"], record["stars"], improved
+        )
 
-    return GridColumn(condition, make, numeric=True)
+    return grid.GridColumn(condition, make, numeric=True)
 
 
 def effects_section(analysis: Analysis) -> Section:
-    """Every comparison of ``effects.csv``, metrics by their labels.
-
-    A difference is coloured where it holds and its metric has a good direction.
-    """
+    """Every comparison of ``effects.csv``, metrics by their labels."""
     metrics = analysis.metrics
     records = [
         {
@@ -163,11 +146,11 @@ def conditions_section(analysis: Analysis) -> Section:
     conditions: dict[str, dict[str, Any]] = {}
     bare = "as in the imported log" if analysis.health.imported else "nothing but instruction and input"
     for (_, condition), operators in scores.operators.items():
-        note = notes.conditions.get(condition)
+        note = notes.conditions.get(condition) or ConditionNote()
         entry = conditions.setdefault(
-            condition, {"condition": condition, "title": note.title if note else ""}
+            condition, {"condition": condition, "title": note.title, "bundles": set()}
         )
-        entry.setdefault("bundles", set()).add(" + ".join(operators) or bare)
+        entry["bundles"].add(" + ".join(operators) or bare)
     for entry in conditions.values():
         entry["operators"] = " or ".join(sorted(entry["bundles"]))
     ordered = [conditions[name] for name in sorted(conditions, key=natural_key)]
@@ -175,30 +158,25 @@ def conditions_section(analysis: Analysis) -> Section:
     columns.append(text_column("operators", "operators", keep=False))
     tasks = []
     for task in scores.tasks:
-        about = notes.tasks.get(task)
         measure = "micro-F1" if task in scores.pooled else "mean score"
-        tasks.append(
-            {
-                "task": task,
-                "title": about.title if about else "",
-                "measure": about.primary_metric if about else measure,
-                "items": len(scores.item_names.get(task, [])),
-                "source": about.source if about else "unknown",
-            }
-        )
-    task_columns = ("task", "title", "measure", "items", "source")
-    models = [
-        {"model": name, "family": info.family, "size": info.size, "provider": info.provider}
-        for name, info in sorted(scores.models.items())
-    ]
+        about = notes.tasks.get(task) or TaskNote(primary_metric=measure, source="unknown")
+        items = len(scores.item_names.get(task, []))
+        described = {
+            "title": about.title,
+            "measure": about.primary_metric,
+            "items": items,
+            "source": about.source,
+        }
+        tasks.append({"task": task} | described)
+    models = [{"model": name} | info._asdict() for name, info in sorted(scores.models.items())]
     return Section(
         "compared",
         "What was compared",
         "",
-        make_grid(columns, ordered),
+        grid.make_grid(columns, ordered),
         extras=[
-            Extra("tasks-table", "Tasks", plain_grid(task_columns, tasks), open=True),
-            Extra("models-table", "Models", plain_grid(tuple(models[0]), models), open=True),
+            Extra("tasks-table", "Tasks", grid.plain_grid(tuple(tasks[0]), tasks), open=True),
+            Extra("models-table", "Models", grid.plain_grid(tuple(models[0]), models), open=True),
         ],
     )
 
@@ -252,7 +230,7 @@ def objective_section(analysis: Analysis) -> Section:
             f"J = {weights['task_weight']:g}·task score − {weights['unsupported_weight']:g}·unsupported rate −"
             f" {weights['entropy_weight']:g}·entropy − {weights['token_cost_weight']:g}·token cost, over sampled"
             " answers. Entropy is bias-corrected and a share of its maximum; token cost is tokens over the task's"
-            f" token budget. {compiled_sentence(analysis)}"
+            f" token budget. {_compiled_sentence(analysis)}"
         ).strip()
     ledger = [
         {"task": entry["task"], "model": entry["model"], **line}
@@ -265,7 +243,7 @@ def objective_section(analysis: Analysis) -> Section:
         Extra(
             "ledger-table",
             "Which operators earned their tokens in the search",
-            plain_grid(tuple(ledger[0]) if ledger else (), ledger),
+            grid.plain_grid(tuple(ledger[0]) if ledger else (), ledger),
             "Effect of each operator on the items' J on the development split, from all block candidates together.",
         ),
         Extra("makeup-table", MAKEUP.title, table_grid(MAKEUP, makeup), MAKEUP.note, open=True),
@@ -280,14 +258,10 @@ def objective_section(analysis: Analysis) -> Section:
     )
 
 
-def compiled_sentence(analysis: Analysis) -> str:
-    """What compiling brought on test, and whether the found prompts agree in structure.
-
-    Empty where the run has no compiled prompt.
-    """
-    records = [row for row in analysis.tables["compiled"].records() if row["test_gain"] is not None]
+def _compiled_sentence(analysis: Analysis) -> str:
+    """What compiling brought on test, and whether the found prompts agree in structure."""
     sentences = []
-    for row in records:
+    for row in (row for row in analysis.tables["compiled"].records() if row["test_gain"] is not None):
         kept = row["gain_survived"]
         share = f", {kept:.0%} of the gain on the development items" if kept is not None else ""
         sentences.append(
@@ -298,12 +272,11 @@ def compiled_sentence(analysis: Analysis) -> str:
     agreement = makeup_agreement(analysis.manifest.compiled)
     if agreement is not None:
         seen, chance, p_value = agreement
-        judged = "agree" if p_value < 0.05 else "do not agree"
-        stands = "evidence for" if p_value < 0.05 else "no evidence for"
+        judged, stands = ("agree", "evidence") if p_value < 0.05 else ("do not agree", "no evidence")
         sentences.append(
             f"The operators of the {len(analysis.manifest.compiled)} compiled prompts {judged} more than chance would"
             f" have it (mean overlap {figure_text(seen)}, by chance {figure_text(chance)}, p {p_text(p_value)}):"
-            f" {stands} “the best structure has invariants”."
+            f" {stands} for “the best structure has invariants”."
         )
     elif analysis.manifest.compiled:
         sentences.append("One compiled prompt says nothing on whether the best structure has invariants.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
@@ -36,15 +36,19 @@ class VerdictGroup:
 
 
 def verdict_groups(
-    effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics
+    effects: Sequence[Record],
+    temperature: Mapping[str, float],
+    metrics: Metrics,
+    constrained: Collection[str] = (),
 ) -> list[VerdictGroup]:
     """What the run says of each task and model, under its least random regime.
 
     ``effects`` are records of ``effects.csv``; ``temperature`` is by regime. The best score comes first, then
-    validity, then every reliable harm to a metric that is shown in verdicts, then tokens.
+    validity (of the ``constrained`` conditions, where there are any), then every reliable harm to a metric that is
+    shown in verdicts, then tokens.
     """
     return [
-        VerdictGroup(task, model, regime, _group_verdicts(rows, metrics))
+        VerdictGroup(task, model, regime, _group_verdicts(rows, metrics, constrained))
         for (task, model, regime), rows in _least_random_rows(effects, temperature).items()
     ]
 
@@ -58,7 +62,7 @@ def overview(effects: Sequence[Record], temperature: Mapping[str, float], metric
     if len(groups) < 2:
         return []
     rows = [row for group in groups.values() for row in group]
-    found = [_across(_of(rows, metric), metric, metrics) for metric in spoken_of(metrics)]
+    found = [_across(_of(rows, metric), metric, metrics) for metric in _spoken_of(metrics)]
     ratios: dict[str, list[float]] = {}
     for row in _of(rows, TOKENS):
         if row["control"] > 0:
@@ -70,22 +74,17 @@ def overview(effects: Sequence[Record], temperature: Mapping[str, float], metric
     return [verdict for verdict in found if verdict is not None]
 
 
-def spoken_of(metrics: Metrics) -> list[str]:
-    """Metrics the page's sentences speak of, in their order.
-
-    Those that are better high come first, then unsupported content, format and the rest.
-    """
+def _spoken_of(metrics: Metrics) -> list[str]:
+    """Metrics of the sentences: those that are better high first, then unsupported content, format and the rest."""
     order = {"primary": 0, "hallucination": 1, "format": 2}
-
-    def rank(name: str) -> tuple[bool, int]:
-        spec = metrics[name]
-        return spec.higher_is_better is False, order.get(spec.type or "", 3)
-
     compared = [name for name in metrics.compared_in("effects") if metrics[name].higher_is_better is not None]
-    return sorted((name for name in metrics.shown_in("verdicts") if name in compared), key=rank)
+    return sorted(
+        (name for name in metrics.shown_in("verdicts") if name in compared),
+        key=lambda name: (metrics[name].higher_is_better is False, order.get(metrics[name].type or "", 3)),
+    )
 
 
-def is_significant(record: Record) -> bool:
+def _is_significant(record: Record) -> bool:
     """Whether a difference stands after the correction for many comparisons."""
     return record["p_bh"] is not None and record["p_bh"] < 0.05
 
@@ -127,7 +126,7 @@ def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> Verdict | 
     tallies = []
     for condition in sorted({row["condition"] for row in rows}, key=natural_key):
         own = [row for row in rows if row["condition"] == condition]
-        moved = [row for row in own if is_significant(row)]
+        moved = [row for row in own if _is_significant(row)]
         better = sum(metrics.improved(metric, row["delta"]) is True for row in moved)
         middle = float(median(float(row["delta"]) for row in own))
         gain = -middle if metrics[metric].higher_is_better is False else middle
@@ -171,25 +170,27 @@ def _listed(tallies: Sequence[_Tally]) -> str:
     return "; ".join(parts)
 
 
-def _group_verdicts(rows: Sequence[Record], metrics: Metrics) -> list[Verdict]:
+def _group_verdicts(rows: Sequence[Record], metrics: Metrics, constrained: Collection[str]) -> list[Verdict]:
     found = []
     scores = _of(rows, SCORE)
     if scores:
         best = max(scores, key=lambda row: row["delta"])
-        if any(is_significant(row) and row["delta"] > 0 for row in scores):
+        if any(_is_significant(row) and row["delta"] > 0 for row in scores):
             found.append(Verdict(_change(best, f"the {metrics.label(SCORE)}"), _evidence(best), "good"))
         else:
             text = f"No condition raised the {metrics.label(SCORE)} beyond chance; at most, {_change(best, 'it')}"
             found.append(Verdict(text, _evidence(best)))
     valid = _of(rows, VALIDITY)
     if valid:
-        best = max([row for row in valid if row["condition"] == "C6"] or valid, key=lambda row: row["delta"])
+        best = max(
+            [row for row in valid if row["condition"] in constrained] or valid, key=lambda row: row["delta"]
+        )
         if best["delta"] != 0:
-            tone: Tone = "neutral" if not is_significant(best) else "good" if best["delta"] > 0 else "bad"
+            tone: Tone = "neutral" if not _is_significant(best) else "good" if best["delta"] > 0 else "bad"
             found.append(Verdict(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
-    for metric in spoken_of(metrics):
+    for metric in _spoken_of(metrics):
         for row in _of(rows, metric) if metric != VALIDITY else ():
-            if is_significant(row) and metrics.improved(metric, row["delta"]) is False:
+            if _is_significant(row) and metrics.improved(metric, row["delta"]) is False:
                 found.append(Verdict(_change(row, f"the {metrics.label(metric)}"), _evidence(row), "bad"))
     tokens = [row for row in _of(rows, TOKENS) if row["control"] > 0]
     if tokens:
@@ -211,7 +212,7 @@ def _change(record: Record, what: str) -> str:
 
 def _evidence(record: Record) -> str:
     """The numbers behind a sentence."""
-    standing = "holds after correction" if is_significant(record) else "does not hold after correction"
+    standing = "holds after correction" if _is_significant(record) else "does not hold after correction"
     return (
         f"{signed(record['delta'])}, 95 % interval {figure_text(record['delta_low'])} to"
         f" {figure_text(record['delta_high'])}, {record['n_items']} items,"

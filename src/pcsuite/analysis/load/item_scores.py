@@ -45,14 +45,11 @@ _DIRECT = {
 _COUNTS = ("tp", "fp", "fn")
 
 
-@dataclass(slots=True)
-class TruthTexts:
-    """What is true, by task and item id."""
+class TruthTexts(NamedTuple):
+    """What is true, by task and item id: one of a closed set of labels, or an answer in its own words."""
 
-    labels: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of tasks whose truth is one of a closed set."""
-    answers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of tasks whose truth is an answer in its own words."""
+    labels: dict[str, dict[str, str]]
+    answers: dict[str, dict[str, str]]
 
 
 def truth_texts(suite: Suite) -> TruthTexts:
@@ -61,7 +58,7 @@ def truth_texts(suite: Suite) -> TruthTexts:
     Tasks whose items have gone since the run are left out: what needs them is reported as not computed.
     """
     cache_dir = Path(suite.profile.run.cache_dir)
-    found = TruthTexts()
+    found = TruthTexts({}, {})
     for task in suite.profile.selection.tasks:
         spec = suite.tasks[task]
         try:
@@ -131,11 +128,18 @@ class CellScores:
         defined = np.isfinite(values)
         return self.items[defined], values[defined]
 
-    def counts(self) -> FloatArray:
-        """``(tp, fp, fn)`` per item, averaged over replicates.
+    def both(self, first: str, second: str) -> tuple[FloatArray, FloatArray]:
+        """Values of two metrics on the items that have both, in the order of ``items``.
 
-        One row per item in the order of ``items``; only for tasks in ``ItemScores.pooled``.
+        Both are empty where the cell lacks one of the metrics.
         """
+        if first not in self.values or second not in self.values:
+            return np.empty(0), np.empty(0)
+        known = np.isfinite(self.values[first]) & np.isfinite(self.values[second])
+        return self.values[first][known], self.values[second][known]
+
+    def counts(self) -> FloatArray:
+        """``(tp, fp, fn)`` per item, averaged over replicates; only for tasks in ``ItemScores.pooled``."""
         return np.column_stack([self.values[name] for name in _COUNTS])
 
 
@@ -161,22 +165,20 @@ class ItemScores:
 
         ``perturbation=None`` gives every cell, a name those of that perturbation.
         """
-        for key in self.cells:
-            if perturbation is None or key.perturbation == perturbation:
-                yield key
+        return (key for key in self.cells if perturbation in (None, key.perturbation))
 
     @cached_property
     def tasks(self) -> list[str]:
         """Task ids."""
         return sorted({key.task for key in self.cells})
 
-    def groups(self, perturbation: str = CLEAN) -> dict[tuple[str, str, str], list[CellKey]]:
-        """Cells of each ``(task, model, decoding)``, conditions in natural order, under one perturbation.
+    def groups(self) -> dict[tuple[str, str, str], list[CellKey]]:
+        """Clean cells of each ``(task, model, decoding)``, conditions in natural order.
 
         The members of a group differ in the condition alone, so that they can be compared.
         """
         grouped: dict[tuple[str, str, str], list[CellKey]] = {}
-        for key in self.cell_keys(perturbation=perturbation):
+        for key in self.cell_keys():
             grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
         return grouped
 
@@ -185,17 +187,12 @@ class ItemScores:
 
         ``keys`` are the cells of one group, in natural order.
         """
-        for key in keys:
-            if key.condition == "C0":
-                return key
+        named = [key for key in keys if key.condition == "C0"]
         bare = [key for key in keys if not self.operators_in(key)]
-        return bare[0] if bare else None
+        return next(iter(named + bare), None)
 
     def operators_in(self, key: CellKey) -> tuple[str, ...]:
-        """Operators of a cell's condition.
-
-        Empty for a bare condition and for one that the log does not describe.
-        """
+        """Operators of a cell's condition; none for a bare one and for one that the log does not describe."""
         return self.operators.get((key.task, key.condition), ())
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
@@ -209,10 +206,7 @@ class ItemScores:
         return first[left], second[right]
 
     def paired_counts(self, treated: CellKey, control: CellKey) -> tuple[FloatArray, FloatArray]:
-        """``(tp, fp, fn)`` on the items that both cells have.
-
-        Two arrays of the same length, treated and control, for figures from pooled counts such as micro-F1.
-        """
+        """``(tp, fp, fn)`` per item that both cells have: treated, then control."""
         first, second = self.cells[treated], self.cells[control]
         _, left, right = np.intersect1d(first.items, second.items, assume_unique=True, return_indices=True)
         return first.counts()[left], second.counts()[right]
@@ -259,12 +253,9 @@ def item_scores(tables: RunTables) -> ItemScores:
         )
         told = manifest.tasks
         pooled = frozenset(task for (task,) in rows if task not in told or told[task].pooling != "mean")
-    names = {
-        task: list(ids)
-        for task, ids in tables.query(
-            "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM item_scores GROUP BY task_id"
-        )
-    }
+    names = tables.query(
+        "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM item_scores GROUP BY task_id"
+    )
     cells = {cell.key: cell for cell in _fetch_cells(tables, tuple(metrics))}
     order = sorted(cells, key=lambda key: tuple(natural_key(part) for part in key))
     described = tables.query(
@@ -288,7 +279,7 @@ def item_scores(tables: RunTables) -> ItemScores:
         ),
         pooled=pooled,
         metrics=tuple(metrics),
-        item_names=names,
+        item_names={task: list(ids) for task, ids in names},
         operator_types=manifest.operator_types,
     )
 

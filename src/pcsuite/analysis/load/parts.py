@@ -44,7 +44,7 @@ _PROBE_BYTES = 1 << 16
 _PROBES = 64
 
 
-class FileSpan(NamedTuple):
+class _FileSpan(NamedTuple):
     """A file of the log, and the range of the log's bytes that it holds."""
 
     segment: Segment
@@ -52,7 +52,7 @@ class FileSpan(NamedTuple):
     end: int
 
 
-class LogBytes:
+class _LogBytes:
     """The bytes of a log as they are now, over all its files and whatever their compression.
 
     What is appended later is not seen. Rotation moves bytes from the live file into a closed one but not in the
@@ -61,28 +61,21 @@ class LogBytes:
 
     def __init__(self, log: Path) -> None:
         self.log = log
-        self.spans: list[FileSpan] = []
+        self.spans: list[_FileSpan] = []
         self.size = 0
         for segment in log_segments(log):
             end = self.size + segment.raw_bytes()
-            self.spans.append(FileSpan(segment, self.size, end))
+            self.spans.append(_FileSpan(segment, self.size, end))
             self.size = end
 
     def digest(self, start: int, end: int) -> str:
-        """The sha256 (hex) of the bytes ``[start, end)``.
-
-        Offsets count the bytes of the whole log, over all its files.
-        """
         hashed = hashlib.sha256()
         for block in self.blocks(start, end):
             hashed.update(block)
         return hashed.hexdigest()
 
     def blocks(self, start: int, end: int) -> Iterator[bytes]:
-        """The bytes ``[start, end)`` in blocks of at most 8 MiB.
-
-        A range may lie in several files; compressed ones are read through.
-        """
+        """The bytes ``[start, end)``, which may lie in several files, block by block."""
         for span in self.spans:
             left = min(end, span.end) - max(start, span.start)
             if left <= 0:
@@ -94,21 +87,15 @@ class LogBytes:
                     left -= len(block)
 
     def trailer(self, offset: int) -> str:
-        """What the file that holds the byte before ``offset`` says of its content; empty for a plain file.
-
-        Checksum and length, with the file's number: as good as reading the last bytes again.
-        """
+        """Checksum and length in the compressed file with the byte before ``offset``; empty for a plain file."""
         for segment, start, end in self.spans:
             if start < offset <= end and segment.compressed:
                 return f"{segment.number}:{segment.trailer().hex()}"
         return ""
 
     def is_current(self) -> bool:
-        """Whether the files are still those, and the live one has not grown.
-
-        Used to find out whether a run was writing while the files were being read.
-        """
-        return LogBytes(self.log).spans == self.spans
+        """Whether the files are still those, and no run has been writing while they were read."""
+        return _LogBytes(self.log).spans == self.spans
 
 
 class Part(msgspec.Struct):
@@ -135,7 +122,6 @@ class LogState(msgspec.Struct):
     head: str = ""
     tail: str = ""
     trailer: str = ""
-    """What the compressed file with the last converted byte says of its content; empty for a plain file."""
     consumed: int = 0
     lines: int = 0
     malformed_count: int = 0
@@ -178,7 +164,7 @@ class LogParts:
         """
         if not log_exists(self.log):
             raise LogError(f"{self.log}: no such log", hint="pcsuite run --config PROFILE writes it")
-        source = LogBytes(self.log)
+        source = _LogBytes(self.log)
         if not self._continues(source):
             for file in self.folder.glob("part-*"):
                 file.unlink()
@@ -201,7 +187,7 @@ class LogParts:
         self.torn_bytes = max(0, source.size - self.state.consumed)
         return self.state
 
-    def _continues(self, source: LogBytes) -> bool:
+    def _continues(self, source: _LogBytes) -> bool:
         """Whether the log is the one that was converted, grown or not, and the parts are as they were written."""
         state, end = self.state, self.state.consumed
         if state.format != FORMAT or not all(
@@ -217,7 +203,7 @@ class LogParts:
             return source.trailer(end) == state.trailer
         return source.digest(max(0, end - _PROBE_BYTES), end) == state.tail
 
-    def _convert_whole_files(self, connection: Any, source: LogBytes, start: int) -> bool:
+    def _convert_whole_files(self, connection: Any, source: _LogBytes, start: int) -> bool:
         """Convert all files from ``start`` on as one part; ``False`` where they cannot be taken whole."""
         import duckdb
 
@@ -237,7 +223,7 @@ class LogParts:
         self._take(part, source, part.rows + part.malformed)
         return True
 
-    def _convert_copy(self, connection: Any, source: LogBytes, start: int, part_bytes: int) -> None:
+    def _convert_copy(self, connection: Any, source: _LogBytes, start: int, part_bytes: int) -> None:
         """Copy whole lines from ``start`` on aside, at most to the end of a file, and convert them.
 
         An unfinished last line stays for the next time (a run may be writing it); a line longer than
@@ -286,7 +272,7 @@ class LogParts:
             metrics = found_metrics(connection, stored)
         return Part(name, start, end, rows, malformed, metrics, guess == metrics, file_stamp(target))
 
-    def _take(self, part: Part, source: LogBytes, lines: int) -> None:
+    def _take(self, part: Part, source: _LogBytes, lines: int) -> None:
         """Count a part as converted, and find the numbers of its first unreadable lines."""
         state = self.state
         state.parts.append(part)
@@ -308,10 +294,7 @@ class LogParts:
 
 
 def file_stamp(path: Path) -> str:
-    """Size and modification time of a file, which change with its content.
-
-    Raises :class:`OSError` where there is no file.
-    """
+    """Size and modification time of a file, which change with its content."""
     found = path.stat()
     return f"{found.st_size}:{found.st_mtime_ns}"
 
@@ -320,11 +303,8 @@ class _Metrics(msgspec.Struct):
     metrics: dict[str, Any]
 
 
-def _guess_metrics(spans: Sequence[FileSpan]) -> dict[str, str]:
-    """The metrics of a few lines from all over a log, which are nearly always all of them.
-
-    Whole lines are taken from places all over plain files, and from the beginning of compressed ones.
-    """
+def _guess_metrics(spans: Sequence[_FileSpan]) -> dict[str, str]:
+    """The metrics of lines from all over plain files and the beginning of compressed ones: nearly always all."""
     found: dict[str, bool] = {}
     decode = msgspec.json.Decoder(_Metrics).decode
     step = max(1, sum(span.end - span.start for span in spans) // _PROBES)
@@ -345,8 +325,7 @@ def _guess_metrics(spans: Sequence[FileSpan]) -> dict[str, str]:
     return metric_kinds(found)
 
 
-def _ends_with_a_row(span: FileSpan) -> bool:
-    """Whether the last line of a file is whole, its newline apart."""
+def _ends_with_a_row(span: _FileSpan) -> bool:
     size = span.end - span.start
     if span.segment.compressed or size == 0:
         return True  # only whole lines are ever closed
@@ -356,7 +335,7 @@ def _ends_with_a_row(span: FileSpan) -> bool:
         return kept == size or _is_row(stream.read(size - kept))
 
 
-def _copy(source: LogBytes, target: BinaryIO, start: int, end: int) -> int:
+def _copy(source: _LogBytes, target: BinaryIO, start: int, end: int) -> int:
     """Copy a range to a file; returns the lines that end in it."""
     lines = 0
     for block in source.blocks(start, end):

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -91,9 +90,7 @@ class RunTables:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -118,10 +115,7 @@ class RunTables:
         return {name: _unmasked(values) for name, values in fetched.items()}
 
     def execute(self, sql: str) -> None:
-        """Run a statement for its effect.
-
-        Views and tables that it makes last as long as the connection.
-        """
+        """Run a statement for its effect."""
         self._connection.execute(sql)
 
     def metric_column(self, name: str) -> str | None:
@@ -182,9 +176,11 @@ class RunTables:
                 for part in log.state.parts
             )
         )
-        target = self.folder / "runs.parquet"
-        if not self._is_noted(self._note_file, target):
+        target, note_file = self.folder / "runs.parquet", self.folder / ".parts" / "runs.json"
+        if not self._is_noted(note_file, target):
             self._write_parquet(target, parts)
+            note = {"stamp": self.stamp, "superseded": self.loaded.superseded, "file": file_stamp(target)}
+            note_file.write_text(json.dumps(note))
         self.execute(
             f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) FROM read_parquet({sql_text(str(target))})"
         )
@@ -218,14 +214,15 @@ class RunTables:
                 " WHERE sequence < newest"
             )
         self.loaded.superseded = int(self.query("SELECT count(*) FROM superseded")[0][0])
-        only = [(log, part) for log in parts for part in log.state.parts]
-        whole = len(only) == 1 and only[0][1].typed and not (only[0][1].malformed or self.loaded.superseded)
+        every = [(part, file) for log in parts for part, file in zip(log.state.parts, log.files, strict=True)]
+        first, file = every[0]
+        whole = len(every) == 1 and first.typed and not (first.malformed or self.loaded.superseded)
         with replacing(target) as partial:
             linked = False
             if whole:
                 partial.unlink(missing_ok=True)
                 with suppress(OSError):  # a file system without links
-                    os.link(only[0][0].files[0], partial)
+                    os.link(file, partial)
                     linked = True
             if not linked:
                 flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS)
@@ -236,12 +233,6 @@ class RunTables:
                     f"COPY (SELECT {flat}{metric_select_sql(self.metrics)} FROM {chosen})"
                     f" TO {sql_text(str(partial))} {PARQUET}"
                 )
-        note = {"stamp": self.stamp, "superseded": self.loaded.superseded, "file": file_stamp(target)}
-        self._note_file.write_text(json.dumps(note))
-
-    @property
-    def _note_file(self) -> Path:
-        return self.folder / ".parts" / "runs.json"
 
     def _is_noted(self, note_file: Path, target: Path) -> bool:
         """Whether a file was made of just these parts and nobody has changed it since."""

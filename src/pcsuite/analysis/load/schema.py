@@ -39,7 +39,7 @@ LOGICAL_KEY = (
 
 
 class _Field(NamedTuple):
-    """A field of a record: its type without annotation and ``None``, and what the declaration says of it."""
+    """A field of a record; ``kind`` is its type without annotation and ``None``."""
 
     name: str
     kind: Any
@@ -143,10 +143,7 @@ def sql_text(value: str) -> str:
 
 
 def sql_name(value: str) -> str:
-    """An identifier for SQL.
-
-    Needed for every name from a log: metrics may be called anything.
-    """
+    """An identifier for SQL, needed for every name from a log: metrics may be called anything."""
     return '"' + value.replace('"', '""') + '"'
 
 
@@ -211,10 +208,7 @@ def found_metrics(connection: Any, rows: str) -> dict[str, str]:
 
 
 def merged_metrics(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The metrics of several parts; text in one of them is text.
-
-    Sorted by name, so that the order of columns does not depend on that of the parts.
-    """
+    """The metrics of several parts, sorted by name; text in one of them is text."""
     found: dict[str, bool] = {}
     for metrics in several:
         for name, kind in metrics.items():

@@ -78,7 +78,7 @@ def effects(scores: ItemScores, metrics: Metrics, baseline: str | None = None) -
         control = scores.baseline(keys) if baseline is None else named[0] if named else None
         if control is not None:
             found = [
-                compare_cells(scores, key, control, metric, metrics)
+                _compare_cells(scores, key, control, metric, metrics)
                 for key in keys
                 if key != control
                 for metric in metrics.compared_in("effects")
@@ -91,14 +91,10 @@ def effects(scores: ItemScores, metrics: Metrics, baseline: str | None = None) -
     return Table.of(EFFECTS, records)
 
 
-def compare_cells(
+def _compare_cells(
     scores: ItemScores, treated: CellKey, control: CellKey, metric: str, metrics: Metrics
 ) -> dict[str, Any] | None:
-    """The paired comparison of two cells on one metric, unadjusted.
-
-    ``None`` where fewer than two items that both cells have are scored on it. Costs are not tested and get no
-    effect sizes; odds ratios and risks are for metrics within [0, 1].
-    """
+    """The comparison of two cells on one metric, unadjusted; ``None`` with fewer than two items that both have."""
     first, second = scores.paired(treated, control, metric)
     if len(first) < 2:
         return None

@@ -11,7 +11,7 @@ from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellScores, ItemScor
 from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import LOOP, free_twin
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, undefined
+from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.rates import abstention_matrix, cost_per_correct, pareto_front, unsupported_per_100_tokens
 
 EFFICIENCY = TableSpec(
@@ -110,11 +110,8 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                 "calls_per_answer": _mean(cell, "attempts"),
                 "latency_ms": _mean(cell, "latency_ms"),
             }
-            _, failures = cell.metric("constraint_failure")
-            if len(failures):
-                rng = named_rng("constraint failure", *key)
-                estimate = bootstrap_mean(failures, rng=rng, resamples=LEVEL_RESAMPLES)
-                record |= estimate_columns("constraint_failure_rate", estimate)
+            failures = cell.metric("constraint_failure")[1]
+            record |= _level("constraint_failure_rate", failures, named_rng("constraint failure", *key))
             free = free_twin(scores, key, keys)
             if free is not None:
                 record["unconstrained"] = free.condition
@@ -126,16 +123,12 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                     if second.mean():
                         record["token_overhead_share"] = number(overhead.value / float(second.mean()))
             records.append(record)
-    for task in scores.tasks:
-        rows = [
-            row
-            for row in records
-            if row["task"] == task and row["score"] is not None and row["tokens_per_answer"] is not None
-        ]
-        if rows:
-            front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
-            for row, is_on_front in zip(rows, front, strict=True):
-                row["on_pareto_front"] = bool(is_on_front)
+    known = [row for row in records if row["score"] is not None and row["tokens_per_answer"] is not None]
+    for task in {row["task"] for row in known}:
+        rows = [row for row in known if row["task"] == task]
+        front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
+        for row, is_on_front in zip(rows, front, strict=True):
+            row["on_pareto_front"] = bool(is_on_front)
     return Table.of(EFFICIENCY, records)
 
 
@@ -144,16 +137,20 @@ def _mean(cell: CellScores, metric: str) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
+def _level(name: str, values: FloatArray, rng: np.random.Generator) -> dict[str, float | None]:
+    """The mean over items with its interval; no columns where no item has the metric."""
+    if not len(values):
+        return {}
+    return estimate_columns(name, bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES))
+
+
 def _per_correct(cell: CellScores, metric: str, resamples: int = LEVEL_RESAMPLES) -> Estimate:
     """Total spent over total right, items being resampled together with what they cost."""
-    spent, right = cell.values.get(metric), cell.values.get(SCORE)
-    if spent is None or right is None:
-        return undefined("not measured")
-    known = np.isfinite(spent) & np.isfinite(right)
-    if not known.any() or right[known].sum() <= 0:
-        return undefined("no right answer")
+    spent, right = cell.both(metric, SCORE)
+    if right.sum() <= 0:
+        return undefined("not measured, or no right answer")
     rng = named_rng("per correct", *cell.key, metric)
-    return cost_per_correct(spent[known], right[known], rng=rng, resamples=resamples)
+    return cost_per_correct(spent, right, rng=rng, resamples=resamples)
 
 
 def unsupported_table(scores: ItemScores) -> Table:
@@ -176,20 +173,12 @@ def unsupported_table(scores: ItemScores) -> Table:
         }
         if len(items):
             record["n_without_claims"] = len(cell.items) - len(items)
-            estimate = bootstrap_mean(rate, rng=rng, resamples=LEVEL_RESAMPLES)
-            record |= estimate_columns("unsupported_rate", estimate)
-        claims, tokens = cell.values.get("unsupported"), cell.values.get("completion_tokens")
-        if claims is not None and tokens is not None:
-            known = np.isfinite(claims) & np.isfinite(tokens)
-            if known.sum() > 1 and tokens[known].sum() > 0:
-                estimate = unsupported_per_100_tokens(
-                    claims[known], tokens[known], rng=rng, resamples=LEVEL_RESAMPLES
-                )
-                record |= estimate_columns("unsupported_per_100_tokens", estimate)
-        if len(contradicted):
-            estimate = bootstrap_mean(contradicted, rng=rng, resamples=LEVEL_RESAMPLES)
-            record |= estimate_columns("contradiction_rate", estimate)
-        records.append(record)
+        record |= _level("unsupported_rate", rate, rng)
+        claims, tokens = cell.both("unsupported", "completion_tokens")
+        if len(claims) > 1 and tokens.sum() > 0:
+            estimate = unsupported_per_100_tokens(claims, tokens, rng=rng, resamples=LEVEL_RESAMPLES)
+            record |= estimate_columns("unsupported_per_100_tokens", estimate)
+        records.append(record | _level("contradiction_rate", contradicted, rng))
     return Table.of(UNSUPPORTED, records)
 
 
@@ -203,20 +192,12 @@ def abstention_table(scores: ItemScores) -> Table:
     }
     records = []
     for key in scores.cell_keys():
-        cell = scores.cells[key]
-        abstained, unanswerable = cell.values.get("abstained"), cell.values.get("unanswerable")
-        if key.task not in with_unanswerable or abstained is None or unanswerable is None:
+        abstained, unanswerable = scores.cells[key].both("abstained", "unanswerable")
+        if key.task not in with_unanswerable or len(abstained) < 2:
             continue
-        known = np.isfinite(abstained) & np.isfinite(unanswerable)
-        if known.sum() < 2:
-            continue
-        matrix = abstention_matrix(
-            abstained[known],
-            (unanswerable[known] > 0).astype(float),
-            rng=named_rng("abstention", *key),
-            resamples=LEVEL_RESAMPLES,
-        )
-        record: dict[str, Any] = {**key.names(), "n_items": int(known.sum())}
+        rng, impossible = named_rng("abstention", *key), (unanswerable > 0).astype(float)
+        matrix = abstention_matrix(abstained, impossible, rng=rng, resamples=LEVEL_RESAMPLES)
+        record: dict[str, Any] = {**key.names(), "n_items": len(abstained)}
         for name in ("unanswerable", "answerable"):
             for what in ("abstained", "answered"):
                 record[f"{what}_{name}"] = getattr(matrix, f"{what}_{name}")

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
-from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import CLEAN_KEY, USABLE_CLEAN
+from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import adjusted_p
 from pcsuite.analysis.tables.embeddings import semantic_meanings
@@ -105,14 +105,12 @@ def answer_counts_by_cell(
     log, say) up to ``CLOSED_UP_TO`` distinct answers are taken for a choice among them.
     """
     described = _answers_given(tables)
-    facts = _fact_disagreements(tables, free_text_tasks(tables))
-    keys = tables.query(
-        f"SELECT DISTINCT {CLEAN_KEY} FROM cell_rows WHERE {USABLE_CLEAN} ORDER BY {CLEAN_KEY}"
-    )
+    facts = _fact_disagreements(tables, _free_text_tasks(tables))
+    keys = tables.query(f"SELECT DISTINCT {CELL_KEY} FROM cell_rows WHERE {USABLE_CLEAN} ORDER BY {CELL_KEY}")
     fetched = tables.columns(
-        f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {CLEAN_KEY}) AS cell, item_id, task_id,"
+        f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, item_id, task_id,"
         " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n FROM ("
-        f" SELECT {CLEAN_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY ALL))"
+        f" SELECT {CELL_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY ALL))"
         " ORDER BY cell, item, n DESC"
     )
     # Ranks of items among usable rows, translated into the codes of the item scores.
@@ -124,7 +122,7 @@ def answer_counts_by_cell(
         codes[task] = np.array([code_of[name] for name in ids], dtype=np.int64)
     starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
     found = []
-    for index, (task, model, decoding, condition) in enumerate(keys):
+    for index, key in enumerate(CellKey(*names) for names in keys):
         rows = slice(int(starts[index]), int(starts[index + 1]))
         # Rows of counts from a flat list sorted by item, padded with zeros.
         items, first, sizes = np.unique(fetched["item"][rows], return_index=True, return_counts=True)
@@ -134,7 +132,7 @@ def answer_counts_by_cell(
         repeated = counts.sum(axis=1) >= 2
         if not repeated.any():
             continue
-        key = CellKey(task, model, decoding, CLEAN, condition)
+        task = key.task
         distinct, _ = described[task]
         categories = distinct if 2 <= distinct <= CLOSED_UP_TO else None
         if manifest is not None and task in manifest.tasks:
@@ -155,11 +153,8 @@ def _answers_given(tables: RunTables) -> dict[str, tuple[int, float]]:
     return {task: (int(distinct), float(words)) for task, distinct, words in rows}
 
 
-def free_text_tasks(tables: RunTables) -> set[str]:
-    """Tasks whose answers have at least ``FREE_TEXT_WORDS`` words on average.
-
-    Their replicates are compared by meanings and facts, not by letters.
-    """
+def _free_text_tasks(tables: RunTables) -> set[str]:
+    """Tasks with long answers, whose replicates are compared by meanings and facts, not by letters."""
     return {task for task, (_, words) in _answers_given(tables).items() if words >= FREE_TEXT_WORDS}
 
 
@@ -167,14 +162,13 @@ def _fact_disagreements(tables: RunTables, tasks: Iterable[str]) -> dict[CellKey
     found: dict[CellKey, dict[str, float]] = {}
     for task in sorted(tasks):
         rows = tables.query(
-            f"SELECT {CLEAN_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
+            f"SELECT {CELL_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
             " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
             f" WHERE {USABLE_CLEAN} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )
-        for task_id, model, decoding, condition, item, answers in rows:
-            cell = found.setdefault(CellKey(task_id, model, decoding, CLEAN, condition), {})
-            cell[item] = fact_disagreement(answers)
+        for *key, item, answers in rows:
+            found.setdefault(CellKey(*key), {})[item] = fact_disagreement(answers)
     return found
 
 
@@ -188,7 +182,7 @@ def entropy_tables(
 
     An ``embedder`` adds clusters of meaning for free text.
     """
-    meanings = semantic_meanings(tables, scores, free_text_tasks(tables), embedder)
+    meanings = semantic_meanings(tables, scores, _free_text_tasks(tables), embedder)
     per_item: list[tuple[Any, ...]] = []
     records = []
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
@@ -237,11 +231,8 @@ def _compare_with_control(
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]],
 ) -> None:
     """Add the paired difference in disagreement against the control of the group."""
-    groups: dict[tuple[str, ...], list[CellKey]] = {}
-    for key in values:
-        groups.setdefault(key[:4], []).append(key)
     for record, key in zip(records, values, strict=True):
-        control = scores.baseline(groups[key[:4]])
+        control = scores.baseline([other for other in values if other[:4] == key[:4]])
         if control is None or control == key:
             continue
         first, second = values[key], values[control]

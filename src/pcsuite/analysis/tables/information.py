@@ -98,12 +98,7 @@ def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: A
 
 
 def _calibration(scores: ItemScores, key: CellKey) -> list[dict[str, Any]]:
-    cell = scores.cells[key]
-    confidence, score = cell.values.get("confidence"), cell.values.get(SCORE)
-    if confidence is None or score is None:
-        return []
-    known = np.isfinite(confidence) & np.isfinite(score)
-    stated, right = np.clip(confidence[known], 0, 1), np.clip(score[known], 0, 1)
+    stated, right = (np.clip(values, 0, 1) for values in scores.cells[key].both("confidence", SCORE))
     if len(stated) < 10:
         return []
     rng = named_rng("calibration", *key)

@@ -14,7 +14,7 @@ import numpy as np
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import METRICS as CODED_METRICS
-from pcsuite.analysis.load.schema import sql_text
+from pcsuite.analysis.load.schema import USABLE_CLEAN, sql_text
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.errors import AnalysisError
@@ -84,7 +84,7 @@ class MixedResults:
     notes: list[str] = field(default_factory=list)
     """Models that could not be fitted, and why."""
 
-    def add(self, scope: str, metric: str, fit: MixedFit) -> None:
+    def _add(self, scope: str, metric: str, fit: MixedFit) -> None:
         """Take in a fit: its coefficients and variances, and the means of conditions alone, by size and by regime."""
         self.fits[scope, metric] = fit
         dropped = f"not estimable: {', '.join(fit.design.dropped)}" if fit.design.dropped else ""
@@ -107,10 +107,10 @@ class MixedResults:
             for mean in marginal_means(fit, over):
                 value, change = mean.contrast, against.get(tuple(mean.levels[name] for name in over))
                 levels = (mean.levels.get(name) for name in ("condition", "size", "decoding"))
-                changes = (
-                    (change.estimate, change.low, change.high, change.p_value) if change else (None,) * 4
+                changes = change and (change.estimate, change.low, change.high, change.p_value)
+                figures = map(
+                    number, (value.estimate, value.se, value.low, value.high, *(changes or (None,) * 4))
                 )
-                figures = map(number, (value.estimate, value.se, value.low, value.high, *changes))
                 self.means.rows.append((scope, metric, " × ".join(over), *levels, *figures))
 
 
@@ -134,15 +134,13 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
                 results.notes.append(f"No mixed model of {metric} for {scope}: {error.message}.")
                 continue
             if fit is not None:
-                results.add(scope, metric, fit)
+                results._add(scope, metric, fit)
     return results
 
 
 def _fit(tables: RunTables, scope: str, expression: str, source: str) -> MixedFit | None:
     """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
-    where = "kind = 'main' AND n_errors = 0 AND perturbation_type = 'none'"
-    if scope != ALL_TASKS:
-        where += f" AND task_id = {sql_text(scope)}"
+    where = USABLE_CLEAN if scope == ALL_TASKS else f"{USABLE_CLEAN} AND task_id = {sql_text(scope)}"
     key = "task_id, condition_id, size, family, decoding_id"
     grouped = (
         f"SELECT {key}, item_id, count(y) AS n, sum(y) AS total, sum(y * y) AS squares FROM"
@@ -155,30 +153,14 @@ def _fit(tables: RunTables, scope: str, expression: str, source: str) -> MixedFi
         f"SELECT dense_rank() OVER (ORDER BY {key}) - 1 AS cell, dense_rank() OVER (ORDER BY task_id, item_id)"
         f" - 1 AS item, n, total, squares FROM ({grouped}) ORDER BY cell, item"
     )
-    totals = CellTotals(
-        np.asarray(data["item"], dtype=np.int64),
-        np.asarray(data["cell"], dtype=np.int64),
-        np.asarray(data["n"], dtype=np.float64),
-        np.asarray(data["total"], dtype=np.float64),
-        np.asarray(data["squares"], dtype=np.float64),
-    )
-    named = [
-        {
-            "task": task,
-            "condition": condition,
-            "size": size or "",
-            "family": family or "",
-            "decoding": decoding,
-        }
-        for task, condition, size, family, decoding in cells
-    ]
+    item, cell = (np.asarray(data[name], dtype=np.int64) for name in ("item", "cell"))
+    sums = (np.asarray(data[name], dtype=np.float64) for name in ("n", "total", "squares"))
+    totals = CellTotals(item, cell, *sums)
+    named = [dict(zip(("task", *FACTORS), (part or "" for part in cell), strict=True)) for cell in cells]
     varied = [name for name in FACTORS if len({cell[name] for cell in named}) > 1]
-    terms = [
-        *varied,
-        *(f"condition:{name}" for name in ("size", "decoding") if name in varied and "condition" in varied),
-    ]
-    reference = "C0" if any(cell["condition"] == "C0" for cell in named) else None
-    design = fixed_design(named, terms, references={"condition": reference} if reference else None)
+    terms = [*varied, *(f"condition:{name}" for name in ("size", "decoding") if name in varied)]
+    references = {"condition": "C0"} if any(cell["condition"] == "C0" for cell in named) else None
+    design = fixed_design(named, terms, references=references)
     tasks = sorted({cell["task"] for cell in named})
     small = {}
     if len(tasks) > 1:

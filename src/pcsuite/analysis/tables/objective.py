@@ -8,6 +8,7 @@ optimiser saw.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def objective_tables(
     """
     objective = Objective(*ObjectiveSection.model_validate(manifest.objective).weights)
     parts = {
-        counts.key: cell_parts(scores, counts, manifest.tasks[counts.key.task].token_budget)
+        counts.key: _cell_parts(scores, counts, manifest.tasks[counts.key.task].token_budget)
         for counts in answers
         if counts.key.task in manifest.tasks and manifest.tasks[counts.key.task].token_budget
     }
@@ -137,29 +138,21 @@ def objective_tables(
     ]
     # How many of the compiled prompts do each operator's work.
     sets = [set(entry["makeup"]) for entry in manifest.compiled]
-    found = list(dict.fromkeys([*LADDER_OPERATORS, *(name for held in sets for name in sorted(held))]))
-    makeup = [
-        {
-            "operator": name,
-            "prompts": sum(name in held for held in sets),
-            "of": len(sets),
-            "share": sum(name in held for held in sets) / len(sets),
-            "pairs_missing_it": ", ".join(
-                f"{entry['task']} on {entry['model']}"
-                for entry, held in zip(manifest.compiled, sets, strict=True)
-                if name not in held
-            ),
-        }
-        for name in (found if sets else ())
-    ]
+    found = dict.fromkeys([*LADDER_OPERATORS, *(name for held in sets for name in sorted(held))])
+    makeup = []
+    for name in found if sets else ():
+        lacking = [entry for entry in manifest.compiled if name not in entry["makeup"]]
+        held, missing = (
+            len(sets) - len(lacking),
+            (f"{entry['task']} on {entry['model']}" for entry in lacking),
+        )
+        counts = {"prompts": held, "of": len(sets), "share": held / len(sets)}
+        makeup.append({"operator": name, **counts, "pairs_missing_it": ", ".join(missing)})
     return Table.of(OBJECTIVE, records), Table.of(COMPILED, compiled), Table.of(MAKEUP, makeup)
 
 
-def cell_parts(scores: ItemScores, counts: AnswerCounts, token_budget: int) -> ItemParts:
-    """The parts of J of one cell, item by item, on the items with replicates.
-
-    Tokens are in units of the task's ``token_budget``; a missing score counts as 0.
-    """
+def _cell_parts(scores: ItemScores, counts: AnswerCounts, token_budget: int) -> ItemParts:
+    """The parts of J of one cell, item by item, on the items with replicates; a missing score counts as 0."""
     cell = scores.cells[counts.key]
     _, left, right = np.intersect1d(cell.items, counts.items, assume_unique=True, return_indices=True)
     names = scores.item_names[counts.key.task]
@@ -201,12 +194,7 @@ def _compiled_record(
         "candidates": entry["candidates"],
         "makeup": " + ".join(entry["makeup"]),
         "makeup_by": entry["makeup_by"],
-        "dev_items": dev["items"],
-        "dev_J": dev["J"],
-        "dev_J_low": dev["J_low"],
-        "dev_J_high": dev["J_high"],
-        "dev_J_corrected": dev["J_corrected"],
-        "dev_gain": dev["gain"],
+        **{f"dev_{name}": dev[name] for name in ("items", "J", "J_low", "J_high", "J_corrected", "gain")},
         "test_J": objective.value(parts[key].parts()),
     }
     group = [other for other in parts if other[:4] == key[:4] and other != key]
@@ -233,18 +221,14 @@ def makeup_agreement(compiled: Sequence[Mapping[str, Any]]) -> tuple[float, floa
         return None
     rng = named_rng("compiled makeup")
     seen = _agreement(sets)
-    drawn = []
-    for _ in range(MAKEUP_DRAWS):
-        random_sets = [set(rng.permutation(LADDER_OPERATORS)[: len(held)]) for held in sets]
-        drawn.append(_agreement(random_sets))
+    drawn = [
+        _agreement([set(rng.permutation(LADDER_OPERATORS)[: len(held)]) for held in sets])
+        for _ in range(MAKEUP_DRAWS)
+    ]
     as_much = sum(value >= seen - 1e-12 for value in drawn)
     return seen, float(np.mean(drawn)), (as_much + 1) / (MAKEUP_DRAWS + 1)
 
 
 def _agreement(sets: Sequence[set[Any]]) -> float:
-    shares = []
-    for index, first in enumerate(sets):
-        for second in sets[:index]:
-            union = first | second
-            shares.append(len(first & second) / len(union) if union else 1.0)
+    shares = [len(a & b) / len(a | b) if a | b else 1.0 for a, b in combinations(sets, 2)]
     return float(np.mean(shares))

@@ -254,7 +254,10 @@ def effect_over_spread(delta: npt.ArrayLike, formats: npt.ArrayLike, *, rng: np.
 
 
 def reading(effect: Estimate, wording: FormatVariation | None, structure: FormatVariation | None) -> str:
-    """What effect, wording and structure (``None`` where it was not varied) say together, in words."""
+    """What effect, wording and structure say together, in words.
+
+    An effect within the spread of mere formats may be one of the format; ``None`` is a variation that was not run.
+    """
     within = [
         name
         for name, found in (("wording", wording), ("structure", structure))

@@ -114,7 +114,10 @@ class RunHealth:
 
 
 def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
-    """Count what failed, was left out or is missing in the loaded rows."""
+    """Count what failed, was left out or is missing in the loaded rows.
+
+    Counts are of main rows; a gap is a condition that some cell has and the cells of a task and model have not.
+    """
     counts = {
         "rows": "count(*)",
         "last": "coalesce(max(timestamp_utc), '')",
@@ -157,12 +160,8 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
     )
 
 
-def cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) -> Estimate:
-    """The cell's corpus figure of a metric with its 95 % interval.
-
-    A mean over items, or micro-F1 of the pooled counts for the score of a pooled task; undefined where no item has
-    the metric. The interval depends on the cell's name and values only.
-    """
+def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) -> Estimate:
+    """The cell's mean over items, or micro-F1 of the pooled counts for the score of a pooled task."""
     key = cell.key
     items, values = cell.metric(metric)
     if len(items) == 0:
@@ -191,10 +190,8 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
     score = tables.metric_column("task_score")
     seed_variance, pessimistic = {}, {}
     if score is not None:
-        seed_variance = _by_cell(
-            tables, "var_samp(level)",
-            f"SELECT {CELL_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {USABLE} GROUP BY ALL",
-        )  # fmt: skip
+        by_seed = f"SELECT {CELL_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {USABLE} GROUP BY ALL"
+        seed_variance = _by_cell(tables, "var_samp(level)", by_seed)
         # How much the failures could hide: the mean if every failed call had been a wrong answer.
         pessimistic = _by_cell(
             tables, "avg(level)",
@@ -207,7 +204,7 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
     records = []
     for key in scores.cell_keys(perturbation=None):
         cell, model = scores.cells[key], scores.models[key.model]
-        estimate = cell_estimate(scores, cell)
+        estimate = _cell_estimate(scores, cell)
         _, values = cell.metric(SCORE)
         low, middle, high = np.percentile(values, [25, 50, 75]) if len(values) else (np.nan,) * 3
         record: dict[str, Any] = {
@@ -231,7 +228,7 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
         }
         for name in wanted:
             if f"{name}_low" in spec.names:
-                record |= estimate_columns(name, cell_estimate(scores, cell, name))
+                record |= estimate_columns(name, _cell_estimate(scores, cell, name))
             elif name in spec.names:
                 _, values = cell.metric(name)
                 record[name] = float(values.mean()) if len(values) else None
@@ -256,13 +253,10 @@ def task_metrics(scores: ItemScores, metrics: Metrics) -> Table:
             items, values = scores.cells[key].metric(metric)
             if len(items):
                 spread = np.std(values, ddof=1) / math.sqrt(len(items)) if len(items) > 1 else None
-                records.append(
-                    {
-                        **key.names(),
-                        "metric": metric,
-                        "mean": number(values.mean()),
-                        "standard_error": number(spread),
-                        "n_items": len(items),
-                    }
-                )
+                figures = {
+                    "mean": number(values.mean()),
+                    "standard_error": number(spread),
+                    "n_items": len(items),
+                }
+                records.append({**key.names(), "metric": metric, **figures})
     return Table.of(TASK_METRICS, records)
