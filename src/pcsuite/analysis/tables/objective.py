@@ -15,16 +15,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.table import (
-    CELL,
-    MAIN_CELL,
-    Column,
-    Table,
-    TableSpec,
-    estimate_columns,
-    interval,
-    number,
-)
+from pcsuite.analysis.table import CELL, MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.profile import ObjectiveSection
 from pcsuite.logging.manifest import RunManifest
@@ -118,7 +109,7 @@ def objective_tables(
         record: dict[str, Any] = {
             **key.names(),
             "n_items": len(cell),
-            "replicates": number(scores.cells[key].replicates),
+            "replicates": scores.cells[key].replicates,
             **estimate_columns("J", cell.estimate(objective, named_rng("objective", *key), LEVEL_RESAMPLES)),
             "task_score": whole.task,
             "unsupported_rate": whole.unsupported,
