@@ -5,13 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    ConstraintKind,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
 from pcsuite.errors import ConstraintUnavailableError, MissingExtraError
 from pcsuite.registry import Registry
 

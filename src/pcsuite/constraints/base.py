@@ -10,13 +10,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    ConstraintKind,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
 
 
 class ConstraintBackend(ABC):

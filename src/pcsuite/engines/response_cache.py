@@ -96,11 +96,7 @@ class ResponseCache:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        clock: Callable[[], float] = time.time,
+        self, path: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, clock: Callable[[], float] = time.time
     ) -> None:
         self.path = path
         self.max_bytes = max_bytes

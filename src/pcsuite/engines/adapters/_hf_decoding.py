@@ -184,12 +184,7 @@ def layer_kinds(model: Any) -> set[str]:
     return set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
 
 
-def decode(
-    rows: Sequence[Row],
-    prompts: Sequence[Prompt],
-    steps: Steps,
-    stop_tokens: frozenset[int],
-) -> None:
+def decode(rows: Sequence[Row], prompts: Sequence[Prompt], steps: Steps, stop_tokens: frozenset[int]) -> None:
     """Fill the rows to their ends: each step draws one token of every row that goes on.
 
     A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the rest.
@@ -285,11 +280,7 @@ class EagerSteps:
 
 
 def generate_recurrent(
-    model: Any,
-    rows: Sequence[Row],
-    prompts: Sequence[Prompt],
-    filler: int,
-    stop_tokens: frozenset[int],
+    model: Any, rows: Sequence[Row], prompts: Sequence[Prompt], filler: int, stop_tokens: frozenset[int]
 ) -> None:
     """Fill the rows by transformers' own loop, which knows how each recurrent model keeps its state."""
     import torch

@@ -203,10 +203,7 @@ class Recorder:
 
     def start(self, read: ReadPrompts, new_tokens: int) -> RecordedSteps:
         """Begin a batch that has been read."""
-        shape = (
-            round_size(len(read.indices)),
-            round_size(max(SHORTEST_CACHE, read.width + new_tokens)),
-        )
+        shape = (round_size(len(read.indices)), round_size(max(SHORTEST_CACHE, read.width + new_tokens)))
         step = self._steps.pop(shape, None)
         if step is None:
             while len(self._steps) >= STEPS_KEPT:

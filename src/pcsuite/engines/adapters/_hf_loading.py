@@ -104,11 +104,7 @@ def _convert(source: Path, sha256: str, folder: Path) -> None:
 
 
 def load_model(
-    source: str | Path,
-    *,
-    dtype: str,
-    device_map: str | Mapping[str, Any],
-    revision: str | None = None,
+    source: str | Path, *, dtype: str, device_map: str | Mapping[str, Any], revision: str | None = None
 ) -> LoadedModel:
     """Load a model folder or hub name for generation, quietly.
 

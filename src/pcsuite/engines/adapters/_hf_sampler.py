@@ -95,10 +95,7 @@ class Row:
 
 
 def draw_next(
-    scores: torch.Tensor,
-    rows: Sequence[Row],
-    prompts: Sequence[Sequence[int]],
-    stop_tokens: frozenset[int],
+    scores: torch.Tensor, rows: Sequence[Row], prompts: Sequence[Sequence[int]], stop_tokens: frozenset[int]
 ) -> list[int]:
     """Choose the next token of every row, each by its own mask and its own random numbers."""
     logits = _masked(scores, rows, prompts)

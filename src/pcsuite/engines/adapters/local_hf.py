@@ -32,13 +32,7 @@ from pcsuite.engines.adapters._hf_decoding import (
 from pcsuite.engines.adapters._hf_graph import Recorder, why_not_recordable
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import Row, RowMask, draw_key
-from pcsuite.engines.adapters.base import (
-    Decoding,
-    Generation,
-    ModelAdapter,
-    Replica,
-    Request,
-)
+from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Replica, Request
 from pcsuite.engines.weights import catalogue_entry
 from pcsuite.errors import ConfigError, EngineError
 
