@@ -64,7 +64,10 @@ def choose_backend(
 
 
 def backend_for(adapter: ModelAdapter, constraint: Constraint) -> ConstraintBackend:
-    """The backend that enforces a constraint on a built model."""
+    """The backend that enforces a constraint on a built model, by the constraint's own ``backend``.
+
+    Refusals are those of :func:`choose_backend`.
+    """
     return choose_backend(constraint.backend, type(adapter), adapter.options, constraint.kind)
 
 
