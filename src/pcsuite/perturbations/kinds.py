@@ -41,11 +41,14 @@ class Site:
     salt: str = DEFAULT_HASH_SEED
 
     def rank(self, *names: object) -> bytes:
-        """A hash of names that belongs to this task and item."""
+        """A hash (32 bytes) of names that belongs to this task and item.
+
+        No generator is behind it, so it is the same on every machine.
+        """
         return rank_of(self.salt, "perturbation", self.ctx.task_id, self.item_id, *names)
 
     def pick(self, options: Sequence[T], *names: object) -> T:
-        """One of the options, by hash: no generator, so the same on every machine."""
+        """One of the options by the :meth:`rank` of the names; ``options`` must not be empty."""
         return options[int.from_bytes(self.rank(*names)[:8], "big") % len(options)]
 
 
@@ -82,15 +85,14 @@ _DISTRACTOR_FORMS: tuple[tuple[Slot, str], ...] = (
 )
 
 
-def distract(tree: PromptTree, site: Site, number: int) -> PromptTree:
-    """Add two irrelevant sentences, chosen by item."""
+def _distract(tree: PromptTree, site: Site, number: int) -> PromptTree:
     slot, form = _DISTRACTOR_FORMS[number - 1]
     ranked = sorted(_PASSAGES, key=lambda passage: site.rank("distractor", number, passage))
     block = Block(DISTRACTOR_BLOCK, slot, form.format(first=ranked[0], second=ranked[1]))
     return replace(tree, blocks=(*tree.blocks, block))
 
 
-DISTRACTOR = Kind("distractor", "adds irrelevant context", len(_DISTRACTOR_FORMS), distract)
+DISTRACTOR = Kind("distractor", "adds irrelevant context", len(_DISTRACTOR_FORMS), _distract)
 
 
 _TRIES = 32
@@ -116,13 +118,12 @@ def payload(site: Site, number: int) -> str:
     )
 
 
-def inject(tree: PromptTree, site: Site, number: int) -> PromptTree:
-    """Plant the instruction."""
+def _inject(tree: PromptTree, site: Site, number: int) -> PromptTree:
     planted = _PATTERNS[number - 1].replace("{payload}", payload(site, number))
     return replace(tree, input_text=f"{tree.input_text}\n{planted}")
 
 
-INJECTION = Kind("injection", "plants an instruction to answer wrongly in the input", len(_PATTERNS), inject)
+INJECTION = Kind("injection", "plants an instruction to answer wrongly in the input", len(_PATTERNS), _inject)
 
 
 _FEW = 4
@@ -136,12 +137,9 @@ def reorder(tree: PromptTree, site: Site, number: int) -> PromptTree:
     A prompt of two parts (C0) has one other order only, and all variants are it.
     """
     names = (site.salt, "reorder", site.ctx.task_id, *site.bundle.names)
-    return tree.reordered(_orders(len(tree.parts()), input_index(tree), names)[number - 1])
-
-
-def input_index(tree: PromptTree) -> int:
-    """Index of the input among the parts."""
-    return len(tree.texts("prefix")) + 1 + len(tree.texts("block")) + len(tree.texts("fewshot"))
+    before = sum(block.slot in ("prefix", "block", "fewshot") for block in tree.blocks)
+    # The instruction stands before the input as well.
+    return tree.reordered(_orders(len(tree.parts()), before + 1, names)[number - 1])
 
 
 @lru_cache(maxsize=1024)
@@ -191,15 +189,12 @@ _FORMS: tuple[tuple[Slot, str, str], ...] = (
 )
 
 
-def confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
-    """Add the contradicting line."""
+def _confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
     slot, against_role, without_role = _FORMS[number - 1]
     wrong = site.pick(_WRONG_ROLES, "role_confusion", number)
     stated = any(block.operator == "ROLE" for block in tree.blocks)
-    text = (
-        against_role.format(role=site.ctx.role, wrong=wrong) if stated else without_role.format(wrong=wrong)
-    )
+    text = (against_role if stated else without_role).format(role=site.ctx.role, wrong=wrong)
     return replace(tree, blocks=(*tree.blocks, Block(ROLE_BLOCK, slot, text)))
 
 
-ROLE_CONFUSION = Kind("role_confusion", "contradicts the role, or adds a wrong one", len(_FORMS), confuse)
+ROLE_CONFUSION = Kind("role_confusion", "contradicts the role, or adds a wrong one", len(_FORMS), _confuse)

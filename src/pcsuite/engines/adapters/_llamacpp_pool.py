@@ -87,7 +87,10 @@ class Worker:
         self._write({"id": number, **request})
 
     def close(self) -> None:
-        """End the process by the end of its input, or by force."""
+        """End the process by the end of its input, or by force after five seconds.
+
+        What it still owes fails as retryable.
+        """
         if self._process.stdin is not None and not self._process.stdin.closed:
             with suppress(OSError):  # it may have died with unread input
                 self._process.stdin.close()
@@ -193,7 +196,10 @@ class WorkerPool:
         return job.future
 
     def tokenize(self, text: str) -> Future[Any]:
-        """Count tokens in any worker, busy or not."""
+        """Count tokens in any worker, busy or not; the future gets the worker's reply.
+
+        A worker is started where there is none; a closed pool raises.
+        """
         future: Future[Any] = Future()
         with self._lock:
             self._check_open()
@@ -205,7 +211,10 @@ class WorkerPool:
         return future
 
     def close(self) -> None:
-        """End all workers; what is still queued fails."""
+        """End all workers; what is still queued fails with an ``EngineError``.
+
+        Calls that a worker is answering are given five seconds.
+        """
         with self._lock:
             self._closed = True
             workers, self._workers = self._workers, []

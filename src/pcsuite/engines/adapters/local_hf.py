@@ -101,10 +101,8 @@ class LocalHfAdapter(ModelAdapter):
         self.max_concurrency = 2 * self.options.batch_size
         if loaded is None:
             keys = self.options
-            if keys.weights is not None:
-                folder = converted_folder(keys.weights)
-            else:
-                folder = Path(str(keys.path)).expanduser()
+            local = Path(str(keys.path)).expanduser()
+            folder = converted_folder(keys.weights) if keys.weights is not None else local
             source = folder if folder.is_dir() else str(keys.path)  # else a name on the hub
             loaded = load_model(source, dtype=keys.dtype, device_map=keys.device_map, revision=keys.revision)
         self.loaded = loaded

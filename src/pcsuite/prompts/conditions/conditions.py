@@ -4,7 +4,7 @@ and an item to the prompt and the decoding policy that a model gets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -55,7 +55,10 @@ class ConditionBundle:
         return chosen
 
     def operator_names(self, bundle: Bundle) -> tuple[str, ...]:
-        """How rows name the condition's operators: of a compiled free text, those whose cues its words show."""
+        """How rows name the condition's operators, in order.
+
+        Of a compiled free text they are ``COMPILED`` and those whose cues its words show (:func:`makeup_cues`).
+        """
         if self.prompt is None or not self.prompt.is_text:
             return bundle.names
         return (*bundle.names, *makeup_cues(self.prompt.template, self.known))
@@ -119,27 +122,34 @@ def _design(
     base: tuple[tuple[Operator, ...], ...],
     varied: tuple[tuple[Operator, ...], ...],
 ) -> list[ConditionBundle]:
-    def member(suffix: str, chosen: Sequence[tuple[Operator, ...]]) -> ConditionBundle:
-        return ConditionBundle(f"{name}:{suffix}", f"{spec.title or name} {suffix}", base + tuple(chosen))
-
-    labels = [step[0].name for step in varied]
-    if spec.design == "ladder":
-        return [member("none", ())] + [
-            member("+".join(labels[:count]), varied[:count]) for count in range(1, len(varied) + 1)
-        ]
-    if spec.design == "leave_one_out":
-        return [member("all", varied)] + [
-            member(f"-{labels[index]}", varied[:index] + varied[index + 1 :]) for index in range(len(varied))
-        ]
-    if spec.design == "add_one_in":
-        return [member("none", ())] + [member(f"+{labels[i]}", varied[i : i + 1]) for i in range(len(varied))]
-    if len(varied) > _MAX_FACTORIAL:
+    if spec.design == "factorial" and len(varied) > _MAX_FACTORIAL:
         raise ConfigError(
             f"condition '{name}': a factorial of {len(varied)} operators has {2 ** len(varied)} members",
             hint=f"name at most {_MAX_FACTORIAL}",
         )
-    subsets = [s for count in range(len(varied) + 1) for s in combinations(range(len(varied)), count)]
-    return [member("+".join(labels[i] for i in s) or "none", [varied[i] for i in s]) for s in subsets]
+    labels = [step[0].name for step in varied]
+    every = tuple(range(len(varied)))
+
+    def joined(subsets: Iterable[tuple[int, ...]]) -> list[tuple[str, tuple[int, ...]]]:
+        return [("+".join(labels[index] for index in subset) or "none", subset) for subset in subsets]
+
+    if spec.design == "ladder":
+        members = joined(every[:count] for count in range(len(varied) + 1))
+    elif spec.design == "leave_one_out":
+        without = [(f"-{labels[index]}", every[:index] + every[index + 1 :]) for index in every]
+        members = [("all", every), *without]
+    elif spec.design == "add_one_in":
+        members = [("none", ()), *((f"+{labels[index]}", (index,)) for index in every)]
+    else:
+        members = joined(subset for count in range(len(varied) + 1) for subset in combinations(every, count))
+    return [
+        ConditionBundle(
+            f"{name}:{suffix}",
+            f"{spec.title or name} {suffix}",
+            base + tuple(varied[index] for index in chosen),
+        )
+        for suffix, chosen in members
+    ]
 
 
 class PromptConstraint(NamedTuple):
@@ -152,7 +162,7 @@ class PromptConstraint(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptCondition:
-    """What :func:`build_condition` returns."""
+    """A condition composed for one item: its prompt, constraint and program."""
 
     id: str
     bundle: Bundle
@@ -177,7 +187,10 @@ class PromptCondition:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What the prompt is made of."""
+        """What the prompt is made of, as plain values: condition, template, operators, blocks with their slots.
+
+        ``padded`` counts the filler lines.
+        """
         return {
             "condition": self.id,
             "template": self.tree.template,
