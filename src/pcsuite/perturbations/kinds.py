@@ -85,14 +85,15 @@ _DISTRACTOR_FORMS: tuple[tuple[Slot, str], ...] = (
 )
 
 
-def _distract(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def distract(tree: PromptTree, site: Site, number: int) -> PromptTree:
+    """Add two irrelevant sentences, chosen by item."""
     slot, form = _DISTRACTOR_FORMS[number - 1]
     ranked = sorted(_PASSAGES, key=lambda passage: site.rank("distractor", number, passage))
     block = Block(DISTRACTOR_BLOCK, slot, form.format(first=ranked[0], second=ranked[1]))
     return replace(tree, blocks=(*tree.blocks, block))
 
 
-DISTRACTOR = Kind("distractor", "adds irrelevant context", len(_DISTRACTOR_FORMS), _distract)
+DISTRACTOR = Kind("distractor", "adds irrelevant context", len(_DISTRACTOR_FORMS), distract)
 
 
 _TRIES = 32
@@ -118,12 +119,13 @@ def payload(site: Site, number: int) -> str:
     )
 
 
-def _inject(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def inject(tree: PromptTree, site: Site, number: int) -> PromptTree:
+    """Plant the instruction."""
     planted = _PATTERNS[number - 1].replace("{payload}", payload(site, number))
     return replace(tree, input_text=f"{tree.input_text}\n{planted}")
 
 
-INJECTION = Kind("injection", "plants an instruction to answer wrongly in the input", len(_PATTERNS), _inject)
+INJECTION = Kind("injection", "plants an instruction to answer wrongly in the input", len(_PATTERNS), inject)
 
 
 _FEW = 4
@@ -189,7 +191,8 @@ _FORMS: tuple[tuple[Slot, str, str], ...] = (
 )
 
 
-def _confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
+    """Add the contradicting line."""
     slot, against_role, without_role = _FORMS[number - 1]
     wrong = site.pick(_WRONG_ROLES, "role_confusion", number)
     stated = any(block.operator == "ROLE" for block in tree.blocks)
@@ -197,4 +200,4 @@ def _confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
     return replace(tree, blocks=(*tree.blocks, Block(ROLE_BLOCK, slot, text)))
 
 
-ROLE_CONFUSION = Kind("role_confusion", "contradicts the role, or adds a wrong one", len(_FORMS), _confuse)
+ROLE_CONFUSION = Kind("role_confusion", "contradicts the role, or adds a wrong one", len(_FORMS), confuse)

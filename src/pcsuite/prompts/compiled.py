@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +188,6 @@ def makeup_cues(text: str, operators: Mapping[str, OperatorSpec] | None = None) 
     """
     cues = {name: spec.cues for name, spec in bundled_operators().items()}
     cues |= {name: spec.cues for name, spec in (operators or {}).items() if spec.cues}
-    matches = {name: _any_of(patterns).search(text) for name, patterns in cues.items() if patterns}
+    flags = re.IGNORECASE | re.MULTILINE
+    matches = {name: re.search("|".join(words), text, flags) for name, words in cues.items() if words}
     return {name: match.group().strip() for name, match in matches.items() if match is not None}
-
-
-@lru_cache(maxsize=256)
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)

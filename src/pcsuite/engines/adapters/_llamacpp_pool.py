@@ -195,10 +195,10 @@ class WorkerPool:
             self._hand_out()
         return job.future
 
-    def tokenize(self, text: str) -> Future[Any]:
-        """Count tokens in any worker, busy or not; the future gets the worker's reply.
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text by any worker, busy or not; blocks until it answers.
 
-        A worker is started where there is none; a closed pool raises.
+        A worker is started where there is none. A closed pool, and a worker that cannot answer, is an ``EngineError``.
         """
         future: Future[Any] = Future()
         with self._lock:
@@ -208,7 +208,10 @@ class WorkerPool:
                 worker = self._spawn()
                 self._idle.append(worker)
         worker.send({"op": "tokenize", "text": text}, future)
-        return future
+        reply = future.result()
+        if "error" in reply:
+            raise EngineError(f"llama.cpp cannot tokenize: {reply['error'].get('message')}", retryable=True)
+        return int(reply["result"])
 
     def close(self) -> None:
         """End all workers; what is still queued fails with an ``EngineError``.

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, Tool, Usage
+from pcsuite.engines.adapters.base import (
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    Tool,
+    Usage,
+    token_usage,
+)
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 Structured = Literal["response_format", "structured_outputs", "guided", "ollama_format", "sglang", "none"]
@@ -139,8 +147,14 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
     """
     if not isinstance(answer, dict):
         raise EngineError("the server's answer is not a JSON object", retryable=True)
-    if isinstance(answer.get("error"), (dict, str)):
-        raise _error_in_body(answer["error"])
+    error = answer.get("error")  # some gateways send one with status 200
+    if isinstance(error, (dict, str)):
+        code, message = (
+            (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, error)
+        )
+        status = code if isinstance(code, int) else None
+        retryable = status is None or _is_retryable(status)
+        raise EngineError(f"the server reports: {_shorten(str(message))}", status=status, retryable=retryable)
     try:
         if path == "/api/chat":
             said = [(answer["message"]["content"], answer.get("done_reason"))]
@@ -150,8 +164,8 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
             choices[0]  # an empty list is an error here
             said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
             usage = _usage(answer.get("usage") or {}, "prompt_tokens", "completion_tokens")
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise EngineError(f"the server's answer lacks {error}", retryable=True) from None
+    except (KeyError, IndexError, TypeError, AttributeError) as lack:
+        raise EngineError(f"the server's answer lacks {lack}", retryable=True) from None
     texts = [text if isinstance(text, str) else "" for text, _ in said]
     generations: list[Generation] = [
         {
@@ -181,15 +195,12 @@ def _shares(usage: Usage | None, texts: Sequence[str]) -> list[Usage]:
     The prompt was read once and is split evenly; the completion by the length of the texts, since servers
     count all samples together.
     """
-    usage = usage or {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    usage = usage or token_usage(0, 0)
     if len(texts) == 1:
         return [usage]
     prompts = _split(usage["prompt_tokens"], [1] * len(texts))
     completions = _split(usage["completion_tokens"], [len(text) + 1 for text in texts])
-    return [
-        {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-        for prompt, completion in zip(prompts, completions, strict=True)
-    ]
+    return [token_usage(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
 
 
 def _split(total: int, weights: Sequence[int]) -> list[int]:
@@ -207,24 +218,9 @@ def _usage(counts: Mapping[str, Any], prompt_key: str, completion_key: str) -> U
     prompt, completion = counts.get(prompt_key), counts.get(completion_key)
     if not isinstance(prompt, int) or not isinstance(completion, int):
         return None
-    total = counts.get("total_tokens")
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": total if isinstance(total, int) else prompt + completion,
-    }
-
-
-def _error_in_body(error: Any) -> EngineError:
-    """An error that came with status 200, as some gateways send it."""
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return EngineError(
-        f"the server reports: {_shorten(str(message))}",
-        status=status,
-        retryable=status is None or _is_retryable(status),
-    )
+    usage, total = token_usage(prompt, completion), counts.get("total_tokens")
+    usage["total_tokens"] = total if isinstance(total, int) else usage["total_tokens"]
+    return usage
 
 
 def status_error(status: int, text: str, retry_after: float | None, key_env: str | None) -> EngineError:

@@ -45,6 +45,11 @@ class Usage(TypedDict):
     total_tokens: int
 
 
+def token_usage(prompt: int, completion: int) -> Usage:
+    """The usage of a call from its two token counts, in their sum the whole."""
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
 class Generation(TypedDict):
     """What a call returns. ``finish_reason`` is the backend's own word (``stop``, ``length``, …)."""
 

@@ -17,7 +17,7 @@ import re
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -108,8 +108,8 @@ class LlamaCppAdapter(ModelAdapter):
         )
         self._pool = WorkerPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
-        # A partial of a function, not a method: the cache around it must not keep the adapter.
-        self._count = lru_cache(LOCAL_TOKEN_COUNTS_KEPT)(partial(_count_tokens, self._pool))
+        # Around the pool, not around a method of ours: the cache must not keep the adapter.
+        self._count = lru_cache(LOCAL_TOKEN_COUNTS_KEPT)(self._pool.count_tokens)
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
@@ -226,13 +226,6 @@ class LlamaCppAdapter(ModelAdapter):
         return generation
 
 
-def _count_tokens(pool: WorkerPool, text: str) -> int:
-    reply = pool.tokenize(text).result()
-    if "error" in reply:
-        raise EngineError(f"llama.cpp cannot tokenize: {reply['error'].get('message')}", retryable=True)
-    return int(reply["result"])
-
-
 def llguidance_grammar(constraint: Constraint) -> str:
     """The constraint as a Lark grammar for llama.cpp's llguidance engine.
 
@@ -245,14 +238,13 @@ def llguidance_grammar(constraint: Constraint) -> str:
         laid_out = {**schema, "x-guidance": LLGUIDANCE_JSON_LAYOUT}
         return "%llguidance {}\nstart: %json " + json.dumps(laid_out)
     if constraint.kind == "regex":
-        return "%llguidance {}\nstart: /" + _lark_pattern(constraint.value) + "/"
+        # Between Lark's slashes a pattern is one line with its slashes escaped. One that is escaped already may stay as
+        # it is; an escaped line break is a line break.
+        plain = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n"}
+        escaped = re.sub(
+            r"\\.|.", lambda found: plain.get(found[0], found[0]), constraint.value, flags=re.DOTALL
+        )
+        return "%llguidance {}\nstart: /" + escaped + "/"
     if constraint.value.lstrip().startswith("%llguidance"):
         return constraint.value.lstrip()
     return "%llguidance {}\n" + constraint.value
-
-
-def _lark_pattern(pattern: str) -> str:
-    """A regular expression as it stands between Lark's slashes: one line, slashes escaped."""
-    # An escaped slash may stay as it is; an escaped line break is a line break.
-    plain = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n"}
-    return re.sub(r"\\.|.", lambda found: plain.get(found[0], found[0]), pattern, flags=re.DOTALL)

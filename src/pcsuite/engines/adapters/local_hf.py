@@ -40,6 +40,7 @@ from pcsuite.engines.adapters.base import (
     Replica,
     Request,
     chat_messages,
+    token_usage,
 )
 from pcsuite.engines.weights import catalogue_entry
 from pcsuite.errors import ConfigError, EngineError
@@ -210,10 +211,8 @@ class LocalHfAdapter(ModelAdapter):
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of completion tokens, without special tokens."""
-        text = self.loaded.tokenizer.decode(
-            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return str(text)
+        decode = self.loaded.tokenizer.decode
+        return str(decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text`` itself; the chat template's own tokens (``usage`` has them) are not counted."""
@@ -295,10 +294,6 @@ class LocalHfAdapter(ModelAdapter):
             "text": self.decode(row.tokens),
             "finish_reason": row.finish_reason or "length",
             "latency_ms": elapsed_ms,
-            "usage": {
-                "prompt_tokens": len(row.prompt),
-                "completion_tokens": len(row.tokens),
-                "total_tokens": len(row.prompt) + len(row.tokens),
-            },
+            "usage": token_usage(len(row.prompt), len(row.tokens)),
             "seed_honoured": self.repeatable,
         }
