@@ -272,9 +272,9 @@ def _unknown_names(suite: Suite) -> list[str]:
         for index, name in enumerate(names):
             if name not in choices:
                 # The sections of repro are mappings by id, those of the selection are lists.
-                entry = {"repro": [name], "selection": [index]}.get(keys[0], [])
+                last: dict[str, list[str | int]] = {"repro": [name], "selection": [index]}
                 problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
-                problems.append(source.problem([*keys, *entry], problem))
+                problems.append(source.problem([*keys, *last.get(keys[0], [])], problem))
 
     check(selection.tasks, suite.tasks, "task", "selection", "tasks")
     check(selection.models, suite.models, "model", "selection", "models")

