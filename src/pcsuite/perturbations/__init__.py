@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pcsuite.errors import ConfigError
-from pcsuite.perturbations.kinds import Kind, Site
+from pcsuite.perturbations.kinds import Kind as Kind
+from pcsuite.perturbations.kinds import Site as Site
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.registry import Registry
 
@@ -79,16 +80,3 @@ def perturb(tree: PromptTree, site: Site, variant: Variant) -> PromptTree:
     ``site`` says which item under which condition it is, on which the wording may depend.
     """
     return PERTURBATIONS.get(variant.kind).apply(tree, site, variant.number)
-
-
-__all__ = [
-    "PERTURBATIONS",
-    "STRUCTURE_VARIED",
-    "WORDING_VARIED",
-    "Kind",
-    "Site",
-    "Variant",
-    "perturb",
-    "variant_of",
-    "variants",
-]

@@ -149,9 +149,8 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
         raise EngineError("the server's answer is not a JSON object", retryable=True)
     error = answer.get("error")  # some gateways send one with status 200
     if isinstance(error, (dict, str)):
-        code, message = (
-            (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, error)
-        )
+        sent = error if isinstance(error, dict) else {"message": error}
+        code, message = sent.get("code"), sent.get("message")
         status = code if isinstance(code, int) else None
         retryable = status is None or _is_retryable(status)
         raise EngineError(f"the server reports: {_shorten(str(message))}", status=status, retryable=retryable)
@@ -234,9 +233,9 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
     except ValueError:
         body = text
     error = body.get("error", body) if isinstance(body, dict) else body
-    code = error.get("code") if isinstance(error, dict) else None
-    message = _shorten(str(error.get("message", error) if isinstance(error, dict) else error))
-    retryable = _is_retryable(status) and code != "insufficient_quota"
+    said = error if isinstance(error, dict) else {}
+    message = _shorten(str(said.get("message", error)))
+    retryable = _is_retryable(status) and said.get("code") != "insufficient_quota"
     hint = None
     if status in (401, 403):
         hint = f"check the key in ${key_env}" if key_env else "this server wants a key: set api_key_env"
