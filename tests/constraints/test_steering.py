@@ -18,8 +18,10 @@ LIBRARY = {"guidance_cfg": "guidance", "lmql_program": "lmql"}
 
 
 def test_a_model_of_another_provider_cannot_be_steered():
-    with pytest.raises(ConstraintUnavailableError, match="'x' steers models of provider hf; 'm' is none"):
-        _steering.as_local_hf(SimulatedAdapter("m", SimulatedOptions()), "x")
+    with pytest.raises(
+        ConstraintUnavailableError, match="'guidance_cfg' steers models of provider hf; 'm' is none"
+    ):
+        CONSTRAINTS.get("guidance_cfg")().steered(SimulatedAdapter("m", SimulatedOptions()))
 
 
 def test_boolean_schemas_have_equivalents_that_are_objects():

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-# What every configuration model shares: frozen, strict about keys, documented field by field.
+TaskKind = Literal["structured", "reasoning"]
 
 
 class Definition(BaseModel):
@@ -20,12 +20,6 @@ class Definition(BaseModel):
         protected_namespaces=(),
         populate_by_name=True,
     )
-
-
-# ``tasks_v1.yaml``: what a task asks, in which form, and who scores it.
-
-
-TaskKind = Literal["structured", "reasoning"]
 
 
 class TaskSpec(Definition):
@@ -83,9 +77,6 @@ class TaskSpec(Definition):
     """Whether REACT_LOOP applies (the task has a corpus to search)."""
 
 
-# ``models_v1.yaml``: the models a profile can select.
-
-
 class ModelSpec(Definition):
     """One model. Keys that are not listed here belong to the provider, whose ``Options`` check them."""
 
@@ -105,11 +96,15 @@ class ModelSpec(Definition):
     """USD per million completion tokens."""
 
     def provider_options(self) -> dict[str, Any]:
-        """The provider's own keys."""
+        """The provider's own keys, not yet checked against its ``Options``."""
         return dict(self.model_extra or {})
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Price of a call in USD."""
+        """Price of a call in USD, from the prices per million tokens.
+
+        >>> ModelSpec(provider="openai", family="x", size="7B", price_in=2.0, price_out=8.0).cost(1000, 500)
+        0.006
+        """
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
 
 
@@ -229,11 +224,9 @@ class ConditionSpec(Definition):
     """The prompt comes from the optimiser's frozen file (C8)."""
 
 
-def _condition(value: Any) -> Any:
-    return {"operators": value} if isinstance(value, list) else value
-
-
-Condition = Annotated[ConditionSpec, BeforeValidator(_condition)]
+Condition = Annotated[
+    ConditionSpec, BeforeValidator(lambda value: {"operators": value} if isinstance(value, list) else value)
+]
 
 
 class DecodingSpec(Definition):
@@ -284,55 +277,48 @@ class MetricSpec(Definition):
         return given
 
 
-class TasksFile(Definition):
-    """``tasks_v1.yaml``."""
-
+class _DefinitionsFile(Definition):
     version: str
     """Version of the definitions."""
+
+
+class TasksFile(_DefinitionsFile):
+    """``tasks_v1.yaml``."""
+
     tasks: dict[str, TaskSpec]
     """Tasks by id."""
 
 
-class ModelsFile(Definition):
+class ModelsFile(_DefinitionsFile):
     """``models_v1.yaml``."""
 
-    version: str
-    """Version of the definitions."""
     models: dict[str, ModelSpec]
     """Models by id."""
 
 
-class OperatorsFile(Definition):
+class OperatorsFile(_DefinitionsFile):
     """``operators_v1.yaml``."""
 
-    version: str
-    """Version of the definitions."""
     operators: dict[str, OperatorSpec]
     """Operators by name."""
 
 
-class ConditionsFile(Definition):
+class ConditionsFile(_DefinitionsFile):
     """``conditions_v1.yaml``."""
 
-    version: str
-    """Version of the definitions."""
     conditions: dict[str, Condition]
     """Conditions by id."""
 
 
-class DecodingFile(Definition):
+class DecodingFile(_DefinitionsFile):
     """``decoding_v1.yaml``."""
 
-    version: str
-    """Version of the definitions."""
     regimes: dict[str, DecodingSpec]
     """Regimes by id."""
 
 
-class MetricsFile(Definition):
+class MetricsFile(_DefinitionsFile):
     """``metrics_v1.yaml``."""
 
-    version: str
-    """Version of the definitions."""
     metrics: dict[str, MetricSpec]
     """Metrics by the name they have in the log."""

@@ -44,7 +44,10 @@ REFERENCED: Mapping[str, type[Definition]] = {
 
 
 def bundled_configs() -> Path:
-    """Folder of the definition files that come with the suite."""
+    """Folder of the definition files that come with the suite.
+
+    Inside the package where it is installed, at the root of the repository in a checkout.
+    """
     package = Path(__file__).resolve().parents[1]
     installed = package / "configs"
     return installed if installed.is_dir() else package.parents[1] / "configs"
@@ -97,7 +100,10 @@ class Suite:
 
     @cached_property
     def config_hash(self) -> str:
-        """sha256 over the profile and every definition it selects."""
+        """sha256 (hex) over the profile and every definition it selects.
+
+        Operators and conditions enter whole, since conditions refer to each other.
+        """
         selection = self.profile.selection
         return digest(
             {
@@ -127,12 +133,12 @@ class Suite:
         return schema
 
     def grammar(self, task_id: str) -> str | None:
-        """The answer's Lark grammar, read from the task's ``grammar_ref``."""
+        """The answer's Lark grammar, read from the task's ``grammar_ref``; ``None`` where it names none."""
         path = self._companion(task_id, "grammar_ref")
         return None if path is None else path.read_text(encoding="utf-8")
 
     def lmql_query(self, task_id: str) -> str | None:
-        """The task's own LMQL query, read from its ``lmql_ref``."""
+        """The task's own LMQL query, read from its ``lmql_ref``; ``None`` where it names none."""
         path = self._companion(task_id, "lmql_ref")
         return None if path is None else path.read_text(encoding="utf-8")
 
@@ -257,18 +263,18 @@ def _with_operator_effects(
 
 def _unknown_names(suite: Suite) -> list[str]:
     """Problems with ids that a profile or a definition uses and nothing defines."""
-    profile, repro = suite.sources["profile"], suite.profile.repro
-    selection = suite.profile.selection
+    selection, repro = suite.profile.selection, suite.profile.repro
     problems: list[str] = []
 
     def check(names: Iterable[str], known: Iterable[str], what: str, *keys: str) -> None:
         choices = list(known)
+        source = suite.sources["conditions_ref" if keys[0] == "conditions" else "profile"]
         for index, name in enumerate(names):
             if name not in choices:
                 # The sections of repro are mappings by id, those of the selection are lists.
-                entry = name if keys[0] == "repro" else index
+                last: dict[str, list[str | int]] = {"repro": [name], "selection": [index]}
                 problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
-                problems.append(profile.problem([*keys, entry], problem))
+                problems.append(source.problem([*keys, *last.get(keys[0], [])], problem))
 
     check(selection.tasks, suite.tasks, "task", "selection", "tasks")
     check(selection.models, suite.models, "model", "selection", "models")
@@ -276,15 +282,11 @@ def _unknown_names(suite: Suite) -> list[str]:
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
     check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
-    source = suite.sources["conditions_ref"]
     for name, condition in suite.conditions.items():
-        if condition.extends is not None and condition.extends not in suite.conditions:
-            hint = did_you_mean(condition.extends, suite.conditions)
-            message = f"unknown condition '{condition.extends}' ({hint})"
-            problems.append(source.problem(["conditions", name, "extends"], message))
-        for entry in condition.operators:
-            for use in entry if isinstance(entry, tuple) else (entry,):
-                if use.name not in suite.operators:
-                    message = f"unknown operator '{use.name}' ({did_you_mean(use.name, suite.operators)})"
-                    problems.append(source.problem(["conditions", name, "operators"], message))
+        uses = [
+            use for entry in condition.operators for use in (entry if isinstance(entry, tuple) else (entry,))
+        ]
+        extends = [] if condition.extends is None else [condition.extends]
+        check(extends, suite.conditions, "condition", "conditions", name, "extends")
+        check([use.name for use in uses], suite.operators, "operator", "conditions", name, "operators")
     return problems

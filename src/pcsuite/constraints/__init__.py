@@ -5,13 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    ConstraintKind,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
 from pcsuite.errors import ConstraintUnavailableError, MissingExtraError
 from pcsuite.registry import Registry
 
@@ -70,7 +64,10 @@ def choose_backend(
 
 
 def backend_for(adapter: ModelAdapter, constraint: Constraint) -> ConstraintBackend:
-    """The backend that enforces a constraint on a built model."""
+    """The backend that enforces a constraint on a built model, by the constraint's own ``backend``.
+
+    Refusals are those of :func:`choose_backend`.
+    """
     return choose_backend(constraint.backend, type(adapter), adapter.options, constraint.kind)
 
 

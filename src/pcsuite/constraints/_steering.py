@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, cast
 
+import numpy as np
+from pydantic import BaseModel
+
+from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, read_prompts
-from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter
+from pcsuite.engines.adapters._hf_loading import quiet_libraries
+from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
+from pcsuite.engines.adapters.base import (
+    Constraint,
+    ConstraintKind,
+    Generation,
+    ModelAdapter,
+    Request,
+    token_usage,
+)
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
-from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.errors import ConstraintUnavailableError, require
 
 
 class TokenLimitReached(Exception):
@@ -21,23 +36,44 @@ class TokenLimitReached(Exception):
         self.token_ids = list(token_ids)
 
 
+class LocalHfBackend(ConstraintBackend):
+    """A backend that steers the decoding of models of provider ``hf``."""
+
+    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
+        """Whether the provider is ``hf`` or derived from it; every kind of constraint is taken on.
+
+        What a library cannot enforce of a single constraint is refused when it is asked for.
+        """
+        return issubclass(provider, LocalHfAdapter)
+
+    def steered(self, adapter: ModelAdapter) -> LocalHfAdapter:
+        """The adapter as one whose model can be steered, once the backend's library is there.
+
+        Another provider's adapter is a ``ConstraintUnavailableError``, a missing library a ``MissingExtraError``.
+        """
+        if not isinstance(adapter, LocalHfAdapter):
+            raise ConstraintUnavailableError(
+                f"constraint backend '{self.name}' steers models of provider hf; '{adapter.model_id}' is none"
+            )
+        with quiet_libraries():  # LMQL imports modules that Python has deprecated
+            require(self.libraries[0], self.extra or self.name)
+        return adapter
+
+
 def cannot_enforce(backend: str, what: str, problem: object) -> ConstraintUnavailableError:
-    """The refusal of a constraint, with a library's words for the reason on one line (300 characters at most)."""
+    """The refusal of a constraint, to be raised by the caller.
+
+    ``what`` names the constraint, ``problem`` is the library's reason, put on one line of 300 characters at most.
+    """
     reason = " ".join(str(problem).split())[:300]
     return ConstraintUnavailableError(f"constraint backend '{backend}' cannot enforce {what}: {reason}")
 
 
-def as_local_hf(adapter: ModelAdapter, backend: str) -> LocalHfAdapter:
-    """The adapter as one whose model can be steered; a ``ConstraintUnavailableError`` for any other provider's."""
-    if not isinstance(adapter, LocalHfAdapter):
-        raise ConstraintUnavailableError(
-            f"constraint backend '{backend}' steers models of provider hf; '{adapter.model_id}' is none"
-        )
-    return adapter
-
-
 def json_schema_of(constraint: Constraint) -> dict[str, Any]:
-    """The schema as an object; the boolean schemas have equivalents that are objects."""
+    """The schema of a ``json_schema`` constraint as an object.
+
+    The boolean schemas become the objects that mean the same: ``{}`` and ``{"not": {}}``.
+    """
     schema = json.loads(constraint.value)
     if isinstance(schema, bool):
         return {} if schema else {"not": {}}
@@ -45,7 +81,10 @@ def json_schema_of(constraint: Constraint) -> dict[str, Any]:
 
 
 def llguidance_tokenizer(adapter: LocalHfAdapter) -> Any:
-    """The model's vocabulary as llguidance reads it; made once per model."""
+    """The model's vocabulary as llguidance reads it.
+
+    Indexing it takes a while, so it is made once and kept in the adapter's ``backend_state``.
+    """
     if "llguidance" not in adapter.backend_state:
         import llguidance.hf
 
@@ -69,31 +108,42 @@ def refuse_uncompilable(grammar: str, adapter: LocalHfAdapter, constraint: Const
     checked.add(grammar)
 
 
-def completion(
-    *,
-    text: str,
-    finish_reason: str,
-    prompt_tokens: int,
-    completion_tokens: int,
-    latency_ms: float,
-    backend: str,
-) -> Generation:
-    """The result of a decoding loop that ran alone, so that its seed is honoured in any precision.
+class SteeredAnswer:
+    """One answer on its way through a library's own decoding loop: its prompt, its limits and its random numbers.
 
-    ``backend`` is the label that the row shows: the backend's name with the versions of its libraries.
+    It runs alone (``LocalHfAdapter.run_alone``), so that its seed is honoured in any precision.
     """
-    return {
-        "text": text,
-        "finish_reason": finish_reason,
-        "latency_ms": latency_ms,
-        "usage": {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-        },
-        "seed_honoured": True,
-        "constraint_backend": backend,
-    }
+
+    def __init__(self, adapter: LocalHfAdapter, request: Request) -> None:
+        self._started = time.perf_counter()
+        self._key = draw_key(request.prompt, request.seed)
+        self.adapter = adapter
+        self.prompt_ids = adapter.prompt_tokens(request.prompt)
+        self.decoding = adapter.fitted(request.decoding, len(self.prompt_ids))
+        self.prompt = adapter.loaded.tokenizer.decode(self.prompt_ids, clean_up_tokenization_spaces=False)
+        """The rendered prompt as text."""
+        self.forward = PrefixForward(adapter, self.prompt_ids)
+
+    def draw(self, logits: np.ndarray, allowed: np.ndarray, position: int) -> int:
+        """The next token by the answer's decoding, among those that are ``allowed`` (a boolean for each logit).
+
+        ``position`` numbers the draws of the answer from 0 and selects its random number.
+        """
+        return sample_token(np.where(allowed, logits, -np.inf), self.decoding, self._key, position)
+
+    def generation(self, text: str, completion_tokens: int, finish_reason: str, label: str) -> Generation:
+        """The finished answer, with the wall time since this object was made as its latency (ms).
+
+        ``label`` is what the row shows: the backend's name with the versions of its libraries.
+        """
+        return {
+            "text": text,
+            "finish_reason": finish_reason,
+            "latency_ms": (time.perf_counter() - self._started) * 1000,
+            "usage": token_usage(len(self.prompt_ids), completion_tokens),
+            "seed_honoured": True,
+            "constraint_backend": label,
+        }
 
 
 class PrefixForward:
@@ -110,21 +160,17 @@ class PrefixForward:
         self._seen: list[int] = []
         self._logits: Any = None
         if adapter.options.prefix_reuse and can_keep_prompts(self._model) and len(prompt_ids) > 1:
+            import torch
+
             self._seen = list(prompt_ids[:-1])
-            self._cache = copy.deepcopy(self._read(adapter, tuple(prompt_ids)))
-
-    @staticmethod
-    def _read(adapter: LocalHfAdapter, prompt: tuple[int, ...]) -> Any:
-        """What the model keeps of a prompt but its last token; read anew unless it was the last one asked."""
-        import torch
-
-        kept: dict[tuple[int, ...], Any] = adapter.backend_state.setdefault("prompt", {})
-        if prompt not in kept:
-            kept.clear()
-            loaded = adapter.loaded
-            with torch.inference_mode():
-                kept[prompt] = read_prompts(loaded.model, [prompt], loaded.filler, share=True).kept
-        return kept[prompt]
+            # What the model keeps of a prompt but its last token; read anew unless it was the last one asked.
+            kept: dict[tuple[int, ...], Any] = adapter.backend_state.setdefault("prompt", {})
+            prompt = tuple(prompt_ids)
+            if prompt not in kept:
+                kept.clear()
+                with torch.inference_mode():
+                    kept[prompt] = read_prompts(self._model, [prompt], adapter.loaded.filler, share=True).kept
+            self._cache = copy.deepcopy(kept[prompt])
 
     def logits(self, token_ids: list[int]) -> Any:
         """Logits (float32 on the CPU, one a token of the vocabulary) of the token after ``token_ids``.
@@ -133,20 +179,17 @@ class PrefixForward:
         """
         import torch
 
-        shared = 0
-        for old, new in zip(self._seen, token_ids, strict=False):
-            if old != new:
-                break
-            shared += 1
+        pairs = zip(self._seen, token_ids, strict=False)
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         if self._logits is not None and shared == len(token_ids) == len(self._seen):
             return self._logits
         shared = min(shared, len(token_ids) - 1)
         if self._cache is not None and shared < len(self._seen):
-            if shared == 0:
-                self._cache = None
-            else:
+            if shared:
                 # transformers 5.20 and later: negative means "remove that many".
                 self._cache.crop(shared - len(self._seen))
+            else:
+                self._cache = None
         fresh = torch.tensor([token_ids[shared:]], device=self._model.device)
         with torch.inference_mode():
             out = self._model(input_ids=fresh, past_key_values=self._cache, use_cache=True)

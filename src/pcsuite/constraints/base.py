@@ -10,13 +10,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    ConstraintKind,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
 
 
 class ConstraintBackend(ABC):
@@ -31,7 +25,10 @@ class ConstraintBackend(ABC):
 
     @abstractmethod
     def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
-        """Whether constraints of that kind can be enforced on such a model, known without building it."""
+        """Whether constraints of that kind can be enforced on such a model, known without building it.
+
+        ``provider`` is the adapter's class, ``options`` its validated keys of the model entry.
+        """
 
     @abstractmethod
     def generate_constrained(
@@ -49,11 +46,17 @@ class ConstraintBackend(ABC):
         return await asyncio.to_thread(self.generate_constrained, adapter, request, constraint)
 
     def missing(self) -> str | None:
-        """The first library that is not installed, or ``None``."""
+        """The first of :attr:`libraries` that is not installed, or ``None``.
+
+        Nothing is imported to find out.
+        """
         return next((name for name in self.libraries if find_spec(name) is None), None)
 
     def label(self) -> str:
-        """Name and library versions, as rows name the backend."""
+        """How rows name the backend, for example ``guidance_cfg (guidance 0.3.0, llguidance 1.3.0)``.
+
+        Rows of other versions of a library stay apart by it.
+        """
         if not self.libraries:
             return self.name
         return f"{self.name} ({', '.join(f'{name} {version(name)}' for name in self.libraries)})"

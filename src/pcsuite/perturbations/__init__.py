@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pcsuite.errors import ConfigError
-from pcsuite.perturbations.kinds import Kind, Site
+from pcsuite.perturbations.kinds import Kind as Kind
+from pcsuite.perturbations.kinds import Site as Site
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.registry import Registry
 
@@ -57,7 +58,13 @@ def variants(kinds: Iterable[str], most: int | None = None) -> list[Variant]:
 
 
 def variant_of(kind: str, variant_id: str) -> Variant:
-    """The variant that an id of a log names (``injection-2``); a ``ConfigError`` where the kind has no such one."""
+    """The variant that an id of a log names.
+
+    A ``ConfigError`` where the kind is unknown or has no such variant.
+
+    >>> variant_of("injection", "injection-2").number
+    2
+    """
     prefix, _, number = variant_id.rpartition("-")
     count = PERTURBATIONS.get(kind).variants
     if prefix != kind or not number.isdigit() or not 1 <= int(number) <= count:
@@ -68,18 +75,8 @@ def variant_of(kind: str, variant_id: str) -> Variant:
 
 
 def perturb(tree: PromptTree, site: Site, variant: Variant) -> PromptTree:
-    """The perturbed prompt."""
+    """The prompt with one variant of a kind applied; the tree given is not changed.
+
+    ``site`` says which item under which condition it is, on which the wording may depend.
+    """
     return PERTURBATIONS.get(variant.kind).apply(tree, site, variant.number)
-
-
-__all__ = [
-    "PERTURBATIONS",
-    "STRUCTURE_VARIED",
-    "WORDING_VARIED",
-    "Kind",
-    "Site",
-    "Variant",
-    "perturb",
-    "variant_of",
-    "variants",
-]

@@ -41,11 +41,14 @@ class Site:
     salt: str = DEFAULT_HASH_SEED
 
     def rank(self, *names: object) -> bytes:
-        """A hash of names that belongs to this task and item."""
+        """A hash (32 bytes) of names that belongs to this task and item.
+
+        No generator is behind it, so it is the same on every machine.
+        """
         return rank_of(self.salt, "perturbation", self.ctx.task_id, self.item_id, *names)
 
     def pick(self, options: Sequence[T], *names: object) -> T:
-        """One of the options, by hash: no generator, so the same on every machine."""
+        """One of the options by the :meth:`rank` of the names; ``options`` must not be empty."""
         return options[int.from_bytes(self.rank(*names)[:8], "big") % len(options)]
 
 
@@ -136,12 +139,9 @@ def reorder(tree: PromptTree, site: Site, number: int) -> PromptTree:
     A prompt of two parts (C0) has one other order only, and all variants are it.
     """
     names = (site.salt, "reorder", site.ctx.task_id, *site.bundle.names)
-    return tree.reordered(_orders(len(tree.parts()), input_index(tree), names)[number - 1])
-
-
-def input_index(tree: PromptTree) -> int:
-    """Index of the input among the parts."""
-    return len(tree.texts("prefix")) + 1 + len(tree.texts("block")) + len(tree.texts("fewshot"))
+    before = sum(block.slot in ("prefix", "block", "fewshot") for block in tree.blocks)
+    # The instruction stands before the input as well.
+    return tree.reordered(_orders(len(tree.parts()), before + 1, names)[number - 1])
 
 
 @lru_cache(maxsize=1024)
@@ -196,9 +196,7 @@ def confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
     slot, against_role, without_role = _FORMS[number - 1]
     wrong = site.pick(_WRONG_ROLES, "role_confusion", number)
     stated = any(block.operator == "ROLE" for block in tree.blocks)
-    text = (
-        against_role.format(role=site.ctx.role, wrong=wrong) if stated else without_role.format(wrong=wrong)
-    )
+    text = (against_role if stated else without_role).format(role=site.ctx.role, wrong=wrong)
     return replace(tree, blocks=(*tree.blocks, Block(ROLE_BLOCK, slot, text)))
 
 

@@ -37,7 +37,10 @@ class InstructionParaphrases(Definition):
 
 @lru_cache(maxsize=1)
 def instruction_paraphrases() -> InstructionParaphrases:
-    """The bundled rewordings of instructions."""
+    """The bundled rewordings of instructions, read once.
+
+    They reword the tasks of the bundled tasks file; any other instruction is put into a frame.
+    """
     text = (files("pcsuite.perturbations") / "paraphrases.yaml").read_text(encoding="utf-8")
     return InstructionParaphrases.model_validate(yaml.safe_load(text))
 
@@ -83,7 +86,10 @@ def reworded_operator(operator: Operator, number: int) -> Operator:
 
 
 def reword(tree: PromptTree, site: Site, number: int) -> PromptTree:
-    """Render every block anew from its operator's other template."""
+    """Render instruction and blocks anew in variant ``number`` (1 to 3) of their wording.
+
+    Blocks that no operator of the condition made stay as they are.
+    """
     operators = {operator.name: operator for operator in site.bundle}
     blocks = tuple(
         replace(block, text=reworded_operator(operators[block.operator], number).render(site.ctx))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,10 @@ class CompiledPrompt:
 
     @property
     def steps(self) -> tuple[tuple[Operator, ...], ...]:
-        """The operators as the steps of a condition."""
+        """The operators as the steps of a condition, one without alternatives each.
+
+        A free text is a single step, the operator ``COMPILED``.
+        """
         if self.is_text:
             spec = OperatorSpec(type="block", template=self.template)
             return ((Operator(COMPILED_OPERATOR, spec),),)
@@ -118,31 +121,25 @@ class CompiledPrompt:
         return {
             "template": self.template,
             "blocks": [
-                {
-                    "operator": block.name,
-                    "wording": block.wording,
-                    "spec": block.spec.model_dump(mode="json", exclude_none=True),
-                }
+                {"operator": block.name, "wording": block.wording, "spec": spec}
                 for block in self.blocks
+                for spec in [block.spec.model_dump(mode="json", exclude_none=True)]
             ],
             "instruction": self.instruction,
-            "demos": [
-                {"input_text": demo.input_text, "output_text": demo.output_text, "item_id": demo.item_id}
-                for demo in self.demos
-            ],
+            "demos": [asdict(demo) for demo in self.demos],
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> CompiledPrompt:
-        """The reverse of :meth:`as_dict`."""
+        """The reverse of :meth:`as_dict`.
+
+        Values that are missing or wrong raise ``KeyError``, ``TypeError`` or pydantic's ``ValidationError``.
+        """
         blocks = tuple(
             BlockChoice(entry["operator"], int(entry["wording"]), OperatorSpec.model_validate(entry["spec"]))
             for entry in values["blocks"]
         )
-        demos = tuple(
-            Exemplar(entry["input_text"], entry["output_text"], entry.get("item_id", ""))
-            for entry in values["demos"]
-        )
+        demos = tuple(Exemplar(**entry) for entry in values["demos"])
         return cls(values["template"], blocks, values["instruction"], demos)
 
 
@@ -191,10 +188,6 @@ def makeup_cues(text: str, operators: Mapping[str, OperatorSpec] | None = None) 
     """
     cues = {name: spec.cues for name, spec in bundled_operators().items()}
     cues |= {name: spec.cues for name, spec in (operators or {}).items() if spec.cues}
-    matches = {name: _any_of(patterns).search(text) for name, patterns in cues.items() if patterns}
+    flags = re.IGNORECASE | re.MULTILINE
+    matches = {name: re.search("|".join(words), text, flags) for name, words in cues.items() if words}
     return {name: match.group().strip() for name, match in matches.items() if match is not None}
-
-
-@lru_cache(maxsize=256)
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from pcsuite._util.hashing import canonical_json
@@ -32,9 +33,8 @@ class Exemplar:
             output = entry.get("output_text", entry.get("output"))
             if output is None or "input_text" not in entry:
                 raise PromptError("an exemplar needs 'input_text' and 'output_text'")
-            return cls(
-                str(entry["input_text"]), output if isinstance(output, str) else canonical_json(output)
-            )
+            text = output if isinstance(output, str) else canonical_json(output)
+            return cls(str(entry["input_text"]), text)
         first, second = entry
         return cls(str(first), str(second))
 
@@ -78,12 +78,12 @@ class PromptContext:
             if key not in values:
                 raise PromptError(f"ctx needs '{key}'")
         if values["task_kind"] not in ("structured", "reasoning"):
-            raise PromptError(
-                f"ctx['task_kind'] is '{values['task_kind']}'", hint="use structured or reasoning"
-            )
-        given = {key: value for key, value in values.items() if value is not None}
+            kind = values["task_kind"]
+            raise PromptError(f"ctx['task_kind'] is '{kind}'", hint="use structured or reasoning")
         known: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in values.items()
+            if value is not None
         }
         known["exemplars"] = tuple(Exemplar.of(entry) for entry in values.get("exemplars") or ())
         title = known.get("task_title") or str(values["task_id"]).replace("_", " ")
@@ -99,7 +99,7 @@ class PromptContext:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskPrompting:
     """A task's part of the context, made once; :meth:`context` adds the item."""
 
@@ -109,34 +109,34 @@ class TaskPrompting:
     grammar: str | None
     exemplars: tuple[Exemplar, ...] = ()
     lmql_query: str | None = None
-    _fixed: dict[str, Any] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        task = self.task
-        fixed = {
-            "task_id": self.task_id,
-            "task_kind": task.kind,
-            "task_title": task.title,
-            "task_goal": task.goal,
-            "instruction": task.instruction,
-            "role": task.role,
-            "rules": task.rules,
-            "abstain": task.abstain,
-            "decompose": task.decompose,
-            "schema_text": schema_text(self.schema) if self.schema else "",
-            "final_answer_format": task.final_answer_format or "",
-            "exemplars": self.exemplars,
-            "verifier_checklist": task.verifier_checklist,
-            "input_label": task.input_label,
-            "answer_regex": task.answer_regex or "",
-            "grammar": self.grammar or "",
-            "lmql_query": self.lmql_query or "",
-        }
-        object.__setattr__(self, "_fixed", fixed)
 
     def context(self, input_text: str) -> PromptContext:
-        """The context of one item."""
-        return PromptContext(input_text=input_text, **self._fixed)
+        """The context of one item; an empty ``input_text`` gives what all items of the task share."""
+        return replace(self._without_input, input_text=input_text)
+
+    @cached_property
+    def _without_input(self) -> PromptContext:
+        task = self.task
+        return PromptContext(
+            task_id=self.task_id,
+            task_kind=task.kind,
+            input_text="",
+            task_title=task.title,
+            task_goal=task.goal,
+            instruction=task.instruction,
+            role=task.role,
+            rules=task.rules,
+            abstain=task.abstain,
+            decompose=task.decompose,
+            schema_text=schema_text(self.schema) if self.schema else "",
+            final_answer_format=task.final_answer_format or "",
+            exemplars=self.exemplars,
+            verifier_checklist=task.verifier_checklist,
+            input_label=task.input_label,
+            answer_regex=task.answer_regex or "",
+            grammar=self.grammar or "",
+            lmql_query=self.lmql_query or "",
+        )
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:

@@ -25,7 +25,10 @@ BASE_TEMPLATES = Path(__file__).parent / "base_templates"
 
 @lru_cache(maxsize=8)
 def environment(templates_dir: Path | None = None) -> ImmutableSandboxedEnvironment:
-    """The environment; a user's ``templates_dir`` is searched before the bundled base templates."""
+    """The Jinja2 environment: sandboxed, strict about undefined names, and kept with the templates it compiled.
+
+    A user's ``templates_dir`` is searched before the bundled base templates.
+    """
     folders = [BASE_TEMPLATES] if templates_dir is None else [templates_dir, BASE_TEMPLATES]
     return ImmutableSandboxedEnvironment(
         loader=FileSystemLoader([str(folder) for folder in folders]),
@@ -87,7 +90,10 @@ class Operator:
         return Bundle((self,)) + other
 
     def with_options(self, use: OperatorUse) -> Operator:
-        """This operator with a condition's overrides."""
+        """This operator with the overrides that a condition's use of it gives (``k``, ``mode``, ``engine``, …).
+
+        What the use leaves out stays as the operator has it.
+        """
         changes = {key: value for key, value in use.model_dump(exclude={"name"}).items() if value is not None}
         return replace(self, spec=self.spec.model_copy(update=changes)) if changes else self
 
@@ -96,7 +102,10 @@ class Operator:
         return self.spec.type != "constraint" or bool(self.constraint_value(ctx))
 
     def constraint_value(self, ctx: PromptContext) -> str:
-        """What a constraint operator enforces on this task; empty where the task has nothing for it."""
+        """What a constraint operator enforces on this task: schema text, regular expression or grammar.
+
+        Empty where the task has nothing for it.
+        """
         kind = self.spec.kind
         if kind == "json_schema":
             return ctx.schema_text

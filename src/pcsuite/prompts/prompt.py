@@ -54,13 +54,13 @@ class PromptTree:
 
         They are what :meth:`reordered` permutes and what an attack may rewrite; filler is not among them.
         """
-        middle = [*self.texts("block"), *self.texts("fewshot")]
         if self.around is not None:
-            rest = (self.around[0].lstrip("\n") + self.input_text + self.around[1]).rstrip("\n")
-            return [*self.texts("prefix"), self.instruction, *middle, rest, *self.texts("post")]
-        bare = replace(self, instruction="", blocks=(), filler=0, order=())
-        trailing = len(self.input_text) - len(self.input_text.rstrip("\n"))
-        shown_input = bare.assemble(templates_dir) + "\n" * trailing
+            shown_input = (self.around[0].lstrip("\n") + self.input_text + self.around[1]).rstrip("\n")
+        else:
+            bare = replace(self, instruction="", blocks=(), filler=0, order=())
+            trailing = len(self.input_text) - len(self.input_text.rstrip("\n"))
+            shown_input = bare.assemble(templates_dir) + "\n" * trailing
+        middle = [*self.texts("block"), *self.texts("fewshot")]
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
 
     def reordered(self, order: Sequence[int]) -> PromptTree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcsuite.engines.adapters._hf_graph import STEPS_KEPT, Recorder, round_size, why_not_fixed
-from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_cpu, _draw_on_device, draw_key
+from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, _draw_row, draw_key
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.errors import ConfigError
 from support.tiny_hf import answer_all, tiny_adapter
@@ -83,12 +83,10 @@ def test_draws_on_the_device_are_the_draws_row_by_row(spread, top_p):
     regimes = [Decoding("d1", temperature, top_p, 9) for temperature in (0.0, 0.4, 0.7, 1.3)]
     rows = [Row(regimes[number % 4], draw_key("prompt", number), tokens=[1, 2]) for number in range(40)]
     live = list(range(0, 40, 3)) + list(range(1, 40, 3))
-    expected = _draw_on_cpu(logits, rows, live)
-    assert _draw_on_device(logits, rows, live) == expected
+    one_by_one = [_draw_row(logits, rows[index], index) for index in range(40)]
+    assert _draw_on_device(logits, rows, live) == [one_by_one[index] for index in live]
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    assert _draw_on_device(logits.to(device), rows, list(range(40))) == _draw_on_cpu(
-        logits, rows, list(range(40))
-    )
+    assert _draw_on_device(logits.to(device), rows, list(range(40))) == one_by_one
 
 
 @on_gpu()

@@ -23,30 +23,26 @@ from pcsuite.errors import EngineError
 if TYPE_CHECKING:
     import torch
 
-# One thread that owns the model: it gathers requests for a moment and runs them as a batch.
-#
-# Everything that touches the model goes through it, so that no two computations share the cores or the memory
-# of a device. A job that needs the model for itself (another library's decoding loop) is run alone.
-
-
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
-class _Waiting(Generic[Request]):
-    request: Request
-    future: Future[Any] = field(default_factory=Future)
+class _Entry(Generic[Request]):
+    """A request for a batch, or a job that runs alone."""
 
-
-@dataclass(slots=True)
-class _Alone:
-    job: Callable[[], Any]
+    request: Request | None = None
+    job: Callable[[], Any] | None = None
     future: Future[Any] = field(default_factory=Future)
 
 
 class BatchingThread(Generic[Request, Answer]):
-    """Runs ``answer_batch`` on up to ``batch_size`` requests at a time."""
+    """The one thread that owns a model: it gathers requests for a moment and runs them as a batch.
+
+    Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
+    device. ``answer_batch`` gets up to ``batch_size`` requests and returns an answer, or the exception, for each; an
+    incomplete batch waits ``wait_s`` seconds for more.
+    """
 
     def __init__(
         self,
@@ -54,29 +50,34 @@ class BatchingThread(Generic[Request, Answer]):
         batch_size: int,
         wait_s: float,
     ) -> None:
-        self._answer_batch = answer_batch
+        self._answer_batch: Callable[[Sequence[Any]], Sequence[Answer | Exception]] = answer_batch
         self._batch_size = batch_size
         self._wait_s = wait_s
-        self._queue: queue.Queue[_Waiting[Request] | _Alone | None] = queue.Queue()
+        self._queue: queue.Queue[_Entry[Request] | None] = queue.Queue()
         self._closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="pcsuite-hf", daemon=True)
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Answer]:
-        """Queue a request."""
-        waiting = _Waiting(request)
-        self._put(waiting)
-        return waiting.future
+        """Queue a request; its future gets the answer, or the exception that ended it.
+
+        Raises ``EngineError`` once the thread is closed.
+        """
+        return self._put(_Entry(request))
 
     def alone(self, job: Callable[[], Answer]) -> Future[Answer]:
-        """Queue a job that runs with no batch beside it."""
-        waiting = _Alone(job)
-        self._put(waiting)
-        return waiting.future
+        """Queue a job that needs the model for itself, such as another library's decoding loop.
+
+        No batch runs beside it. Raises ``EngineError`` once the thread is closed.
+        """
+        return self._put(_Entry(job=job))
 
     def close(self) -> None:
-        """End the thread after what is running; what still waits fails."""
+        """End the thread after what is running.
+
+        What still waits fails with an ``EngineError``. May be called twice, and from the thread itself.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -85,62 +86,46 @@ class BatchingThread(Generic[Request, Answer]):
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _put(self, entry: _Waiting[Request] | _Alone) -> None:
+    def _put(self, entry: _Entry[Request]) -> Future[Any]:
         with self._lock:
             if self._closed:
                 raise EngineError("the model was closed")
             self._queue.put(entry)
+        return entry.future
 
     def _work(self) -> None:
-        held: list[_Waiting[Request] | _Alone | None] = []
-        while True:
-            entry = held.pop() if held else self._queue.get()
-            if entry is None:
-                break
-            if isinstance(entry, _Waiting):
-                self._run(self._gather(entry, held))
-            elif entry.future.set_running_or_notify_cancel():
+        held: list[_Entry[Request] | None] = []
+        while (first := held.pop() if held else self._queue.get()) is not None:
+            batch = [first]
+            deadline = time.monotonic() + self._wait_s
+            while first.job is None and len(batch) < self._batch_size:
                 try:
-                    entry.future.set_result(entry.job())
-                except Exception as error:
-                    entry.future.set_exception(error)
-        while not self._queue.empty():
-            entry = self._queue.get_nowait()
-            if entry is not None and entry.future.set_running_or_notify_cancel():
-                entry.future.set_exception(EngineError("the model was closed"))
-
-    def _gather(
-        self, first: _Waiting[Request], held: list[_Waiting[Request] | _Alone | None]
-    ) -> list[_Waiting[Request]]:
-        """A batch that starts with ``first``; an entry that cannot join it is put into ``held``."""
-        batch = [first]
-        deadline = time.monotonic() + self._wait_s
-        while len(batch) < self._batch_size:
+                    entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
+                except queue.Empty:
+                    break
+                if entry is None or entry.job is not None:
+                    held.append(entry)  # the end, or a job of its own
+                    break
+                batch.append(entry)
+            live = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]
+            if not live:
+                continue
+            answers: Sequence[Any]
             try:
-                entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                break
-            if not isinstance(entry, _Waiting):
-                held.append(entry)
-                break
-            batch.append(entry)
-        return batch
-
-    def _run(self, batch: list[_Waiting[Request]]) -> None:
-        live = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]
-        if not live:
-            return
-        try:
-            answers = self._answer_batch([entry.request for entry in live])
-        except Exception as error:
-            for entry in live:
-                entry.future.set_exception(error)
-            return
-        for entry, answer in zip(live, answers, strict=True):
-            if isinstance(answer, Exception):
-                entry.future.set_exception(answer)
-            else:
-                entry.future.set_result(answer)
+                answers = (
+                    [first.job()] if first.job else self._answer_batch([entry.request for entry in live])
+                )
+            except Exception as error:
+                answers = [error] * len(live)
+            for entry, answer in zip(live, answers, strict=True):
+                if isinstance(answer, Exception):
+                    entry.future.set_exception(answer)
+                else:
+                    entry.future.set_result(answer)
+        while not self._queue.empty():
+            waiting = self._queue.get_nowait()
+            if waiting is not None and waiting.future.set_running_or_notify_cancel():
+                waiting.future.set_exception(EngineError("the model was closed"))
 
 
 Prompt = tuple[int, ...]
@@ -164,42 +149,45 @@ class ReadPrompts:
 
 
 class Steps(Protocol):
-    """A batch on its way: scores of the next token of every row that goes on."""
+    """A batch on its way."""
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
-        """The scores (rows x vocabulary) after one more token of each row."""
+        """The scores of the next token (rows x vocabulary) after one more token of each row.
+
+        ``tokens`` has one token id for each row that goes on, in their order.
+        """
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the rows."""
+        """Go on with some of the rows, by their indices among those that went on so far.
+
+        The others have ended and are not asked for again.
+        """
 
 
 def can_keep_prompts(model: Any) -> bool:
-    """Whether what the model keeps of a prompt can be handed to several rows; a recurrent state cannot."""
+    """Whether what the model keeps of a prompt can be handed to several rows.
+
+    True where all its layers are attention of a known kind; a recurrent state cannot be handed on.
+    """
     attention_alone = layer_kinds(model) <= {"full_attention", "sliding_attention", "chunked_attention"}
     return attention_alone and not getattr(model, "_is_stateful", False)
 
 
 def layer_kinds(model: Any) -> set[str]:
-    """The kinds of a model's layers; full attention where its configuration names none."""
+    """The kinds of a model's layers, in transformers' words; full attention where its configuration names none."""
     return set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
 
 
-def decode(
-    rows: Sequence[Row],
-    prompts: Sequence[Prompt],
-    steps: Steps,
-    stop_tokens: frozenset[int],
-) -> None:
+def decode(rows: Sequence[Row], steps: Steps, stop_tokens: frozenset[int]) -> None:
     """Fill the rows to their ends: each step draws one token of every row that goes on.
 
     A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the rest.
     """
     live = list(range(len(rows)))
-    tokens = [prompt[-1] for prompt in prompts]
+    tokens = [row.prompt[-1] for row in rows]
     while live:
-        scores = steps.scores(tokens)
         going = [rows[index] for index in live]
-        tokens = draw_next(scores, going, [prompts[index] for index in live], stop_tokens)
+        tokens = draw_next(steps.scores(tokens), going, stop_tokens)
         still = [index for index, row in enumerate(going) if row.finish_reason is None]
         if still and len(still) < len(live):
             steps.keep(still)
@@ -231,31 +219,33 @@ def read_prompts(model: Any, prompts: Sequence[Prompt], filler: int, share: bool
 
 
 def forward(model: Any, token_ids: Any, visible: Any, kept: Any) -> Any:
-    """The model on new tokens after what it has kept, with the positions that left padding asks for."""
+    """The model's output on new tokens after what it has kept, with the positions that left padding asks for.
+
+    ``visible`` has a 1 for each column, old and new, that a row may see; only the last position's scores are computed.
+    """
     positions = (visible.cumsum(-1) - 1).clamp(min=0)[:, -token_ids.shape[1] :]
-    wishes = {
-        "position_ids": positions,
-        "logits_to_keep": 1,  # the scores of the other positions would fill the memory, unread
-    }
-    understood = understood_by(model, wishes)
+    # The scores of the other positions would fill the memory, unread.
+    understood = understood_by(model, {"position_ids": positions, "logits_to_keep": 1})
     return model(
         input_ids=token_ids, attention_mask=visible, past_key_values=kept, use_cache=True, **understood
     )
 
 
 def understood_by(model: Any, wishes: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a model's forward pass knows."""
+    """Those of the wished arguments that the model's forward pass knows.
+
+    Models differ in them: some count positions by themselves, some always score every position.
+    """
     known = _arguments(model.__class__)
     return {name: value for name, value in wishes.items() if name in known}
 
 
 @lru_cache(maxsize=8)
 def _arguments(kind: Any) -> frozenset[str]:
-    """The arguments of a kind of model; looked up once, not at every step."""
     return frozenset(inspect.signature(kind.forward).parameters)
 
 
-class EagerSteps:
+class EagerSteps(Steps):
     """Steps through transformers' growing cache: any device, any kind of attention."""
 
     def __init__(self, model: Any, read: ReadPrompts) -> None:
@@ -266,7 +256,6 @@ class EagerSteps:
             read.kept.batch_select_indices(read.indices)
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
-        """The scores after one more token of each row."""
         import torch
 
         new = torch.tensor(tokens, device=self._model.device)[:, None]
@@ -276,7 +265,6 @@ class EagerSteps:
         return out.logits[:, -1]
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the rows."""
         import torch
 
         chosen = torch.tensor(rows, device=self._model.device)
@@ -284,23 +272,19 @@ class EagerSteps:
         self._visible = self._visible[chosen]
 
 
-def generate_recurrent(
-    model: Any,
-    rows: Sequence[Row],
-    prompts: Sequence[Prompt],
-    filler: int,
-    stop_tokens: frozenset[int],
-) -> None:
-    """Fill the rows by transformers' own loop, which knows how each recurrent model keeps its state."""
+def generate_recurrent(model: Any, rows: Sequence[Row], filler: int, stop_tokens: frozenset[int]) -> None:
+    """Fill the rows by transformers' own loop, which knows how each recurrent model keeps its state.
+
+    Our sampler chooses the tokens, as a logits processor that leaves one possible. Prompts are padded on the left with
+    the token ``filler``, and so is what follows a row's end.
+    """
     import torch
 
-    width = max(map(len, prompts))
+    padding = [max(len(row.prompt) for row in rows) - len(row.prompt) for row in rows]
 
     def drawn(_ids: Any, scores: torch.Tensor) -> torch.Tensor:
         live = [index for index, row in enumerate(rows) if row.finish_reason is None]
-        tokens = draw_next(
-            scores[live], [rows[index] for index in live], [prompts[index] for index in live], stop_tokens
-        )
+        tokens = draw_next(scores[live], [rows[index] for index in live], stop_tokens)
         forced = torch.full_like(scores, float("-inf"))
         forced[:, filler] = 0.0
         forced[live, filler] = float("-inf")
@@ -311,11 +295,11 @@ def generate_recurrent(
         over = all(row.finish_reason is not None for row in rows)
         return torch.full((ids.shape[0],), over, dtype=torch.bool, device=ids.device)
 
+    padded = [[filler] * pad + list(row.prompt) for pad, row in zip(padding, rows, strict=True)]
+    visible = [[0] * pad + [1] * len(row.prompt) for pad, row in zip(padding, rows, strict=True)]
     model.generate(
-        input_ids=torch.tensor([[filler] * (width - len(p)) + list(p) for p in prompts], device=model.device),
-        attention_mask=torch.tensor(
-            [[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device
-        ),
+        input_ids=torch.tensor(padded, device=model.device),
+        attention_mask=torch.tensor(visible, device=model.device),
         max_new_tokens=max(row.decoding.max_tokens for row in rows),
         logits_processor=[drawn],
         stopping_criteria=[ended],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite.engines.adapters._hf_decoding import (
     ReadPrompts,
+    Steps,
     can_keep_prompts,
     layer_kinds,
     read_prompts,
@@ -30,7 +31,10 @@ WARM_UP_STEPS = 3
 
 
 def why_not_recordable(model: Any) -> str | None:
-    """Why the steps of a model cannot be recorded; None where they can, which a short recording proves."""
+    """Why the steps of a model cannot be recorded; ``None`` where they can, which a short recording proves.
+
+    Running out of memory in it is no reason: that error is raised.
+    """
     import torch
 
     if model.device.type != "cuda":
@@ -53,7 +57,10 @@ def why_not_recordable(model: Any) -> str | None:
 
 
 def why_not_fixed(model: Any) -> str | None:
-    """Why a model cannot decode from a cache of fixed length; None where it can."""
+    """Why a model cannot decode from a cache of fixed length; ``None`` where it can.
+
+    It needs full attention in every layer, computed by torch itself, and positions that no length rescales.
+    """
     config = model.config.get_text_config()
     kinds = layer_kinds(model)
     if kinds != {"full_attention"}:
@@ -67,13 +74,17 @@ def why_not_fixed(model: Any) -> str | None:
 
 
 def round_size(least: int) -> int:
-    """The smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24 … that is not less: powers of two and the middles between."""
+    """The smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24 … that is not less: powers of two and the middles between.
+
+    >>> round_size(5), round_size(9)
+    (6, 12)
+    """
     power = 1 << max(0, least - 1).bit_length()
     middle = power // 4 * 3
     return middle if middle >= least else power
 
 
-class FixedCache:
+class _FixedCache:
     """Keys and values in tensors that keep their place; a step writes one column of all rows.
 
     Models ask a cache for nothing but ``update`` once they are given positions and a four-dimensional mask.
@@ -86,45 +97,55 @@ class FixedCache:
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Put the new column in its place; the mask hides those that are still empty."""
         all_keys, all_values = self.layers[layer]
         all_keys.index_copy_(2, self._column, keys)
         all_values.index_copy_(2, self._column, values)
         return all_keys, all_values
 
 
-class RecordedStep:
-    """One step of so many rows over a cache of so many columns; not recorded where there is no GPU."""
+class _RecordedSteps(Steps):
+    """Steps of up to so many rows over a cache of so many columns, one batch after the other.
+
+    They are one recorded step, replayed; not recorded where there is no GPU.
+    """
 
     def __init__(self, model: Any, like: ReadPrompts, rows: int, columns: int) -> None:
         import torch
 
         self._model = model
-        self.rows = rows
-        self._tokens = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
-        self._positions = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
-        self._column = torch.zeros(1, dtype=torch.long, device=model.device)
+        whole = {"dtype": torch.long, "device": model.device}
+        real = {"dtype": model.dtype, "device": model.device}
+        self._tokens = torch.zeros((rows, 1), **whole)
+        self._positions = torch.zeros((rows, 1), **whole)
+        self._column = torch.zeros(1, **whole)
         self._hidden = torch.finfo(model.dtype).min
-        self._mask = torch.zeros((rows, 1, 1, columns), dtype=model.dtype, device=model.device)
-        shapes = [
-            (layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3]) for layer in like.kept.layers
-        ]
-        self._layers = [
-            (
-                torch.zeros((rows, heads, columns, key_size), dtype=model.dtype, device=model.device),
-                torch.zeros((rows, heads, columns, value_size), dtype=model.dtype, device=model.device),
-            )
-            for heads, key_size, value_size in shapes
-        ]
-        self._cache = FixedCache(self._layers, self._column)
+        self._mask = torch.zeros((rows, 1, 1, columns), **real)
+
+        def room_for(tensor: torch.Tensor) -> torch.Tensor:
+            return torch.zeros((rows, tensor.shape[1], columns, tensor.shape[3]), **real)
+
+        self._layers = [(room_for(layer.keys), room_for(layer.values)) for layer in like.kept.layers]
+        self._live: list[int] = []
+        self._cache = _FixedCache(self._layers, self._column)
         self._scores: torch.Tensor | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
-        if model.device.type == "cuda":
-            self._record()
+        if model.device.type != "cuda":
+            return
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UP_STEPS):
+                self._step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self._step()
+        self._graph = graph
 
     def load(self, read: ReadPrompts) -> None:
         """Begin a batch: the prompts' keys and values on the left, nothing else to be seen."""
         rows, width = len(read.indices), read.width
+        self._live = list(range(rows))
         for (keys, values), layer in zip(self._layers, read.kept.layers, strict=True):
             for target, source in ((keys, layer.keys), (values, layer.values)):
                 target.zero_()  # what an earlier batch left could be infinite, which no mask hides
@@ -135,19 +156,22 @@ class RecordedStep:
         self._positions.zero_()
         self._positions[:rows, 0] = read.visible.sum(-1)
 
-    def run(self, tokens: Sequence[int], rows: Sequence[int]) -> torch.Tensor:
-        """The scores of some rows after one more token of each."""
+    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
         import torch
 
-        new = torch.zeros((self.rows, 1), dtype=torch.long)
-        new[list(rows), 0] = torch.tensor(tokens)
+        new = torch.zeros(self._tokens.shape, dtype=torch.long)
+        new[self._live, 0] = torch.tensor(tokens)
         self._tokens.copy_(new)
         if self._graph is None:
             self._step()
         else:
             self._graph.replay()
         assert self._scores is not None
-        return self._scores[list(rows)]
+        return self._scores[self._live]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        # The rows that ended run on unread: the recorded step has a fixed number of them.
+        self._live = [self._live[row] for row in rows]
 
     def _step(self) -> None:
         self._mask.index_fill_(3, self._column, 0.0)
@@ -162,55 +186,25 @@ class RecordedStep:
         self._column.add_(1)
         self._positions.add_(1)
 
-    def _record(self) -> None:
-        import torch
-
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(WARM_UP_STEPS):
-                self._step()
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self._step()
-        self._graph = graph
-
-
-class RecordedSteps:
-    """The steps of one batch."""
-
-    def __init__(self, step: RecordedStep, read: ReadPrompts) -> None:
-        self._step = step
-        self._live = list(range(len(read.indices)))
-        step.load(read)
-
-    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
-        """The scores after one more token of each row."""
-        return self._step.run(tokens, self._live)
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the rows; the others run on unread."""
-        self._live = [self._live[row] for row in rows]
-
 
 class Recorder:
     """The recordings of a model."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._steps: OrderedDict[tuple[int, int], RecordedStep] = OrderedDict()
+        self._steps: OrderedDict[tuple[int, int], _RecordedSteps] = OrderedDict()
 
-    def start(self, read: ReadPrompts, new_tokens: int) -> RecordedSteps:
-        """Begin a batch that has been read."""
-        shape = (
-            round_size(len(read.indices)),
-            round_size(max(SHORTEST_CACHE, read.width + new_tokens)),
-        )
-        step = self._steps.pop(shape, None)
-        if step is None:
+    def start(self, read: ReadPrompts, new_tokens: int) -> Steps:
+        """The steps of a batch that has been read, with room for ``new_tokens`` more tokens a row.
+
+        They are valid until the next batch starts; a new shape is recorded first, and the oldest recording forgotten.
+        """
+        shape = (round_size(len(read.indices)), round_size(max(SHORTEST_CACHE, read.width + new_tokens)))
+        steps = self._steps.pop(shape, None)
+        if steps is None:
             while len(self._steps) >= STEPS_KEPT:
                 self._steps.popitem(last=False)
-            step = RecordedStep(self._model, read, *shape)
-        self._steps[shape] = step
-        return RecordedSteps(step, read)
+            steps = _RecordedSteps(self._model, read, *shape)
+        self._steps[shape] = steps
+        steps.load(read)
+        return steps

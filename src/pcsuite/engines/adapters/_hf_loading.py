@@ -30,7 +30,6 @@ class LoadedModel:
 
     model: Any
     tokenizer: Any
-    source: str
     weights_sha256: str
     stop_tokens: frozenset[int]
     filler: int
@@ -74,12 +73,8 @@ def converted_folder(weights_id: str, cache_dir: Path | None = None) -> Path:
     if not source.is_file():
         raise missing_weights(entry)
     folder = source.parent / CONVERTED
-    if not (folder / STAMP).is_file():
-        _convert(source, entry.sha256, folder)
-    return folder
-
-
-def _convert(source: Path, sha256: str, folder: Path) -> None:
+    if (folder / STAMP).is_file():
+        return folder
     torch, transformers = require_stack()
     require("gguf", "hf")
     require("accelerate", "hf")
@@ -97,18 +92,19 @@ def _convert(source: Path, sha256: str, folder: Path) -> None:
                 del model.config.quantization_config
             model.save_pretrained(scratch)
             tokenizer.save_pretrained(scratch)
-            stamp = {"source_sha256": sha256, "transformers": transformers.__version__, "dtype": "float32"}
+            stamp = {
+                "source_sha256": entry.sha256,
+                "transformers": transformers.__version__,
+                "dtype": "float32",
+            }
             (scratch / STAMP).write_text(json.dumps(stamp), encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:
         raise EngineError(f"{source}: cannot be converted to safetensors: {error}") from error
+    return folder
 
 
 def load_model(
-    source: str | Path,
-    *,
-    dtype: str,
-    device_map: str | Mapping[str, Any],
-    revision: str | None = None,
+    source: str | Path, *, dtype: str, device_map: str | Mapping[str, Any], revision: str | None = None
 ) -> LoadedModel:
     """Load a model folder or hub name for generation, quietly.
 
@@ -159,7 +155,6 @@ def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
-        source=source,
         weights_sha256=_weights_identity(model, source),
         stop_tokens=stop_tokens,
         filler=int(tokenizer.pad_token_id),

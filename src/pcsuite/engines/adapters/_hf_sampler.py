@@ -29,12 +29,18 @@ RowMask = Callable[[Any, Any], Any]
 
 
 def draw_key(prompt: str, seed: int) -> bytes:
-    """The key of a row's random numbers."""
+    """The key (32 bytes) of the random numbers of a row: a hash of its prompt, as the user wrote it, and its seed.
+
+    Equal for equal prompt and seed, whatever else runs beside the row.
+    """
     return hashlib.blake2b(f"{seed}\n{prompt}".encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 def uniform(key: bytes, position: int) -> float:
-    """The number in [0, 1) of a row at a position of its completion."""
+    """The number in [0, 1) of a row at a position (from 0) of its completion.
+
+    A keyed hash, so that any position can be asked for in any order.
+    """
     digest = hashlib.blake2b(position.to_bytes(8, "little"), key=key, digest_size=8).digest()
     return (int.from_bytes(digest, "little") >> 11) / (1 << 53)
 
@@ -57,7 +63,11 @@ def choose(probabilities: np.ndarray, tokens: np.ndarray, top_p: float, draw: fl
 
 
 def sample_token(logits: np.ndarray, decoding: Decoding, key: bytes, position: int) -> int:
-    """The next token from one row of logits (masked tokens are ``-inf``)."""
+    """The next token from one row of logits (masked tokens are ``-inf``), by temperature, then nucleus.
+
+    A temperature below 1e-5 takes the likeliest token; else ``key`` and ``position`` give the random number. The
+    shortlist only saves time: the token is that of the whole vocabulary.
+    """
     if decoding.temperature < GREEDY_BELOW:
         return int(np.argmax(logits))
     scaled = logits.astype(np.float64) / decoding.temperature
@@ -80,39 +90,20 @@ class Row:
 
     decoding: Decoding
     key: bytes
+    prompt: tuple[int, ...] = ()
+    """Token ids of the rendered prompt."""
     mask: RowMask | None = None
     tokens: list[int] = field(default_factory=list)
     finish_reason: str | None = None
     error: Exception | None = None
 
-    def take(self, token: int, stop_tokens: frozenset[int]) -> None:
-        """Add a token; the row ends with a stop token or at its length."""
-        self.tokens.append(token)
-        if token in stop_tokens:
-            self.finish_reason = "stop"
-        elif len(self.tokens) >= self.decoding.max_tokens:
-            self.finish_reason = "length"
 
+def draw_next(scores: torch.Tensor, rows: Sequence[Row], stop_tokens: frozenset[int]) -> list[int]:
+    """Choose the next token of every row, each by its own mask and its own random numbers.
 
-def draw_next(
-    scores: torch.Tensor,
-    rows: Sequence[Row],
-    prompts: Sequence[Sequence[int]],
-    stop_tokens: frozenset[int],
-) -> list[int]:
-    """Choose the next token of every row, each by its own mask and its own random numbers."""
-    logits = _masked(scores, rows, prompts)
-    sound = [index for index, row in enumerate(rows) if row.error is None]
-    drawn = _draw_on_cpu if scores.device.type == "cpu" else _draw_on_device
-    chosen = [0] * len(rows)
-    for index, token in zip(sound, drawn(logits, rows, sound), strict=True):
-        chosen[index] = token
-        rows[index].take(token, stop_tokens)
-    return chosen
-
-
-def _masked(scores: torch.Tensor, rows: Sequence[Row], prompts: Sequence[Sequence[int]]) -> torch.Tensor:
-    """The scores with every row's own mask applied; a row whose mask fails ends with that error."""
+    ``scores`` has a row of logits for each of ``rows``. The token is added to its row, which ends with a stop token or
+    at its limit; a row whose mask fails ends with that error and gets token 0.
+    """
     import torch
 
     logits = scores
@@ -121,17 +112,25 @@ def _masked(scores: torch.Tensor, rows: Sequence[Row], prompts: Sequence[Sequenc
             continue
         if logits is scores:
             logits = scores.clone()
-        seen = torch.tensor([[*prompts[index], *row.tokens]], device=scores.device)
+        seen = torch.tensor([[*row.prompt, *row.tokens]], device=scores.device)
         try:
             logits[index] = row.mask(seen, scores[index : index + 1].clone())[0]
         except Exception as error:  # one row's grammar must not take the others down
             row.error, row.finish_reason = error, "error"
-    return logits
-
-
-def _draw_on_cpu(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[int]) -> list[int]:
-    """The next token of the live rows, each worked out by itself."""
-    return [_draw_row(logits, rows[index], index) for index in live]
+    sound = [index for index, row in enumerate(rows) if row.error is None]
+    if scores.device.type == "cpu":
+        drawn = [_draw_row(logits, rows[index], index) for index in sound]
+    else:
+        drawn = _draw_on_device(logits, rows, sound)
+    chosen = [0] * len(rows)
+    for index, token in zip(sound, drawn, strict=True):
+        row, chosen[index] = rows[index], token
+        row.tokens.append(token)
+        if token in stop_tokens:
+            row.finish_reason = "stop"
+        elif len(row.tokens) >= row.decoding.max_tokens:
+            row.finish_reason = "length"
+    return chosen
 
 
 def _draw_row(logits: torch.Tensor, row: Row, index: int) -> int:

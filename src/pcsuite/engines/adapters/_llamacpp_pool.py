@@ -59,6 +59,9 @@ class Worker:
             stderr=self._log,
             env={**os.environ, "GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": str(settings.threads)},
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self._write({**asdict(settings), "model": str(settings.model)})
         self._reader = threading.Thread(target=self._read_replies, name="llamacpp-worker", daemon=True)
         self._reader.start()
@@ -87,10 +90,12 @@ class Worker:
         self._write({"id": number, **request})
 
     def close(self) -> None:
-        """End the process by the end of its input, or by force."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with suppress(OSError):  # it may have died with unread input
-                self._process.stdin.close()
+        """End the process by the end of its input, or by force after five seconds.
+
+        What it still owes fails as retryable.
+        """
+        with suppress(OSError):  # it may have died with unread input
+            self._stdin.close()
         try:
             self._process.wait(CLOSE_WAIT_S)
         except subprocess.TimeoutExpired:
@@ -99,17 +104,13 @@ class Worker:
         self._reader.join(CLOSE_WAIT_S)
 
     def _write(self, message: dict[str, Any]) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
         # A dead worker's pipe is broken or closed; the reader thread settles what it owes.
         with suppress(OSError, ValueError), self._lock:
-            stdin.write(json.dumps(message).encode() + b"\n")
-            stdin.flush()
+            self._stdin.write(json.dumps(message).encode() + b"\n")
+            self._stdin.flush()
 
     def _read_replies(self) -> None:
-        stdout = self._process.stdout
-        assert stdout is not None
-        for line in stdout:
+        for line in self._stdout:
             message = json.loads(line)
             if "fatal" in message:
                 self._fatal = message["fatal"]
@@ -129,12 +130,10 @@ class Worker:
             self.alive = False
             owed = list(self._owed.values())
             self._owed.clear()
-            if self._process.stdin is not None:
-                with suppress(OSError):
-                    self._process.stdin.close()
+            with suppress(OSError):
+                self._stdin.close()
         error = self._cause_of_death(status)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._stdout.close()
         self._log.close()
         for future in owed:
             _fail(future, error)
@@ -192,8 +191,11 @@ class WorkerPool:
             self._hand_out()
         return job.future
 
-    def tokenize(self, text: str) -> Future[Any]:
-        """Count tokens in any worker, busy or not."""
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text by any worker, busy or not; blocks until it answers.
+
+        A worker is started where there is none. A closed pool, and a worker that cannot answer, is an ``EngineError``.
+        """
         future: Future[Any] = Future()
         with self._lock:
             self._check_open()
@@ -202,10 +204,16 @@ class WorkerPool:
                 worker = self._spawn()
                 self._idle.append(worker)
         worker.send({"op": "tokenize", "text": text}, future)
-        return future
+        reply = future.result()
+        if "error" in reply:
+            raise EngineError(f"llama.cpp cannot tokenize: {reply['error'].get('message')}", retryable=True)
+        return int(reply["result"])
 
     def close(self) -> None:
-        """End all workers; what is still queued fails."""
+        """End all workers; what is still queued fails with an ``EngineError``.
+
+        Calls that a worker is answering are given five seconds.
+        """
         with self._lock:
             self._closed = True
             workers, self._workers = self._workers, []

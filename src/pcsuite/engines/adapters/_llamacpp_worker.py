@@ -35,7 +35,7 @@ class GrammarRefusedError(Exception):
     """The engine cannot compile the grammar."""
 
 
-class EngineLog:
+class _EngineLog:
     """The engine's log file, read from where we last looked."""
 
     def __init__(self) -> None:
@@ -69,33 +69,7 @@ class EngineLog:
             time.sleep(0.002)
 
 
-class PromptNotReusedError(Exception):
-    """The engine threw away a prompt that it was to keep."""
-
-
-class Tokenizer:
-    """Token counts by the engine's own HTTP endpoint on loopback, behind a key only we know."""
-
-    def __init__(self, address: str, key: str) -> None:
-        parts = urlsplit(address)
-        self._connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=60)
-        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-
-    def count(self, text: str) -> int:
-        """Tokens of the text itself: no chat template, no special tokens added or recognised."""
-        body = json.dumps({"content": text, "add_special": False, "parse_special": False})
-        try:
-            return self._post(body)
-        except (http.client.HTTPException, OSError):  # an idle keep-alive connection was closed
-            self._connection.close()
-            return self._post(body)
-
-    def _post(self, body: str) -> int:
-        self._connection.request("POST", "/tokenize", body.encode(), self._headers)
-        return len(json.loads(self._connection.getresponse().read())["tokens"])
-
-
-class Engine:
+class _Engine:
     """The in-process llama.cpp server with one slot: one request at a time is what makes it repeatable.
 
     A prompt is read once, from an empty slot, and then answered from its kept state as often as it is asked
@@ -121,8 +95,10 @@ class Engine:
         params.swa_full = prefix_reuse  # a sliding window would have forgotten what an answer overran
         params.api_keys = [key]
         self._server = xllamacpp.Server(params)
-        self.tokenizer = Tokenizer(self._server.listening_address, key)
-        self._log = EngineLog()
+        address = urlsplit(self._server.listening_address)
+        self._http = http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=60)
+        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        self._log = _EngineLog()
         self._verdicts: dict[str, str | None] = {}
         self._reuses = prefix_reuse
         self._reused_before = False
@@ -134,9 +110,14 @@ class Engine:
         unknown = grammar is not None and grammar not in self._verdicts
         if grammar is not None and not unknown:
             self._enforce(grammar)
-        refusal = self._read_prompt(body, chat)
-        if refusal is not None:
-            return refusal
+        prompt = json.dumps([chat, body["messages" if chat else "prompt"]])
+        if self._reuses and prompt != self._prompt_in_slot:
+            self._prompt_in_slot = None
+            reading = {name: value for name, value in body.items() if name != "grammar"}
+            read = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
+            if "error" in read:  # it does not fit
+                return read
+            self._prompt_in_slot = prompt
         if unknown:
             time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log
         self._log.mark()
@@ -145,19 +126,6 @@ class Engine:
             self._verdicts[grammar] = self._log.grammar_error()
             self._enforce(grammar)
         return result
-
-    def _read_prompt(self, body: dict[str, Any], chat: bool) -> dict[str, Any] | None:
-        """Put the prompt into the slot unless it is there; the engine's refusal where it does not fit."""
-        prompt = json.dumps([chat, body["messages" if chat else "prompt"]])
-        if not self._reuses or prompt == self._prompt_in_slot:
-            return None
-        self._prompt_in_slot = None
-        reading = {name: value for name, value in body.items() if name != "grammar"}
-        result = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
-        if "error" in result:
-            return result
-        self._prompt_in_slot = prompt
-        return None
 
     def _answer(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         if not self._reuses:
@@ -170,7 +138,7 @@ class Engine:
             self._reused_before = True
             return result
         if self._reused_before:
-            raise PromptNotReusedError("it read the prompt again; set prefix_reuse: false for this model")
+            raise RuntimeError("it read the prompt again; set prefix_reuse: false for this model")
         # Recurrent models cannot take a token back: the first answer of all shows it, and none reuses then.
         self._reuses = False
         return self._answer(body, chat)
@@ -186,8 +154,23 @@ class Engine:
         if refusal is not None:
             raise GrammarRefusedError(refusal)
 
+    def count_tokens(self, text: str) -> int:
+        """Tokens of the text itself: no chat template, no special tokens added or recognised.
 
-class Replies:
+        Asked of the engine's own HTTP endpoint on loopback, behind a key only we know.
+        """
+        body = json.dumps({"content": text, "add_special": False, "parse_special": False}).encode()
+        try:
+            self._http.request("POST", "/tokenize", body, self._headers)
+            answer = self._http.getresponse().read()
+        except (http.client.HTTPException, OSError):  # an idle keep-alive connection was closed
+            self._http.close()
+            self._http.request("POST", "/tokenize", body, self._headers)
+            answer = self._http.getresponse().read()
+        return len(json.loads(answer)["tokens"])
+
+
+class _Replies:
     """The private copy of stdout; library prints go to the log instead."""
 
     def __init__(self) -> None:
@@ -196,55 +179,50 @@ class Replies:
         self._lock = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one message."""
         with self._lock:
             self._stream.write(json.dumps(message) + "\n")
             self._stream.flush()
 
 
-def answer_generations(engine: Engine, replies: Replies, requests: queue.Queue[dict[str, Any]]) -> None:
-    """Answer generation requests one after the other, for ever."""
-    while True:
-        request = requests.get()
-        reply: dict[str, Any] = {"id": request["id"]}
-        started = time.perf_counter()
-        try:
+def _answer(engine: _Engine, replies: _Replies, request: dict[str, Any]) -> None:
+    reply: dict[str, Any] = {"id": request["id"]}
+    started = time.perf_counter()
+    try:
+        if request["op"] == "generate":
             result = engine.generate(request["body"], request["chat"])
             reply["error" if "error" in result else "result"] = result.get("error", result)
-        except GrammarRefusedError as error:
-            reply["error"] = {"type": "grammar", "message": str(error)}
-        except Exception as error:
-            reply["error"] = {"type": type(error).__name__, "message": str(error)}
-        reply["latency_ms"] = (time.perf_counter() - started) * 1000
-        replies.send(reply)
-
-
-def answer_tokenize(engine: Engine, replies: Replies, request: dict[str, Any]) -> None:
-    """Answer one tokenize request."""
-    try:
-        replies.send({"id": request["id"], "result": engine.tokenizer.count(request["text"])})
+        else:
+            reply["result"] = engine.count_tokens(request["text"])
     except Exception as error:
-        replies.send({"id": request["id"], "error": {"type": type(error).__name__, "message": str(error)}})
+        kind = "grammar" if isinstance(error, GrammarRefusedError) else type(error).__name__
+        reply["error"] = {"type": kind, "message": str(error)}
+    reply["latency_ms"] = (time.perf_counter() - started) * 1000
+    replies.send(reply)
 
 
 def serve() -> None:
     """Load the model, then answer until stdin ends. Tokenizing does not wait for a running generation."""
-    replies = Replies()
+    replies = _Replies()
     settings = json.loads(sys.stdin.readline())
     try:
-        engine = Engine(**settings)
+        engine = _Engine(**settings)
     except BaseException as error:
         replies.send({"fatal": f"{type(error).__name__}: {error}"})
         os._exit(1)
     replies.send({"ready": engine.version})
     requests: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=answer_generations, args=(engine, replies, requests), daemon=True).start()
+
+    def generate() -> None:
+        while True:
+            _answer(engine, replies, requests.get())
+
+    threading.Thread(target=generate, daemon=True).start()
     for line in sys.stdin:
         request = json.loads(line)
         if request["op"] == "generate":
             requests.put(request)
         else:
-            answer_tokenize(engine, replies, request)
+            _answer(engine, replies, request)
     os._exit(0)  # the engine's own threads must not keep an orphan alive
 
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, Generation, Tool, Usage
+from pcsuite.engines.adapters.base import (
+    Constraint,
+    ConstraintKind,
+    Decoding,
+    Generation,
+    Tool,
+    Usage,
+    token_usage,
+)
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 Structured = Literal["response_format", "structured_outputs", "guided", "ollama_format", "sglang", "none"]
@@ -54,21 +62,23 @@ def build_request(
     ``seed`` ``None`` sends none, ``samples`` above 1 asks for several answers at once, and ``extra_body`` has the last
     word on every key. A constraint that the dialect cannot express is a ``ConstraintUnavailableError``.
     """
-    if constraint is not None and structured == "ollama_format":
-        return _ollama_request(remote_model, messages, decoding, seed, constraint, extra_body)
-    body: dict[str, Any] = {
-        "model": remote_model,
-        "messages": messages,
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        max_tokens_field: decoding.max_tokens,
-    }
+    if constraint is not None and constraint.kind not in ENFORCED[structured]:
+        raise ConstraintUnavailableError(
+            f"a server with structured: {structured} cannot be given a {constraint.kind} constraint"
+        )
+    body: dict[str, Any] = {"model": remote_model, "messages": messages}
+    sampling: dict[str, Any] = {"temperature": decoding.temperature, "top_p": decoding.top_p}
     if seed is not None:
-        body["seed"] = seed
+        sampling["seed"] = seed
+    if constraint is not None and structured == "ollama_format":
+        options = {**sampling, "num_predict": decoding.max_tokens}
+        body |= {"stream": False, "options": options, "format": json.loads(constraint.value)}
+        return Wire("/api/chat", {**body, **extra_body})
+    body |= {**sampling, max_tokens_field: decoding.max_tokens}
     if samples > 1:
         body["n"] = samples
     if constraint is not None:
-        body.update(constraint_fields(constraint, structured))
+        body |= _constraint_fields(constraint, structured)
     if tools:
         body["tools"] = [
             {
@@ -87,8 +97,7 @@ def build_request(
             }
             for tool in tools
         ]
-    body.update(extra_body)
-    return Wire("/chat/completions", body)
+    return Wire("/chat/completions", {**body, **extra_body})
 
 
 def action_lines(calls: Any) -> str:
@@ -116,61 +125,18 @@ def action_lines(calls: Any) -> str:
     return "\n".join(lines)
 
 
-def constraint_fields(constraint: Constraint, structured: Structured) -> dict[str, Any]:
-    """The body fields that carry a constraint in a server's dialect.
-
-    A kind that the dialect has no field for is a ``ConstraintUnavailableError``.
-    """
-    if constraint.kind not in ENFORCED[structured]:
-        raise ConstraintUnavailableError(
-            f"a server with structured: {structured} cannot be given a {constraint.kind} constraint"
-        )
+def _constraint_fields(constraint: Constraint, structured: Structured) -> dict[str, Any]:
+    """The body fields that carry a constraint in a server's dialect."""
+    value = json.loads(constraint.value) if constraint.kind == "json_schema" else constraint.value
+    name = {"json_schema": "json", "regex": "regex", "cfg": "grammar"}[constraint.kind]
     if structured == "structured_outputs":  # vLLM 0.12 and later
-        name = {"json_schema": "json", "regex": "regex", "cfg": "grammar"}[constraint.kind]
-        return {"structured_outputs": {name: _constraint_value(constraint)}}
+        return {"structured_outputs": {name: value}}
     if structured == "guided":  # vLLM before 0.12; later versions ignore it and still answer 200
-        name = {"json_schema": "guided_json", "regex": "guided_regex", "cfg": "guided_grammar"}[
-            constraint.kind
-        ]
-        return {name: _constraint_value(constraint)}
+        return {f"guided_{name}": value}
     if constraint.kind == "regex":  # sglang
-        return {"regex": constraint.value}
-    schema = {"name": "answer", "strict": True, "schema": json.loads(constraint.value)}
+        return {"regex": value}
+    schema = {"name": "answer", "strict": True, "schema": value}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
-
-
-def _constraint_value(constraint: Constraint) -> Any:
-    return json.loads(constraint.value) if constraint.kind == "json_schema" else constraint.value
-
-
-def _ollama_request(
-    remote_model: str,
-    messages: list[dict[str, str]],
-    decoding: Decoding,
-    seed: int | None,
-    constraint: Constraint,
-    extra_body: Mapping[str, Any],
-) -> Wire:
-    if constraint.kind != "json_schema":
-        raise ConstraintUnavailableError(
-            f"a server with structured: ollama_format cannot be given a {constraint.kind} constraint"
-        )
-    options: dict[str, Any] = {
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        "num_predict": decoding.max_tokens,
-    }
-    if seed is not None:
-        options["seed"] = seed
-    body: dict[str, Any] = {
-        "model": remote_model,
-        "messages": messages,
-        "stream": False,
-        "options": options,
-        "format": json.loads(constraint.value),
-    }
-    body.update(extra_body)
-    return Wire("/api/chat", body)
 
 
 def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]:
@@ -181,8 +147,13 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
     """
     if not isinstance(answer, dict):
         raise EngineError("the server's answer is not a JSON object", retryable=True)
-    if isinstance(answer.get("error"), (dict, str)):
-        raise error_in_body(answer["error"])
+    error = answer.get("error")  # some gateways send one with status 200
+    if isinstance(error, (dict, str)):
+        sent = error if isinstance(error, dict) else {"message": error}
+        code, message = sent.get("code"), sent.get("message")
+        status = code if isinstance(code, int) else None
+        retryable = status is None or _is_retryable(status)
+        raise EngineError(f"the server reports: {_shorten(str(message))}", status=status, retryable=retryable)
     try:
         if path == "/api/chat":
             said = [(answer["message"]["content"], answer.get("done_reason"))]
@@ -190,50 +161,45 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
         else:
             choices = answer["choices"]
             choices[0]  # an empty list is an error here
-            said = [(_said(choice["message"]), choice.get("finish_reason")) for choice in choices]
+            said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
             usage = _usage(answer.get("usage") or {}, "prompt_tokens", "completion_tokens")
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise EngineError(f"the server's answer lacks {error}", retryable=True) from None
+    except (KeyError, IndexError, TypeError, AttributeError) as lack:
+        raise EngineError(f"the server's answer lacks {lack}", retryable=True) from None
     texts = [text if isinstance(text, str) else "" for text, _ in said]
-    shares = _shares(usage, texts) if usage is not None else [_NO_USAGE.copy() for _ in texts]
-    generations = []
-    for text, (_, finish), share in zip(texts, said, shares, strict=True):
-        generation: Generation = {
+    generations: list[Generation] = [
+        {
             "text": text,
             "finish_reason": finish if isinstance(finish, str) else FINISH_NOT_GIVEN,
             "latency_ms": latency_ms,
             "usage": share,
         }
-        if usage is None:
+        for text, (_, finish), share in zip(texts, said, _shares(usage, texts), strict=True)
+    ]
+    if usage is None:
+        for generation in generations:
             generation["usage_reported"] = False
-        generations.append(generation)
     return generations
 
 
-_NO_USAGE: Usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-
-
-def _said(message: dict[str, Any]) -> Any:
+def _text_of(message: dict[str, Any]) -> Any:
     text = message.get("content") or message.get("refusal")
     if message.get("tool_calls"):
         return "\n".join(filter(None, (text, action_lines(message["tool_calls"]))))
     return text
 
 
-def _shares(usage: Usage, texts: Sequence[str]) -> list[Usage]:
-    """A request's usage over its samples, so that rows add up to what was billed.
+def _shares(usage: Usage | None, texts: Sequence[str]) -> list[Usage]:
+    """A request's usage over its samples, so that rows add up to what was billed; 0 where none is reported.
 
     The prompt was read once and is split evenly; the completion by the length of the texts, since servers
     count all samples together.
     """
+    usage = usage or token_usage(0, 0)
     if len(texts) == 1:
         return [usage]
     prompts = _split(usage["prompt_tokens"], [1] * len(texts))
     completions = _split(usage["completion_tokens"], [len(text) + 1 for text in texts])
-    return [
-        {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-        for prompt, completion in zip(prompts, completions, strict=True)
-    ]
+    return [token_usage(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
 
 
 def _split(total: int, weights: Sequence[int]) -> list[int]:
@@ -251,24 +217,9 @@ def _usage(counts: Mapping[str, Any], prompt_key: str, completion_key: str) -> U
     prompt, completion = counts.get(prompt_key), counts.get(completion_key)
     if not isinstance(prompt, int) or not isinstance(completion, int):
         return None
-    total = counts.get("total_tokens")
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": total if isinstance(total, int) else prompt + completion,
-    }
-
-
-def error_in_body(error: Any) -> EngineError:
-    """An error that came with status 200, as some gateways send it."""
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return EngineError(
-        f"the server reports: {_shorten(str(message))}",
-        status=status,
-        retryable=status is None or is_retryable_status(status),
-    )
+    usage, total = token_usage(prompt, completion), counts.get("total_tokens")
+    usage["total_tokens"] = total if isinstance(total, int) else usage["total_tokens"]
+    return usage
 
 
 def status_error(status: int, text: str, retry_after: float | None, key_env: str | None) -> EngineError:
@@ -282,9 +233,9 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
     except ValueError:
         body = text
     error = body.get("error", body) if isinstance(body, dict) else body
-    code = error.get("code") if isinstance(error, dict) else None
-    message = _shorten(str(error.get("message", error) if isinstance(error, dict) else error))
-    retryable = is_retryable_status(status) and code != "insufficient_quota"
+    said = error if isinstance(error, dict) else {}
+    message = _shorten(str(said.get("message", error)))
+    retryable = _is_retryable(status) and said.get("code") != "insufficient_quota"
     hint = None
     if status in (401, 403):
         hint = f"check the key in ${key_env}" if key_env else "this server wants a key: set api_key_env"
@@ -301,7 +252,7 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
     )
 
 
-def is_retryable_status(status: int) -> bool:
+def _is_retryable(status: int) -> bool:
     """Whether another try can help: overload, conflicts, time-outs and server faults."""
     return status in RETRYABLE_STATUSES or status >= 500
 
@@ -312,15 +263,17 @@ def _shorten(text: str) -> str:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait: ``Retry-After`` as a number or an HTTP date (RFC 9110), or ``retry-after-ms``."""
+    """Seconds a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as a number or an HTTP date (RFC 9110).
+
+    ``None`` where it asks for nothing or for something that cannot be read; ``now`` (seconds since the epoch) is the
+    present unless given.
+    """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("Retry-After")
-    if value is None:
-        return None
     seconds = _number(value)
-    if seconds is not None:
+    if seconds is not None or value is None:
         return seconds
     try:
         moment = parsedate_to_datetime(value).timestamp()

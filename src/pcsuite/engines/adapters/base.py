@@ -31,6 +31,8 @@ LLGUIDANCE_JSON_LAYOUT: Mapping[str, Any] = {
     "item_separator": JSON_ITEM_SEPARATOR,
     "key_separator": JSON_KEY_SEPARATOR,
 }
+LOCAL_TOKEN_COUNTS_KEPT = 20_000
+"""Texts whose token counts a local model remembers."""
 PROPOSER_CONDITION = "proposer"
 """Condition id of a call that asks for a prompt's text instead of an answer to an item."""
 
@@ -41,6 +43,11 @@ class Usage(TypedDict):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+
+
+def token_usage(prompt: int, completion: int) -> Usage:
+    """The usage of a call from its two token counts, in their sum the whole."""
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 class Generation(TypedDict):
@@ -148,22 +155,25 @@ class Request:
         decoding = self.decoding
         if max_tokens is not None and max_tokens < decoding.max_tokens:
             decoding = replace(decoding, max_tokens=max_tokens)
-        same = prompt is self.prompt
-        return Request(
-            prompt,
-            decoding,
-            derived_seed(self.seed, step),
-            self.constraint,
-            self.context,
-            tools,
-            self.prompt_tokens if same else None,
-            step,
+        tokens = self.prompt_tokens if prompt is self.prompt else None
+        seed = derived_seed(self.seed, step)
+        return replace(
+            self, prompt=prompt, decoding=decoding, seed=seed, tools=tools, prompt_tokens=tokens, step=step
         )
 
 
 def derived_seed(seed: int, step: str) -> int:
     """The seed of a named step of a row: a hash of the row's seed and the name (31 bits)."""
     return seed_from(f"{seed}|{step}")
+
+
+def chat_messages(system: str | None, prompt: str) -> list[dict[str, str]]:
+    """The prompt as the user's message of a chat, after the system message where there is one.
+
+    Without it none is sent: the model's chat template may then put its own.
+    """
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    return [*messages, {"role": "user", "content": prompt}]
 
 
 class NoOptions(BaseModel):
@@ -205,22 +215,35 @@ class ModelAdapter(ABC):
 
     @classmethod
     def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
-        """Kinds of constraint a model with these options would enforce, known without building it."""
+        """Kinds of constraint a model with these options would enforce, known without building it.
+
+        By default :attr:`native_constraints`; a provider whose servers differ looks into the options.
+        """
         return cls.native_constraints
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
-        """One of the copies in which a cluster runs a model that computes where it is called."""
+        """One of the copies in which a cluster runs a model that computes where it is called.
+
+        By default the model as configured, on one CPU; its answers are those of the model itself.
+        """
         return Replica(options)
 
     @abstractmethod
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
-        """Answer one prompt."""
+        """Answer one prompt, within ``decoding``'s token limit; may block, and is called from threads.
+
+        ``seed`` selects the random stream: where the backend takes one, equal arguments give equal text. A call that
+        fails raises ``EngineError``, ``retryable`` where another try can help.
+        """
 
     def generate_constrained(
         self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint
     ) -> Generation:
-        """Answer one prompt under a constraint the engine itself enforces; set ``constraint_backend``."""
+        """Answer one prompt under a constraint the engine itself enforces; sets ``constraint_backend``.
+
+        What it cannot enforce in full is a ``ConstraintUnavailableError``, as every constraint is by default.
+        """
         raise ConstraintUnavailableError(
             f"model '{self.model_id}' cannot enforce a {constraint.kind} constraint while decoding"
         )
@@ -237,16 +260,25 @@ class ModelAdapter(ABC):
         return await asyncio.to_thread(self.generate_constrained, *asked, request.constraint)
 
     def count_tokens(self, text: str) -> int | None:
-        """Tokens of ``text`` under the model's own tokenizer, or ``None`` where it cannot be asked."""
+        """Tokens of ``text`` under the model's own tokenizer, or ``None`` where it cannot be asked.
+
+        The text itself is counted; what a chat template adds is in ``usage`` only.
+        """
         return None
 
     def identity(self) -> Mapping[str, str]:
-        """What determines the model's answers (engine version, weights hash); part of cache keys."""
+        """What determines the model's answers: engine version, hash of the weights, options that change text.
+
+        It is part of cache keys and of the manifest; what is not in it must change no answer.
+        """
         return {}
 
     async def aclose(self) -> None:
-        """Give back what the adapter holds (connections, processes)."""
-        self.close()
+        """Give back what the adapter holds (connections, processes) without blocking the event loop.
+
+        By default :meth:`close` runs in a thread. No call may be made afterwards.
+        """
+        await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Synchronous form of :meth:`aclose`."""
+        """Give back what the adapter holds. By default nothing."""

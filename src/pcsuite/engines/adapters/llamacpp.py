@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
 from pcsuite.engines.adapters.base import (
     LLGUIDANCE_JSON_LAYOUT,
+    LOCAL_TOKEN_COUNTS_KEPT,
     Constraint,
     ConstraintKind,
     Decoding,
@@ -33,7 +35,7 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Replica,
     Request,
-    Usage,
+    chat_messages,
 )
 from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
@@ -41,14 +43,8 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError,
 CONSTRAINT_BACKEND = "native:llama.cpp"
 RANDOM_SEED = 0xFFFFFFFF
 """llama.cpp reads this seed as "choose one": it must never be sent."""
-TOKEN_COUNTS_KEPT = 20_000
 CALLS_PER_WORKER = 4
 """Calls taken on for each worker, so that a free one finds the replicates of the prompt it has read."""
-
-
-def default_workers() -> int:
-    """Two workers, or one on a single core."""
-    return min(2, os.cpu_count() or 1)
 
 
 class LlamaCppOptions(Definition):
@@ -58,7 +54,7 @@ class LlamaCppOptions(Definition):
     """Model file of the catalogue (``pcsuite models list``); give this or ``path``."""
     path: Path | None = None
     """A GGUF file of your own."""
-    workers: int = Field(default_factory=default_workers, ge=1)
+    workers: int = Field(default_factory=lambda: min(2, os.cpu_count() or 1), ge=1)
     """Worker processes, which is also how many calls are answered at a time."""
     threads: int = Field(default=1, ge=1)
     """Threads of each worker."""
@@ -112,26 +108,34 @@ class LlamaCppAdapter(ModelAdapter):
         )
         self._pool = WorkerPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
-        # A partial of a function, not a method: the cache around it must not keep the adapter.
-        self._count = lru_cache(TOKEN_COUNTS_KEPT)(partial(_count_tokens, self._pool))
+        # Around the pool, not around a method of ours: the cache must not keep the adapter.
+        self._count = lru_cache(LOCAL_TOKEN_COUNTS_KEPT)(self._pool.count_tokens)
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
-        """One worker process with its threads."""
+        """One worker process with its threads, a CPU for each of them.
+
+        A worker's text does not depend on how many there are, so the copies answer as the model does.
+        """
         assert isinstance(options, LlamaCppOptions)
         return Replica(options.model_copy(update={"workers": 1}), cpus=options.threads)
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
-        """Answer one prompt, waiting for a free worker."""
-        reply = self._submit(prompt, decoding, seed, None).result()
-        return self._generation(reply, None)
+        """Answer one prompt, waiting for a free worker.
+
+        The same prompt, decoding and seed give the same text. A worker that dies or takes longer than ``timeout_s`` is
+        a retryable ``EngineError``, a prompt that is too long one with the remedy.
+        """
+        return self._generation(self._submit(prompt, decoding, seed, None).result(), None)
 
     def generate_constrained(
         self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint
     ) -> Generation:
-        """Answer one prompt within a JSON schema, a regular expression or a Lark grammar."""
-        reply = self._submit(prompt, decoding, seed, constraint).result()
-        return self._generation(reply, constraint)
+        """Answer one prompt within a JSON schema, a regular expression or a Lark grammar.
+
+        One that llguidance cannot compile is a ``ConstraintUnavailableError`` with its reason.
+        """
+        return self._generation(self._submit(prompt, decoding, seed, constraint).result(), constraint)
 
     async def agenerate(self, request: Request) -> Generation:
         """Answer one prompt; works in any event loop, several at once included."""
@@ -143,7 +147,10 @@ class LlamaCppAdapter(ModelAdapter):
         return self._count(text)
 
     def identity(self) -> Mapping[str, str]:
-        """Engine version, hash of the weights, and the options that change answers."""
+        """Engine version, hash of the weights, and the options that change answers.
+
+        The hash of a large file is remembered, so that it is read once.
+        """
         return {
             "engine": f"xllamacpp {self._version}",
             "weights_sha256": known_hash(self._path),
@@ -154,12 +161,11 @@ class LlamaCppAdapter(ModelAdapter):
         }
 
     def close(self) -> None:
-        """End the workers."""
-        self._finalizer()
+        """End the workers; calls that still wait fail.
 
-    async def aclose(self) -> None:
-        """End the workers without blocking the event loop."""
-        await asyncio.to_thread(self.close)
+        It also happens when the adapter is garbage-collected or the interpreter ends.
+        """
+        self._finalizer()
 
     def _submit(
         self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None
@@ -176,32 +182,41 @@ class LlamaCppAdapter(ModelAdapter):
         }
         if constraint is not None:
             body["grammar"] = llguidance_grammar(constraint)
+        messages = chat_messages(self.options.system_prompt, prompt)
         if self._chat:
-            system = self.options.system_prompt
-            messages = [] if system is None else [{"role": "system", "content": system}]
-            body["messages"] = [*messages, {"role": "user", "content": prompt}]
+            body["messages"] = messages
         else:
-            system = self.options.system_prompt
-            body["prompt"] = prompt if system is None else f"{system}\n\n{prompt}"
+            body["prompt"] = "\n\n".join(message["content"] for message in messages)
         return self._pool.generate(body, self._chat, prompt)
 
     def _generation(self, reply: Mapping[str, Any], constraint: Constraint | None) -> Generation:
         if "error" in reply:
-            raise self._engine_error(reply["error"], constraint)
+            error = reply["error"]
+            where, said, code = f"model '{self.model_id}'", error.get("message", error), error.get("code")
+            if error.get("type") == "grammar" and constraint is not None:
+                raise ConstraintUnavailableError(
+                    f"{where}: llama.cpp cannot enforce this {constraint.kind}: {said}"
+                )
+            if error.get("type") == "exceed_context_size_error":
+                hint = f"raise context_tokens of {where} or shorten the prompt"
+                raise EngineError(f"{where}: {said}", hint=hint)
+            status = code if isinstance(code, int) else None
+            raise EngineError(
+                f"{where}: {said}", status=status, retryable=status is not None and status >= 500
+            )
         answer = reply["result"]
         try:
             choice = answer["choices"][0]
             text = choice["message"]["content"] if self._chat else choice["text"]
-            usage: Usage = {
-                "prompt_tokens": int(answer["usage"]["prompt_tokens"]),
-                "completion_tokens": int(answer["usage"]["completion_tokens"]),
-                "total_tokens": int(answer["usage"]["total_tokens"]),
-            }
             generation: Generation = {
                 "text": text or "",
                 "finish_reason": str(choice["finish_reason"]),
                 "latency_ms": float(reply["latency_ms"]),
-                "usage": usage,
+                "usage": {
+                    "prompt_tokens": int(answer["usage"]["prompt_tokens"]),
+                    "completion_tokens": int(answer["usage"]["completion_tokens"]),
+                    "total_tokens": int(answer["usage"]["total_tokens"]),
+                },
                 "seed_honoured": True,
             }
         except (KeyError, IndexError, TypeError) as error:
@@ -209,28 +224,6 @@ class LlamaCppAdapter(ModelAdapter):
         if constraint is not None:
             generation["constraint_backend"] = CONSTRAINT_BACKEND
         return generation
-
-    def _engine_error(self, error: Mapping[str, Any], constraint: Constraint | None) -> EngineError:
-        message = f"model '{self.model_id}': {error.get('message', error)}"
-        if error.get("type") == "grammar" and constraint is not None:
-            return ConstraintUnavailableError(
-                f"model '{self.model_id}': llama.cpp cannot enforce this {constraint.kind}: "
-                f"{error['message']}"
-            )
-        if error.get("type") == "exceed_context_size_error":
-            return EngineError(
-                message, hint=f"raise context_tokens of model '{self.model_id}' or shorten the prompt"
-            )
-        code = error.get("code")
-        status = code if isinstance(code, int) else None
-        return EngineError(message, status=status, retryable=status is not None and status >= 500)
-
-
-def _count_tokens(pool: WorkerPool, text: str) -> int:
-    reply = pool.tokenize(text).result()
-    if "error" in reply:
-        raise EngineError(f"llama.cpp cannot tokenize: {reply['error'].get('message')}", retryable=True)
-    return int(reply["result"])
 
 
 def llguidance_grammar(constraint: Constraint) -> str:
@@ -245,24 +238,13 @@ def llguidance_grammar(constraint: Constraint) -> str:
         laid_out = {**schema, "x-guidance": LLGUIDANCE_JSON_LAYOUT}
         return "%llguidance {}\nstart: %json " + json.dumps(laid_out)
     if constraint.kind == "regex":
-        return "%llguidance {}\nstart: /" + _lark_pattern(constraint.value) + "/"
+        # Between Lark's slashes a pattern is one line with its slashes escaped. One that is escaped already may stay as
+        # it is; an escaped line break is a line break.
+        plain = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n"}
+        escaped = re.sub(
+            r"\\.|.", lambda found: plain.get(found[0], found[0]), constraint.value, flags=re.DOTALL
+        )
+        return "%llguidance {}\nstart: /" + escaped + "/"
     if constraint.value.lstrip().startswith("%llguidance"):
         return constraint.value.lstrip()
     return "%llguidance {}\n" + constraint.value
-
-
-def _lark_pattern(pattern: str) -> str:
-    """A regular expression as it stands between Lark's slashes: one line, slashes escaped."""
-    escaped: list[str] = []
-    position = 0
-    while position < len(pattern):
-        character = pattern[position]
-        if character == "\\" and position + 1 < len(pattern):
-            follower = pattern[position + 1]
-            # An escaped slash may stay as it is; an escaped line break is a line break.
-            escaped.append("\\n" if follower == "\n" else character + follower)
-            position += 2
-            continue
-        escaped.append({"/": r"\/", "\n": r"\n", "\r": r"\r"}.get(character, character))
-        position += 1
-    return "".join(escaped)

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -33,17 +33,19 @@ from pcsuite.engines.adapters._hf_graph import Recorder, why_not_recordable
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import Row, RowMask, draw_key
 from pcsuite.engines.adapters.base import (
+    LOCAL_TOKEN_COUNTS_KEPT,
     Decoding,
     Generation,
     ModelAdapter,
     Replica,
     Request,
+    chat_messages,
+    token_usage,
 )
 from pcsuite.engines.weights import catalogue_entry
 from pcsuite.errors import ConfigError, EngineError
 
 Result = TypeVar("Result")
-TOKEN_COUNTS_KEPT = 20_000
 
 
 class HfOptions(Definition):
@@ -83,18 +85,6 @@ class HfOptions(Definition):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class HfRequest:
-    """One prompt on its way to the model."""
-
-    prompt: str
-    """As the user wrote it; the random numbers are drawn from it."""
-    token_ids: tuple[int, ...]
-    decoding: Decoding
-    seed: int
-    mask: RowMask | None = None
-
-
 class LocalHfAdapter(ModelAdapter):
     """A model that transformers runs in this process."""
 
@@ -110,7 +100,13 @@ class LocalHfAdapter(ModelAdapter):
         super().__init__(model_id, options)
         require_stack()
         self.max_concurrency = 2 * self.options.batch_size
-        self.loaded = loaded if loaded is not None else self._load()
+        if loaded is None:
+            keys = self.options
+            local = Path(str(keys.path)).expanduser()
+            folder = converted_folder(keys.weights) if keys.weights is not None else local
+            source = folder if folder.is_dir() else str(keys.path)  # else a name on the hub
+            loaded = load_model(source, dtype=keys.dtype, device_map=keys.device_map, revision=keys.revision)
+        self.loaded = loaded
         chat = self.options.chat
         if chat is None and self.options.weights is not None:
             chat = catalogue_entry(self.options.weights).chat
@@ -118,18 +114,21 @@ class LocalHfAdapter(ModelAdapter):
         self._recorder, self._cuda_graphs = self._make_recorder()
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
-        self._thread: BatchingThread[HfRequest, Generation] = BatchingThread(
+        self._thread: BatchingThread[Row, Generation] = BatchingThread(
             self._answer_batch, self.options.batch_size, self.options.batch_wait_ms / 1000
         )
         tokenizer = self.loaded.tokenizer
         # A closure over the tokenizer, not a method: the cache around it must not keep the adapter.
-        self._count = lru_cache(TOKEN_COUNTS_KEPT)(
+        self._count = lru_cache(LOCAL_TOKEN_COUNTS_KEPT)(
             lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
         )
 
     @classmethod
     def replica(cls, options: BaseModel) -> Replica:
-        """The model on as many GPUs as it needs, or on a CPU slot."""
+        """The model on the GPUs that ``replica_gpus`` says, or on a CPU slot where ``device_map`` is ``cpu``.
+
+        The options stay as they are.
+        """
         assert isinstance(options, HfOptions)
         return Replica(options, gpus=0 if options.device_map == "cpu" else options.replica_gpus)
 
@@ -143,11 +142,17 @@ class LocalHfAdapter(ModelAdapter):
         return exact or self.options.batch_size == 1
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
-        """Answer one prompt."""
+        """Answer one prompt, in a batch with whatever else is asked just then.
+
+        A prompt that leaves no room in the model's context, and a device out of memory, is an ``EngineError``.
+        """
         return self.submit(prompt, decoding, seed).result()
 
     async def agenerate(self, request: Request) -> Generation:
-        """Answer one prompt; calls that are awaited together share a batch."""
+        """Answer one prompt; calls that are awaited together share a batch.
+
+        A model of this provider enforces no constraint itself: one is refused (constraint backends use :meth:`submit`).
+        """
         if request.constraint is not None:
             return await super().agenerate(request)
         return await asyncio.wrap_future(self.submit(request.prompt, request.decoding, request.seed))
@@ -155,13 +160,19 @@ class LocalHfAdapter(ModelAdapter):
     def submit(
         self, prompt: str, decoding: Decoding, seed: int, mask: RowMask | None = None
     ) -> Future[Generation]:
-        """Queue a prompt, with a mask over its tokens where a constraint backend gives one."""
+        """Queue a prompt, with a mask over its tokens where a constraint backend gives one.
+
+        The future gets the answer, or the ``EngineError`` that ended this row alone or its whole batch.
+        """
         token_ids = tuple(self.prompt_tokens(prompt))
         fitted = self.fitted(decoding, len(token_ids))
-        return self._thread.submit(HfRequest(prompt, token_ids, fitted, seed, mask))
+        return self._thread.submit(Row(fitted, draw_key(prompt, seed), token_ids, mask))
 
     def fitted(self, decoding: Decoding, prompt_tokens: int) -> Decoding:
-        """The decoding with no more tokens to answer than the prompt leaves of the model's context."""
+        """The decoding with no more tokens to answer than the prompt leaves of the model's context.
+
+        A prompt that fills the context by itself is an ``EngineError``.
+        """
         limit = self.loaded.context_tokens
         if limit is None or prompt_tokens + decoding.max_tokens <= limit:
             return decoding
@@ -174,16 +185,20 @@ class LocalHfAdapter(ModelAdapter):
         return replace(decoding, max_tokens=limit - prompt_tokens)
 
     def run_alone(self, job: Callable[[], Result]) -> Future[Result]:
-        """Run a job that uses the model by itself, between batches."""
+        """Run a job that uses the model by itself, between batches, in the thread that owns the model.
+
+        The future gets what the job returns or raises.
+        """
         return self._thread.alone(job)  # type: ignore[arg-type,return-value]
 
     def render(self, prompt: str) -> str:
-        """The prompt as the model reads it: in its chat template where it has one."""
-        system = self.options.system_prompt
+        """The prompt as the model reads it: in its chat template where it has one.
+
+        A system prompt is the template's system message, or stands before the prompt with a blank line between.
+        """
+        messages = chat_messages(self.options.system_prompt, prompt)
         if not self.chat:
-            return prompt if system is None else f"{system}\n\n{prompt}"
-        messages = [] if system is None else [{"role": "system", "content": system}]
-        messages.append({"role": "user", "content": prompt})
+            return "\n\n".join(message["content"] for message in messages)
         rendered = self.loaded.tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, tokenize=False, **self.options.chat_template_kwargs
         )
@@ -196,17 +211,18 @@ class LocalHfAdapter(ModelAdapter):
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of completion tokens, without special tokens."""
-        text = self.loaded.tokenizer.decode(
-            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return str(text)
+        decode = self.loaded.tokenizer.decode
+        return str(decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text`` itself; the chat template's own tokens (``usage`` has them) are not counted."""
         return self._count(text)
 
     def identity(self) -> Mapping[str, str]:
-        """Versions, hash of the weights, and the options that change answers."""
+        """Versions, hash of the weights, and the options that change answers.
+
+        The batch size is among them where rows are not :attr:`repeatable`.
+        """
         torch, transformers = require_stack()
         facts = {
             "engine": f"transformers {transformers.__version__}, torch {torch.__version__}",
@@ -224,25 +240,11 @@ class LocalHfAdapter(ModelAdapter):
         return facts
 
     def close(self) -> None:
-        """End the model's thread."""
+        """End the model's thread after the batch that is running; what still waits fails.
+
+        The model's memory is freed with the adapter.
+        """
         self._thread.close()
-
-    async def aclose(self) -> None:
-        """End the model's thread without blocking the event loop."""
-        await asyncio.to_thread(self.close)
-
-    def _load(self) -> LoadedModel:
-        options = self.options
-        source: str | Path
-        if options.weights is not None:
-            source = converted_folder(options.weights)
-        else:
-            assert options.path is not None
-            local = Path(options.path).expanduser()
-            source = local if local.is_dir() else options.path
-        return load_model(
-            source, dtype=options.dtype, device_map=options.device_map, revision=options.revision
-        )
 
     def _make_recorder(self) -> tuple[Recorder | None, str]:
         """Recorded decoding steps where they are possible and wanted, and what the manifest says of them."""
@@ -258,52 +260,40 @@ class LocalHfAdapter(ModelAdapter):
             )
         return None, f"off: {reason}"
 
-    def _answer_batch(self, requests: Sequence[HfRequest]) -> list[Generation | Exception]:
+    def _answer_batch(self, rows: Sequence[Row]) -> list[Generation | Exception]:
         torch, _ = require_stack()
         started = time.perf_counter()
-        rows = [
-            Row(request.decoding, draw_key(request.prompt, request.seed), request.mask)
-            for request in requests
-        ]
+        loaded = self.loaded
         try:
-            self._decode(torch, requests, rows)
+            with torch.inference_mode():
+                if can_keep_prompts(loaded.model):
+                    prompts = [row.prompt for row in rows]
+                    read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
+                    steps: Steps
+                    if self._recorder is None or read.kept is None:
+                        steps = EagerSteps(loaded.model, read)
+                    else:
+                        steps = self._recorder.start(read, max(row.decoding.max_tokens for row in rows))
+                    decode(rows, steps, loaded.stop_tokens)
+                else:
+                    generate_recurrent(loaded.model, rows, loaded.filler, loaded.stop_tokens)
         except torch.OutOfMemoryError as error:
             raise EngineError(
                 f"model '{self.model_id}': the device is out of memory with {len(rows)} rows",
                 hint=f"lower batch_size of model '{self.model_id}'",
             ) from error
         elapsed = (time.perf_counter() - started) * 1000
-        return [self._generation(request, row, elapsed) for request, row in zip(requests, rows, strict=True)]
+        return [self._generation(row, elapsed) for row in rows]
 
-    def _decode(self, torch: Any, requests: Sequence[HfRequest], rows: Sequence[Row]) -> None:
-        """Fill the rows."""
-        loaded = self.loaded
-        prompts = [request.token_ids for request in requests]
-        with torch.inference_mode():
-            if not can_keep_prompts(loaded.model):
-                generate_recurrent(loaded.model, rows, prompts, loaded.filler, loaded.stop_tokens)
-                return
-            read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
-            steps: Steps
-            if self._recorder is None or read.kept is None:
-                steps = EagerSteps(loaded.model, read)
-            else:
-                steps = self._recorder.start(read, max(row.decoding.max_tokens for row in rows))
-            decode(rows, prompts, steps, loaded.stop_tokens)
-
-    def _generation(self, request: HfRequest, row: Row, elapsed_ms: float) -> Generation | Exception:
+    def _generation(self, row: Row, elapsed_ms: float) -> Generation | Exception:
+        if isinstance(row.error, EngineError):
+            return row.error
         if row.error is not None:
-            if isinstance(row.error, EngineError):
-                return row.error
             return EngineError(f"model '{self.model_id}': {type(row.error).__name__}: {row.error}")
         return {
             "text": self.decode(row.tokens),
             "finish_reason": row.finish_reason or "length",
             "latency_ms": elapsed_ms,
-            "usage": {
-                "prompt_tokens": len(request.token_ids),
-                "completion_tokens": len(row.tokens),
-                "total_tokens": len(request.token_ids) + len(row.tokens),
-            },
+            "usage": token_usage(len(row.prompt), len(row.tokens)),
             "seed_honoured": self.repeatable,
         }

@@ -20,6 +20,7 @@ from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Operator
 from pcsuite.prompts.prompt import PromptTree, compose
 
+Steps = tuple[tuple[Operator, ...], ...]
 _MAX_FACTORIAL = 8
 
 
@@ -29,7 +30,7 @@ class ConditionBundle:
 
     id: str
     title: str
-    steps: tuple[tuple[Operator, ...], ...]
+    steps: Steps
     compiled: bool = False
     """Whether the prompt comes from the optimiser's frozen file."""
     prompt: CompiledPrompt | None = None
@@ -55,7 +56,10 @@ class ConditionBundle:
         return chosen
 
     def operator_names(self, bundle: Bundle) -> tuple[str, ...]:
-        """How rows name the condition's operators: of a compiled free text, those whose cues its words show."""
+        """How rows name the condition's operators, in order.
+
+        Of a compiled free text they are ``COMPILED`` and those whose cues its words show (:func:`makeup_cues`).
+        """
         if self.prompt is None or not self.prompt.is_text:
             return bundle.names
         return (*bundle.names, *makeup_cues(self.prompt.template, self.known))
@@ -97,7 +101,7 @@ def _steps(
     conditions: Mapping[str, ConditionSpec],
     operators: Mapping[str, OperatorSpec],
     seen: tuple[str, ...],
-) -> tuple[tuple[Operator, ...], ...]:
+) -> Steps:
     if name in seen:
         raise ConfigError(f"condition '{name}' extends itself: {' -> '.join((*seen, name))}")
     spec = conditions[name]
@@ -113,12 +117,7 @@ def _steps(
     return inherited + tuple(tuple(operator(use) for use in entry) for entry in entries)
 
 
-def _design(
-    name: str,
-    spec: ConditionSpec,
-    base: tuple[tuple[Operator, ...], ...],
-    varied: tuple[tuple[Operator, ...], ...],
-) -> list[ConditionBundle]:
+def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[ConditionBundle]:
     def member(suffix: str, chosen: Sequence[tuple[Operator, ...]]) -> ConditionBundle:
         return ConditionBundle(f"{name}:{suffix}", f"{spec.title or name} {suffix}", base + tuple(chosen))
 
@@ -152,7 +151,7 @@ class PromptConstraint(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptCondition:
-    """What :func:`build_condition` returns."""
+    """A condition composed for one item: its prompt, constraint and program."""
 
     id: str
     bundle: Bundle
@@ -177,7 +176,10 @@ class PromptCondition:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What the prompt is made of."""
+        """What the prompt is made of, as plain values: condition, template, operators, blocks with their slots.
+
+        ``padded`` counts the filler lines.
+        """
         return {
             "condition": self.id,
             "template": self.tree.template,
@@ -217,7 +219,7 @@ def apply_condition(
     tree = compose(bundle, ctx) if condition.prompt is None else condition.prompt.tree(bundle, ctx)
     if perturb is not None:
         tree = perturb(tree)
-    programs, constraint = bundle.of_type("program"), None
+    constraint = None
     for operator in bundle.of_type("constraint")[-1:]:
         assert operator.spec.kind is not None, "a constraint operator has a kind"
         value, backend = operator.constraint_value(ctx), operator.spec.engine or "auto"
@@ -227,7 +229,7 @@ def apply_condition(
         bundle=bundle,
         tree=tree,
         constraint=constraint,
-        program=programs[-1] if programs else None,
+        program=next(reversed(bundle.of_type("program")), None),
         templates_dir=templates_dir,
         lmql_query=ctx.lmql_query,
         reads_input=any(operator.reads_input for operator in bundle),
