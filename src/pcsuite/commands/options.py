@@ -77,9 +77,7 @@ def add_profile_arguments(
 
 
 def suite_from(
-    args: argparse.Namespace,
-    more: Mapping[str, Any] | None = None,
-    lists: Mapping[str, str] = SELECTION,
+    args: argparse.Namespace, more: Mapping[str, Any] | None = None, lists: Mapping[str, str] = SELECTION
 ) -> Suite:
     """Load the profile that ``--config`` names, with the command line's overrides applied.
 

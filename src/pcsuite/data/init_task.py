@@ -270,10 +270,7 @@ def _profile_yaml(test_items: int, request: TaskRequest) -> str:
     profile = {
         "version": "1.0",
         "run": {"name": request.name, "output_dir": "outputs", "cache_dir": request.cache_dir.as_posix()},
-        "repro": {
-            "seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3]},
-            "seeds_per_task": {"default": 3},
-        },
+        "repro": {"seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3]}, "seeds_per_task": {"default": 3}},
         "suite": {"tasks_ref": f"{request.name}_task.yaml"},
         "selection": {
             "tasks": [request.name],

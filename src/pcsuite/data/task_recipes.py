@@ -225,10 +225,7 @@ def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
         instruction='Choose the best option. Answer as JSON with "choice" (the letter) and "justification".',
         role="a careful reader who answers multiple-choice questions",
         goal="Name the letter of the one option that answers the question best.",
-        rules=(
-            "The choice is the letter of one of the options.",
-            "The justification has at most 25 words.",
-        ),
+        rules=("The choice is the letter of one of the options.", "The justification has at most 25 words."),
         abstain=f"If no option can be chosen, the choice is {ABSTAIN_LABEL}.",
         decompose=(
             "Say what is asked.",

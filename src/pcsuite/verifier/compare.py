@@ -313,11 +313,7 @@ def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
 
 
 def results_document(
-    scored: Scored,
-    rules: Rules,
-    eval_id: str,
-    iteration: int | None,
-    instructions_version: str | None = None,
+    scored: Scored, rules: Rules, eval_id: str, iteration: int | None, instructions_version: str | None = None
 ) -> dict[str, Any]:
     """The content of ``eval-results.json``, time-stamped now (UTC).
 
@@ -334,10 +330,7 @@ def results_document(
         "truth_hash": rules.truth.content_hash,
         "instructions_version": instructions_version,
         "pcsuite_version": __version__,
-        "metrics": {
-            **comparison.counts.as_dict(),
-            "weighted": weighted._asdict(),
-        },
+        "metrics": {**comparison.counts.as_dict(), "weighted": weighted._asdict()},
         "by_section": {name: counts.as_dict() for name, counts in comparison.by_section.items()},
         "by_field": {name: counts.as_dict() for name, counts in sorted(comparison.by_field.items())},
         "discrepancies": [asdict(discrepancy) for discrepancy in comparison.discrepancies],

@@ -25,8 +25,7 @@ _BARE_NUMERIC = re.compile(r"(?<!&) ?#(\d{2,5}|x[0-9a-fA-F]{2,5});")
 _BARE_NAMED = re.compile(r" (quot|amp|lt|gt|nbsp|hellip|apos|[mn]dash|[lr][sd]quo);")
 # Only tags that are HTML: "<MSFT.O>" is a ticker and stays.
 _TAG = re.compile(
-    r"</?(?:a|b|br|cite|em|font|i|img|li|nobr|p|span|strong|table|td|tr|u|ul)(?:\s[^<>]*)?/?>",
-    re.IGNORECASE,
+    r"</?(?:a|b|br|cite|em|font|i|img|li|nobr|p|span|strong|table|td|tr|u|ul)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
 
 
@@ -36,10 +35,7 @@ class AgNewsExporter(ItemExporter):
     name = "ag_news"
     folders = ("ag_news", "ag_news_csv", "agnews")
     hub = HubTable("ag_news", "fancyzhx/ag_news")
-    splits = (
-        Split("train", 120000, ("train.csv", "train_part_*.csv")),
-        Split("test", 7600, ("test.csv",)),
-    )
+    splits = (Split("train", 120000, ("train.csv", "train_part_*.csv")), Split("test", 7600, ("test.csv",)))
     written = ("test", "train", "dev")
     split_off = ("train", "dev", 5000)
 

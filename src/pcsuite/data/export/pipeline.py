@@ -18,13 +18,7 @@ from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
 from pcsuite.data.export.ag_news import AgNewsExporter
 from pcsuite.data.export.arithmetic import Gsm8kExporter, SvampExporter
-from pcsuite.data.export.base import (
-    Exporter,
-    ExportOptions,
-    HubTables,
-    OriginalFiles,
-    Output,
-)
+from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
 from pcsuite.data.export.conll import ConllExporter
 from pcsuite.data.export.fever import FeverExporter
 from pcsuite.data.export.questions import (

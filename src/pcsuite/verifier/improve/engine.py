@@ -15,13 +15,7 @@ from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.session import (
-    LoopThread,
-    ModelClient,
-    check_model,
-    constraint_of,
-    open_models,
-)
+from pcsuite.engines.session import LoopThread, ModelClient, check_model, constraint_of, open_models
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.programs import PROGRAMS
