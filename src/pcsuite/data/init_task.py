@@ -234,30 +234,20 @@ def _splits(items: list[Item], request: TaskRequest) -> dict[str, list[Item]]:
 
 
 def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: TaskRequest) -> str:
-    spec = TaskSpec.model_validate(
-        {
-            "title": request.title or request.name.replace("_", " ").capitalize(),
-            "kind": words.kind if schema is None or words.kind == "structured" else "structured",
-            "dataset": request.name,
-            "split": "test",
-            "dev_split": "dev" if has_dev else None,
-            "train_split": "train",
-            "instruction": request.instruction or words.instruction,
-            "role": words.role,
-            "goal": words.goal,
-            "rules": words.rules,
-            "abstain": words.abstain,
-            "decompose": words.decompose,
-            "verifier_checklist": words.checks,
-            "schema_ref": f"{request.name}_schema.json" if schema is not None else None,
-            "final_answer_format": words.final_answer_format if schema is None else None,
-            "answer_regex": words.answer_regex if schema is None else None,
-            "max_tokens": words.max_tokens,
-            "evaluator": request.kind,
-            "evaluator_options": words.options,
-            "primary_metric": words.primary_metric,
-        }
-    )
+    task: dict[str, Any] = {
+        **words.task,
+        "title": request.title or request.name.replace("_", " ").capitalize(),
+        "dataset": request.name,
+        "split": "test",
+        "dev_split": "dev" if has_dev else None,
+        "train_split": "train",
+        "instruction": request.instruction or words.task["instruction"],
+        "evaluator": request.kind,
+    }
+    if schema is not None:
+        task |= {"kind": "structured", "schema_ref": f"{request.name}_schema.json"}
+        task |= {"final_answer_format": None, "answer_regex": None}
+    spec = TaskSpec.model_validate(task)
     entry = {key: value for key, value in spec.model_dump(mode="json").items() if value not in (None, [], {})}
     entry.pop("retrieval")
     comment = (
