@@ -34,35 +34,30 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
     scripts/download_datasets.sh fetches the original files.
     """
-    parser.add_argument(
-        "--from", dest="from_dir", type=Path, metavar="DIR", help="read original published files under DIR"
-    )
-    parser.add_argument(
-        "--hub-dir", type=Path, metavar="DIR", help="read hub tables saved under DIR instead of the hub"
-    )
-    parser.add_argument("--only", metavar="A,B", help="export these datasets only")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--from", dest="from_dir", type=Path, metavar="DIR", help="read original published files under DIR")
+    add("--hub-dir", type=Path, metavar="DIR", help="read hub tables saved under DIR instead of the hub")
+    add("--only", metavar="A,B", help="export these datasets only")
+    add(
         "--cache-dir",
         type=Path,
         default=Path(".cache"),
         metavar="DIR",
         help="where to write (default: .cache)",
     )
-    parser.add_argument(
-        "--allow-partial", action="store_true", help="accept sources with fewer records than published"
-    )
-    parser.add_argument(
+    add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
+    add(
         "--truthfulqa-version",
         default="v1",
         metavar="V",
         help="v1: the 817 questions (default); v2025: the 790 of the revision",
     )
-    parser.add_argument(
+    add(
         "--fever-wiki",
         action="store_true",
         help="fetch FEVER's Wikipedia from the hub too: several GB (hub road)",
     )
-    parser.add_argument(
+    add(
         "--spider-dir",
         type=Path,
         metavar="DIR",
@@ -296,13 +291,12 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
       pcsuite import --from lm-eval results/ --name base --metric exact_match,strict-match
       pcsuite report outputs/runs/study.jsonl
     """
-    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
-    parser.add_argument(
-        "--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval"
-    )
-    parser.add_argument("--name", required=True, help="name of the run to write")
-    parser.add_argument("--output-dir", default="outputs", metavar="DIR", help="folder of results")
-    parser.add_argument(
+    add = parser.add_argument
+    add("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
+    add("--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval")
+    add("--name", required=True, help="name of the run to write")
+    add("--output-dir", default="outputs", metavar="DIR", help="folder of results")
+    add(
         "--metric",
         "--scorer",
         dest="measures",
@@ -311,25 +305,19 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="which score counts, where a log has several; once for each kind of log",
     )
-    parser.add_argument("--condition", metavar="NAME", help="name of the condition; C0 is the control")
-    parser.add_argument(
-        "--condition-from", metavar="KEY", help="key of the log's header whose value names the condition"
-    )
-    parser.add_argument("--model", metavar="ID", help="id of the model, instead of the log's")
-    parser.add_argument("--family", default="unknown", help="family of the model, for the report")
-    parser.add_argument("--size", default="unknown", help="size class of the model, for the report")
-    parser.add_argument(
-        "--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)"
-    )
-    parser.add_argument(
+    add("--condition", metavar="NAME", help="name of the condition; C0 is the control")
+    add("--condition-from", metavar="KEY", help="key of the log's header whose value names the condition")
+    add("--model", metavar="ID", help="id of the model, instead of the log's")
+    add("--family", default="unknown", help="family of the model, for the report")
+    add("--size", default="unknown", help="size class of the model, for the report")
+    add("--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)")
+    add(
         "--match-by",
         choices=("id", "content"),
         default="id",
         help="what names an item: its id in the log (default), or its question and target",
     )
-    parser.add_argument(
-        "--replace", action="store_true", help="replace rows of another evaluation of the same cell"
-    )
+    add("--replace", action="store_true", help="replace rows of another evaluation of the same cell")
 
 
 def execute_import(args: argparse.Namespace) -> int:

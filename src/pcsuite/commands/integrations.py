@@ -35,17 +35,14 @@ def configure_helm(parser: argparse.ArgumentParser) -> None:
     mmlu/data/<split>/<subject>_<split>.csv. simple/model1 is HELM's own toy model. The same command goes on where an
     interrupted one ended. Tables go to tables/helm_*.csv; pcsuite report then shows them beside the run's own.
     """
+    add = parser.add_argument
     add_profile_arguments(parser, selection=False)
-    parser.add_argument("--scenarios", metavar="A,B", help="HELM run entries, instead of the profile's")
-    parser.add_argument("--models", metavar="A,B", help=f"models of the profile's file, or {BUILT_IN}")
-    parser.add_argument(
-        "--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario"
-    )
-    parser.add_argument("--data", metavar="DIR", help="folder of the scenarios' published files")
-    parser.add_argument(
-        "--import-only", type=Path, metavar="DIR", help="run nothing: import the results HELM left in DIR"
-    )
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress lines")
+    add("--scenarios", metavar="A,B", help="HELM run entries, instead of the profile's")
+    add("--models", metavar="A,B", help=f"models of the profile's file, or {BUILT_IN}")
+    add("--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario")
+    add("--data", metavar="DIR", help="folder of the scenarios' published files")
+    add("--import-only", type=Path, metavar="DIR", help="run nothing: import the results HELM left in DIR")
+    add("--quiet", "-q", action="store_true", help="no progress lines")
 
 
 def execute_helm(args: argparse.Namespace) -> int:

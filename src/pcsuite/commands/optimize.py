@@ -48,25 +48,16 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     where condition C8 finds it: pcsuite run --conditions C0,C4,C8. The same command goes on where a killed search
     ended.
     """
+    add = parser.add_argument
     add_profile_arguments(parser, selection=False)
-    parser.add_argument(
-        "--task", metavar="ID", help="task (default: every selected one, if the profile enables it)"
-    )
-    parser.add_argument(
-        "--model", metavar="ID", help="model (default: every selected one, if the profile enables it)"
-    )
-    parser.add_argument(
-        "--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)"
-    )
-    parser.add_argument(
-        "--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N development items")
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)"
-    )
+    add("--task", metavar="ID", help="task (default: every selected one, if the profile enables it)")
+    add("--model", metavar="ID", help="model (default: every selected one, if the profile enables it)")
+    add("--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)")
+    add("--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)")
+    add("--limit", type=int, metavar="N", help="at most N development items")
+    add("--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)")
     add_executor_arguments(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
+    add("--dry-run", action="store_true", help="only say what it would take")
     add_call_arguments(parser)
 
 

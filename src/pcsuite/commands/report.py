@@ -94,21 +94,14 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after                # by name, of outputs/runs
       pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
     """
-    parser.add_argument("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
-    parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
-    parser.add_argument(
-        "--output-dir", default="outputs", metavar="DIR", help="where runs are looked up by name"
-    )
-    parser.add_argument(
-        "--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse"
-    )
-    parser.add_argument(
-        "--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)"
-    )
-    parser.add_argument("--format", choices=("text", "md", "json"), default="text", help="how to print")
-    parser.add_argument(
-        "--csv", type=Path, metavar="FILE", help="also write every compared cell to a CSV file"
-    )
+    add = parser.add_argument
+    add("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
+    add("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
+    add("--output-dir", default="outputs", metavar="DIR", help="where runs are looked up by name")
+    add("--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse")
+    add("--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)")
+    add("--format", choices=("text", "md", "json"), default="text", help="how to print")
+    add("--csv", type=Path, metavar="FILE", help="also write every compared cell to a CSV file")
 
 
 def execute_compare(args: argparse.Namespace) -> int:

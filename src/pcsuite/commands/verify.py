@@ -29,16 +29,11 @@ _SHOWN_FIELDS = 15
 
 def _add_scoring_arguments(parser: argparse.ArgumentParser, score_name: str) -> None:
     """Flags that ``verify`` and ``verify-all`` share."""
-    parser.add_argument(
-        "--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)"
-    )
-    parser.add_argument(
-        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
-    )
-    parser.add_argument(
-        "--fail-under", type=float, metavar="F1", help=f"exit with status 1 below this {score_name}"
-    )
-    parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
+    add = parser.add_argument
+    add("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
+    add("--instructions-version", metavar="V", help="version of the extraction prompt, kept beside")
+    add("--fail-under", type=float, metavar="F1", help=f"exit with status 1 below this {score_name}")
+    add("--no-save", action="store_true", help="print the scores and write nothing")
 
 
 def configure_verify(parser: argparse.ArgumentParser) -> None:
@@ -134,26 +129,19 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
 
     exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)
     """
-    parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR")
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)"
-    )
-    parser.add_argument(
-        "--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)"
-    )
-    parser.add_argument(
-        "--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions"
-    )
+    add = parser.add_argument
+    add("evals_dir", type=Path, metavar="EVALS_DIR")
+    add("--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)")
+    add("--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)")
+    add("--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions")
     _add_scoring_arguments(parser, "macro-F1")
-    parser.add_argument(
+    add(
         "--no-regress",
         action="store_true",
         help="exit with status 1 if an eval is below its best iteration so far",
     )
-    parser.add_argument(
-        "--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add("--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR")
+    add("--json", action="store_true", help="print JSON instead of a table")
 
 
 def execute_verify_all(args: argparse.Namespace) -> int:
