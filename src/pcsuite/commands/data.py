@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcsuite.commands.options import listed
+from pcsuite.commands import DIR, FILE
+from pcsuite.commands.options import listed, settings_from
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
@@ -35,16 +36,10 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     scripts/download_datasets.sh fetches the original files.
     """
     add = parser.add_argument
-    add("--from", dest="from_dir", type=Path, metavar="DIR", help="read original published files under DIR")
-    add("--hub-dir", type=Path, metavar="DIR", help="read hub tables saved under DIR instead of the hub")
+    add("--from", dest="from_dir", **DIR, help="read original published files under DIR")
+    add("--hub-dir", **DIR, help="read hub tables saved under DIR instead of the hub")
     add("--only", metavar="A,B", help="export these datasets only")
-    add(
-        "--cache-dir",
-        type=Path,
-        default=Path(".cache"),
-        metavar="DIR",
-        help="where to write (default: .cache)",
-    )
+    add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
     add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
     add(
         "--truthfulqa-version",
@@ -57,12 +52,7 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="fetch FEVER's Wikipedia from the hub too: several GB (hub road)",
     )
-    add(
-        "--spider-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder of Spider's tables.json and database/ (hub road)",
-    )
+    add("--spider-dir", **DIR, help="folder of Spider's tables.json and database/ (hub road)")
 
 
 def execute_export_datasets(args: argparse.Namespace) -> int:
@@ -83,12 +73,7 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
         from_dir=args.from_dir,
         hub_dir=args.hub_dir,
         only=listed(args.only) if args.only is not None else None,
-        options=ExportOptions(
-            allow_partial=args.allow_partial,
-            truthfulqa_version=args.truthfulqa_version,
-            fever_wiki=args.fever_wiki,
-            spider_dir=args.spider_dir,
-        ),
+        options=settings_from(ExportOptions, args),
         progress=progress,
     )
     progress("")
@@ -135,21 +120,13 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add("--labels", metavar="A,B", help="classification: the labels, in order (default: those that occur)")
     add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
     add("--fields", metavar="COL[,COL]", help="extraction: columns of the record (default: JSON in --answer)")
-    add(
-        "--schema", type=Path, metavar="FILE", help="JSON schema of the answer (default: made from the table)"
-    )
+    add("--schema", **FILE, help="JSON schema of the answer (default: made from the table)")
     add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
     add("--title", help="name shown in reports")
     add("--instruction", help="the bare instruction")
     add("--model", default="smollm2-135m", help="model of the profile (default: smollm2-135m)")
-    add(
-        "--out",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="folder of task, schema and profile (default: .)",
-    )
-    add("--cache-dir", type=Path, default=Path(".cache"), metavar="DIR", help="items go to DIR/datasets")
+    add("--out", **DIR, default=Path(), help="folder of task, schema and profile (default: .)")
+    add("--cache-dir", **DIR, default=Path(".cache"), help="items go to DIR/datasets")
     add(
         "--train-share",
         type=float,
@@ -181,24 +158,9 @@ def execute_init_task(args: argparse.Namespace) -> int:
     labels = listed(args.labels)
     if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:
         labels = listed(input("labels, parted by commas (empty: those that occur): "))
-    result = init_task(
-        TaskRequest(
-            name=args.name,
-            data=args.data,
-            kind=kind,
-            columns=Columns(tuple(inputs), answer, tuple(labels), tuple(choices), tuple(fields)),
-            id_column=args.id_column,
-            schema_file=args.schema,
-            title=args.title,
-            instruction=args.instruction,
-            out_dir=args.out,
-            cache_dir=args.cache_dir,
-            model=args.model,
-            train_share=args.train_share,
-            dev_share=args.dev_share,
-            overwrite=args.overwrite,
-        )
-    )
+    columns = Columns(tuple(inputs), answer, tuple(labels), tuple(choices), tuple(fields))
+    files = {"schema_file": args.schema, "out_dir": args.out}
+    result = init_task(settings_from(TaskRequest, args, kind=kind, columns=columns, **files))
     print(f"task     {result.task_file}")
     if result.schema_file is not None:
         print(f"schema   {result.schema_file}")
@@ -236,19 +198,11 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
     search = actions.add_parser("search", help="print the best sentences for a query")
     for action in (build, search):
         action.add_argument("--dataset", default="fever", help="whose pages (default: fever)")
-        action.add_argument(
-            "--pages", type=Path, metavar="FILE", help="a pages file instead of the dataset's"
-        )
-        action.add_argument(
-            "--cache-dir",
-            type=Path,
-            default=Path(".cache"),
-            metavar="DIR",
-            help="the profile's run.cache_dir",
-        )
+        action.add_argument("--pages", **FILE, help="a pages file instead of the dataset's")
+        action.add_argument("--cache-dir", **DIR, default=Path(".cache"), help="the profile's run.cache_dir")
     search.add_argument("query", help="what to look for")
     search.add_argument("-k", type=int, default=DEFAULT_K, help=f"how many (default: {DEFAULT_K})")
-    search.add_argument("--index", type=Path, metavar="DIR", help="an index folder, instead of the dataset's")
+    search.add_argument("--index", **DIR, help="an index folder, instead of the dataset's")
 
 
 def execute_index(args: argparse.Namespace) -> int:
@@ -334,17 +288,7 @@ def execute_import(args: argparse.Namespace) -> int:
     if Path(args.name).name != args.name or args.name in (".", ".."):
         raise ConfigError(f"--name {args.name}: a run's name is no path")
     paths = RunPaths.of(args.output_dir, args.name)
-    options = ImportOptions(
-        measures=args.measures,
-        condition=args.condition,
-        condition_from=args.condition_from,
-        model=args.model,
-        family=args.family,
-        size=args.size,
-        first_seed=args.first_seed,
-        by_content=args.match_by == "content",
-        replace=args.replace,
-    )
+    options = settings_from(ImportOptions, args, by_content=args.match_by == "content")
     for imported in import_logs(args.format, args.logs, paths, options):
         print("\n".join(_lines(imported)))
     print(f"run     {paths.log}")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from pcsuite.commands import DIR
 from pcsuite.commands.options import add_profile_arguments, executor_from, listed, next_line, suite_from
 from pcsuite.commands.run import add_run_arguments, print_summary
 from pcsuite.integrations.environments import (
@@ -41,7 +42,7 @@ def configure_helm(parser: argparse.ArgumentParser) -> None:
     add("--models", metavar="A,B", help=f"models of the profile's file, or {BUILT_IN}")
     add("--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario")
     add("--data", metavar="DIR", help="folder of the scenarios' published files")
-    add("--import-only", type=Path, metavar="DIR", help="run nothing: import the results HELM left in DIR")
+    add("--import-only", **DIR, help="run nothing: import the results HELM left in DIR")
     add("--quiet", "-q", action="store_true", help="no progress lines")
 
 
@@ -101,7 +102,6 @@ def configure_integrations(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_integrations(args: argparse.Namespace) -> int:
-    """List the tools, or install one."""
     if args.action == "list":
         for tool in INTEGRATIONS.values():
             state = f"not installed: {tool.command}"

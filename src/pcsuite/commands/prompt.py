@@ -9,7 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcsuite.commands.options import add_profile_arguments, not_applicable_lines, output_console, suite_from
+from pcsuite.commands import DIR
+from pcsuite.commands.options import (
+    add_profile_arguments,
+    not_applicable_lines,
+    output_console,
+    settings_from,
+    suite_from,
+)
 from pcsuite.config.definitions import (
     ConditionsFile,
     DecodingFile,
@@ -40,13 +47,12 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
       pcsuite prompt gsm8k C5 --item gsm8k-test-0007
       pcsuite prompt agnews_json C8 --model smollm2-135m
     """
-    parser.add_argument("task", help="task id")
-    parser.add_argument("condition", help="condition id")
-    parser.add_argument("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
-    parser.add_argument(
-        "--model", metavar="ID", help="model of a compiled prompt (default: the profile's first)"
-    )
-    parser.add_argument("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
+    add = parser.add_argument
+    add("task", help="task id")
+    add("condition", help="condition id")
+    add("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
+    add("--model", metavar="ID", help="model of a compiled prompt (default: the profile's first)")
+    add("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
     add_profile_arguments(parser, selection=False)
 
 
@@ -131,7 +137,7 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", help="profile file or bundled name")
     schema = actions.add_parser("schema", help="print or write JSON schemas")
     schema.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), help="which file's schema to print")
-    schema.add_argument("--out", type=Path, metavar="DIR", help="write all schemas into a folder")
+    schema.add_argument("--out", **DIR, help="write all schemas into a folder")
 
 
 def execute_config(args: argparse.Namespace) -> int:
@@ -176,30 +182,21 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cells", action="store_true", help="list every cell, not only the totals by task and model"
     )
-    power = parser.add_argument_group(
-        "power", "the smallest effect the plan can detect, and what a wanted one needs"
-    )
-    power.add_argument("--power", action="store_true", help="show the smallest detectable effects")
-    power.add_argument("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
-    power.add_argument(
-        "--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed"
-    )
-    power.add_argument(
-        "--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)"
-    )
-    power.add_argument(
+    about = "the smallest effect the plan can detect, and what a wanted one needs"
+    add = parser.add_argument_group("power", about).add_argument
+    add("--power", action="store_true", help="show the smallest detectable effects")
+    add("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
+    add("--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed")
+    add("--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)")
+    add(
         "--correlation",
         type=float,
         default=0.5,
         help="stated correlation of item means between conditions (default 0.5)",
     )
-    power.add_argument(
-        "--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)"
-    )
-    power.add_argument(
-        "--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)"
-    )
-    power.add_argument("--target", type=float, default=0.8, help="wanted power (default 0.8)")
+    add("--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)")
+    add("--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)")
+    add("--target", type=float, default=0.8, help="wanted power (default 0.8)")
 
 
 def execute_plan(args: argparse.Namespace) -> int:
@@ -255,9 +252,7 @@ def execute_plan(args: argparse.Namespace) -> int:
         for line in not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
     if args.power or args.pilot is not None or args.effect is not None:
-        settings = PowerSettings(
-            args.alpha, args.target, args.effect, args.accuracy, args.correlation, args.noise
-        )
+        settings = settings_from(PowerSettings, args, power=args.target)
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
 

@@ -7,6 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from pcsuite.commands import DIR, FILE
 from pcsuite.errors import ConfigError
 
 
@@ -23,24 +24,23 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     """
     from pcsuite.commands.options import add_profile_arguments
 
-    parser.add_argument(
-        "runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together"
-    )
+    add = parser.add_argument
+    add("runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together")
     add_profile_arguments(parser, default=None, selection=False)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: beside the log)")
-    parser.add_argument(
+    add("--out", **DIR, help="where to write (default: beside the log)")
+    add(
         "--format",
         action="append",
         choices=("html", "md", "latex"),
         help="html (default): one page; md: one Markdown file; latex: tables; may be given several times",
     )
-    parser.add_argument("--title", help="title of the report")
-    parser.add_argument(
+    add("--title", help="title of the report")
+    add(
         "--embeddings",
         metavar="MODEL",
         help="embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off",
     )
-    parser.add_argument("--no-plots", action="store_true", help="leave the figures out")
+    add("--no-plots", action="store_true", help="leave the figures out")
 
 
 def execute_report(args: argparse.Namespace) -> int:
@@ -101,7 +101,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     add("--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse")
     add("--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)")
     add("--format", choices=("text", "md", "json"), default="text", help="how to print")
-    add("--csv", type=Path, metavar="FILE", help="also write every compared cell to a CSV file")
+    add("--csv", **FILE, help="also write every compared cell to a CSV file")
 
 
 def execute_compare(args: argparse.Namespace) -> int:

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite.commands import DIR, FILE
+
 if TYPE_CHECKING:
     from pcsuite.verifier.evals import ScoredEval
     from pcsuite.verifier.improve.engine import ImproveOutcome
@@ -28,7 +30,6 @@ _SHOWN_FIELDS = 15
 
 
 def _add_scoring_arguments(parser: argparse.ArgumentParser, score_name: str) -> None:
-    """Flags that ``verify`` and ``verify-all`` share."""
     add = parser.add_argument
     add("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
     add("--instructions-version", metavar="V", help="version of the extraction prompt, kept beside")
@@ -45,15 +46,14 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
     exit status: 0 passed, 1 below the gate, 2 bad input (then nothing is written)
     """
-    parser.add_argument("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
-    parser.add_argument("extracted", type=Path, metavar="EXTRACTED.json")
+    add = parser.add_argument
+    add("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
+    add("extracted", type=Path, metavar="EXTRACTED.json")
     _add_scoring_arguments(parser, "F1")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="eval folder to save into (default: that of the truth)"
-    )
-    parser.add_argument("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
-    parser.add_argument("--json", action="store_true", help="print the results document instead of a summary")
-    parser.add_argument("--open", action="store_true", help="open the report in a browser")
+    add("--out", **DIR, help="eval folder to save into (default: that of the truth)")
+    add("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
+    add("--json", action="store_true", help="print the results document instead of a summary")
+    add("--open", action="store_true", help="open the report in a browser")
 
 
 def execute_verify(args: argparse.Namespace) -> int:
@@ -226,12 +226,11 @@ def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
     example:
       pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002
     """
-    parser.add_argument(
-        "before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json"
-    )
-    parser.add_argument("after", type=Path, metavar="RESULTS_B")
-    parser.add_argument("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add = parser.add_argument
+    add("before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json")
+    add("after", type=Path, metavar="RESULTS_B")
+    add("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
+    add("--json", action="store_true", help="print JSON instead of tables")
 
 
 def execute_verify_diff(args: argparse.Namespace) -> int:
@@ -259,7 +258,6 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
 
 
 def _words(entry: dict[str, Any] | None) -> str:
-    """A discrepancy in a word or two."""
     if entry is None:
         return "right"
     kind = _ERRORS[entry["error_type"]]
@@ -272,16 +270,15 @@ def configure_verify_history(parser: argparse.ArgumentParser) -> None:
     example:
       pcsuite verify-history evals/cottage
     """
-    parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
-    parser.add_argument(
+    add = parser.add_argument
+    add("eval_dir", type=Path, metavar="EVAL_DIR")
+    add(
         "--mapping",
         type=Path,
         help="score all iterations under this mapping (default: the newest iteration's rules)",
     )
-    parser.add_argument(
-        "--all-fields", action="store_true", help="show every field, not only those that moved"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add("--all-fields", action="store_true", help="show every field, not only those that moved")
+    add("--json", action="store_true", help="print JSON instead of tables")
 
 
 def execute_verify_history(args: argparse.Namespace) -> int:
@@ -351,14 +348,14 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     add("--task", default="buildingspec_json", metavar="ID", help="task (default buildingspec_json)")
     add("--regime", default="d0_greedy", metavar="ID", help="decoding regime (default d0_greedy)")
     add("--seed", type=int, default=0, help="seed of the extractions")
-    add("--start", type=Path, metavar="FILE", help="instruction to start from (default: the task's)")
+    add("--start", **FILE, help="instruction to start from (default: the task's)")
     add(
         "--method",
         choices=("rules", "model"),
         default="rules",
         help="who drafts a change: a catalogue of rules (default), or the model itself",
     )
-    add("--rules", type=Path, metavar="FILE", help="catalogue of rules (default: the bundled one)")
+    add("--rules", **FILE, help="catalogue of rules (default: the bundled one)")
     add("--propose-only", action="store_true", help="write the next draft and stop, so that you can edit it")
     add("--held-out", metavar="ID,ID", help="evals that only decide (default: a third, by hash)")
     add("--iterations", type=int, default=10, metavar="N", help="changes to try in all (default 10)")
@@ -378,7 +375,7 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
         help="training gain a change must exceed (default 0)",
     )
     add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
-    add("--out", type=Path, metavar="DIR", help="folder of the loop (default: EVALS_DIR/improve)")
+    add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
     add("--no-cache", action="store_true", help="do not read or write the response cache")
     add("--json", action="store_true", help="print the summary as JSON instead of a table")
 
@@ -388,7 +385,7 @@ def execute_improve(args: argparse.Namespace) -> int:
 
     Raises ``DataError`` for a number below its least, an empty instruction to start from, or evals that cannot be used.
     """
-    from pcsuite.commands.options import listed, suite_from
+    from pcsuite.commands.options import listed, settings_from, suite_from
     from pcsuite.errors import DataError
     from pcsuite.verifier.cells import read_text
     from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
@@ -402,24 +399,12 @@ def execute_improve(args: argparse.Namespace) -> int:
         instruction = read_text(args.start).strip()
         if not instruction:
             raise DataError(f"{args.start}: the instruction to start from is empty")
-    settings = ImproveSettings(
-        evals_dir=args.evals_dir,
-        model_id=args.model,
-        condition_id=args.condition,
-        task_id=args.task,
-        regime=args.regime,
-        seed=args.seed,
+    settings = settings_from(
+        ImproveSettings,
+        args,
         folder=args.out,
         held_out=tuple(listed(args.held_out)),
-        iterations=args.iterations,
-        patience=args.patience,
-        margin=args.margin,
-        min_gain=args.min_gain,
-        method=args.method,
-        propose_only=args.propose_only,
         instruction=instruction,
-        mapping=args.mapping,
-        rules=args.rules,
         use_cache=not args.no_cache,
     )
     outcome = run_improvement(suite_from(args), settings)

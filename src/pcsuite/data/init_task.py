@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -33,7 +33,13 @@ def read_table(path: Path) -> list[Row]:
     elif suffix in {".jsonl", ".ndjson"}:
         rows = list(read_jsonl(path))
     elif suffix == ".json":
-        rows = _json_rows(path)
+        try:
+            values = json.loads(path.read_text(encoding="utf-8-sig"))
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from error
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise DataError(f"{path}: expected a JSON list of objects")
+        rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
     else:
         raise DataError(f"{path}: cannot tell the kind of table", hint="name it .csv, .tsv, .jsonl or .json")
     if not rows:
@@ -49,34 +55,25 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
             reader = csv.reader(stream, delimiter=delimiter, strict=True)
             for cells in reader:
                 line = reader.line_num
+                row = Row(f"{path} line {line}", {})
                 if header is None:
                     header = [cell.strip() for cell in cells]
                     if "" in header or len(set(header)) != len(header):
+                        names = ", ".join(cells)
                         raise DataError(
-                            f"{path} line 1: column names must be there and differ, found {', '.join(cells)}"
+                            f"{path} line 1: column names must be there and differ, found {names}"
                         )
+                elif cells and len(cells) != len(header):
+                    raise row.error(f"expected {len(header)} columns, found {len(cells)}")
                 elif cells:
-                    if len(cells) != len(header):
-                        raise DataError(
-                            f"{path} line {line}: expected {len(header)} columns, found {len(cells)}"
-                        )
-                    yield Row(f"{path} line {line}", dict(zip(header, cells, strict=True)))
+                    row.values.update(zip(header, cells, strict=True))
+                    yield row
     except csv.Error as error:
         raise DataError(f"{path} after line {line}: {error}") from error
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: byte {error.start + 1} is not utf-8", hint="save the table as UTF-8"
         ) from error
-
-
-def _json_rows(path: Path) -> list[Row]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from error
-    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise DataError(f"{path}: expected a JSON list of objects")
-    return [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
 
 
 SPLIT_SEED = 1337
@@ -107,8 +104,7 @@ class TaskRequest:
     overwrite: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InitResult:
+class InitResult(NamedTuple):
     """What was written."""
 
     task_file: Path
@@ -124,7 +120,16 @@ def init_task(request: TaskRequest) -> InitResult:
     Written are the task file, a profile that runs it, the answer's schema (where the kind has one) and the items of
     the splits. Raises :class:`DataError`, with the place in the table, on anything that cannot be used.
     """
-    recipe = _checked_recipe(request)
+    if not _NAME.match(request.name):
+        raise DataError(
+            f"'{request.name}' cannot name a task", hint="use small letters, digits and '_', a letter first"
+        )
+    if request.kind not in RECIPES:
+        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
+    shares = (request.train_share, request.dev_share)
+    if min(shares) < 0 or sum(shares) >= 1:
+        raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
+    recipe = RECIPES[request.kind]
     items = _read_items(recipe, request)
     words = recipe.describe(items, request.columns)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
@@ -150,19 +155,6 @@ def init_task(request: TaskRequest) -> InitResult:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return InitResult(task_file, profile_file, schema_file, written)
-
-
-def _checked_recipe(request: TaskRequest) -> Recipe:
-    if not _NAME.match(request.name):
-        raise DataError(
-            f"'{request.name}' cannot name a task", hint="use small letters, digits and '_', a letter first"
-        )
-    if request.kind not in RECIPES:
-        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
-    shares = (request.train_share, request.dev_share)
-    if min(shares) < 0 or sum(shares) >= 1:
-        raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
-    return RECIPES[request.kind]
 
 
 def _read_items(recipe: Recipe, request: TaskRequest) -> list[Item]:

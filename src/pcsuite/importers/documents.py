@@ -40,7 +40,6 @@ class JsonDocument:
         self._ranges: dict[str, tuple[int, int]] | None = None
 
     def close(self) -> None:
-        """Close the file."""
         self._bytes.close()
 
     def values(self, *, without: str) -> dict[str, bytes]:
@@ -166,7 +165,6 @@ class ZipMembers:
         return data
 
     def close(self) -> None:
-        """Close the file."""
         self._zip.close()
         self._stream.close()
 

@@ -200,7 +200,6 @@ class ImportedLog:
 
     @property
     def reported(self) -> float | None:
-        """The tool's own mean of the score."""
         return self.evaluation.header.reported.get(self.evaluation.measure)
 
     @property

@@ -189,7 +189,6 @@ class InspectLog:
             yield imported_sample(sample, measure, self._model)
 
     def close(self) -> None:
-        """Close the file."""
         self._files.close()
 
     def _read_header(self, model: str | None) -> LogHeader:
@@ -279,7 +278,6 @@ class InspectFormat:
         return [path]
 
     def open(self, path: Path, *, model: str | None) -> InspectLog:
-        """Open one log."""
         return InspectLog(path, model=model)
 
 

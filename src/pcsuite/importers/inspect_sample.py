@@ -52,7 +52,6 @@ class ScoreResult(msgspec.Struct):
 
     @property
     def measure(self) -> str:
-        """The measure it is about."""
         return self.name if self.name == self.scorer else f"{self.scorer}.{self.name}"
 
 

@@ -187,7 +187,6 @@ class LmEvalFormat:
         return sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else [path]
 
     def open(self, path: Path, *, model: str | None) -> LmEvalSamples:
-        """Open one samples file."""
         return LmEvalSamples(path, model=model)
 
 

@@ -67,11 +67,9 @@ class PromptStore:
         self._known.add(key)
 
     def sync(self) -> None:
-        """Bring what was written to the disk."""
         self._file.sync()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -155,7 +153,6 @@ class ResumeIndex:
         return len(self._failed - self._added)
 
     def add(self, run_id: str) -> None:
-        """Mark a row as done."""
         self._added.add(bytes.fromhex(run_id[:32]))
 
     @classmethod

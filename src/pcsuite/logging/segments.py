@@ -148,7 +148,6 @@ class Rotation:
 
     @classmethod
     def of(cls, run: RunSection) -> Rotation:
-        """The rotation that a profile asks for."""
         limit = run.rotate_log_mb
         return cls(None if limit is None else max(1, int(limit * (1 << 20))), run.compress_log)
 
@@ -243,7 +242,6 @@ class Segment:
 
     @property
     def compressed(self) -> bool:
-        """Whether the file is gzip."""
         return self.path.name.endswith(COMPRESSED)
 
     def open(self) -> BinaryIO:

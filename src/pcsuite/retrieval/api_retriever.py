@@ -38,7 +38,6 @@ class ApiRetriever(Retriever):
 
     @classmethod
     def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ApiRetriever:
-        """Check the address; nothing is sent yet."""
         return cls(_checked_url(settings))
 
     @classmethod

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from pcsuite._util.files import building_folder, sha256_file
 from pcsuite._util.hashing import digest
 from pcsuite.config.profile import RetrievalSection
-from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, read_jsonl
+from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, find_file, read_jsonl
 from pcsuite.errors import DataError, require
 from pcsuite.retrieval.base import DEFAULT_K, Passage, Retriever
 
@@ -48,12 +48,11 @@ def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> Ite
 
     The file has one ``{"page", "sentences": [...]}`` a line.
     """
-    cached = datasets_dir(cache_dir) / f"{dataset}_pages.jsonl"
-    if cached.is_file():
-        return ItemSource("cache", cached)
-    bundled = samples / cached.name
-    if bundled.is_file():
-        return ItemSource("sample", bundled)
+    name = f"{dataset}_pages.jsonl"
+    found = find_file(name, cache_dir, samples)
+    if found is not None:
+        return found
+    cached = datasets_dir(cache_dir) / name
     raise DataError(
         f"no pages to search for dataset '{dataset}': neither {cached} nor a bundled sample exists",
         hint='write one {"page", "sentences": [...]} a line there, or run: pcsuite export-datasets',
@@ -148,7 +147,6 @@ def index_key(source_sha256: str, settings: Bm25Settings) -> str:
 
 
 def index_folder(cache_dir: Path, key: str) -> Path:
-    """Where an index of that name lies."""
     return cache_dir / "indexes" / key
 
 
@@ -333,5 +331,4 @@ class Bm25Retriever(Retriever):
         return PageTitles(pages, indexed=False)
 
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
-        """The best sentences."""
         return self.index.search(query, k)

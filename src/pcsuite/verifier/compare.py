@@ -202,9 +202,8 @@ class _Comparer:
                 self._record(leaf, "format_error", f"{path}[{index}]", text, actual)
             return
         for verdict, index, left, right in pair_texts(truth, actual or []):
-            self._record(
-                leaf, verdict, f"{path}[{index}]", left, right, note if verdict != "format_error" else ""
-            )
+            said = note if verdict != "format_error" else ""
+            self._record(leaf, verdict, f"{path}[{index}]", left, right, said)
 
     def _wrong_shape(
         self, node: Node, expected: Any, actual: Any, path: str, pattern: str, wanted: str
@@ -224,11 +223,9 @@ class _Comparer:
         while stack:
             current, where, shape = stack.pop()
             if isinstance(current, dict):
-                children = [(child, f"{where}.{key}", f"{shape}.{key}") for key, child in current.items()]
-                stack.extend(reversed(children))
+                stack += [(v, f"{where}.{key}", f"{shape}.{key}") for key, v in current.items()][::-1]
             elif isinstance(current, list):
-                children = [(child, f"{where}[{i}]", f"{shape}[]") for i, child in enumerate(current)]
-                stack.extend(reversed(children))
+                stack += [(v, f"{where}[{i}]", f"{shape}[]") for i, v in enumerate(current)][::-1]
             elif current is not None:
                 leaf = Leaf(shape, section, "text", 0.0, 0.0, None, 1.0)
                 self._record(leaf, "hallucination", where, None, current, "no such field in the mapping")

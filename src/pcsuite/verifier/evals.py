@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.compare import Rules, Scored, score_file
@@ -18,16 +18,14 @@ EXTRACTED = "extracted.json"
 DOCUMENT = "document.txt"
 
 
-@dataclass(frozen=True, slots=True)
-class Eval:
+class Eval(NamedTuple):
     """One eval: its name and folder."""
 
     eval_id: str
     folder: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredEval:
+class ScoredEval(NamedTuple):
     """One eval and the score of its extraction."""
 
     eval: Eval

@@ -70,7 +70,6 @@ class BuildingSpecEvaluator(Evaluator):
         )
 
     def gold_answer(self, item: Item) -> str:
-        """The truth as compact JSON."""
         return json.dumps(item.truth["record"], ensure_ascii=False, separators=(",", ":"))
 
     def wrong_answer(self, item: Item, rng: Random) -> str:

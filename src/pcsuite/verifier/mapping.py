@@ -155,7 +155,6 @@ class FieldMapping(Definition):
 
 
 def bundled_mapping(name: str = "field_mapping.yaml") -> Path:
-    """Path of a mapping that ships with the package."""
     return Path(str(resources.files("pcsuite.verifier") / "schemas" / name))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
@@ -21,8 +20,7 @@ _INSET = 20
 _MAX_LABELS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One iteration in the plot."""
 
     x: float
@@ -35,8 +33,7 @@ class Point:
     labelled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Plot:
+class Plot(NamedTuple):
     """What the template draws."""
 
     width: int

@@ -48,12 +48,10 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """TP / (TP + FP); 0/0 is 0."""
         return precision_recall_f1(*self.triple).precision
 
     @property
     def recall(self) -> float:
-        """TP / (TP + FN); 0/0 is 0."""
         return precision_recall_f1(*self.triple).recall
 
     @property

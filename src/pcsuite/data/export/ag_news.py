@@ -53,7 +53,6 @@ class AgNewsExporter(ItemExporter):
                 raise DataError(f"{where}: class index should be 1 to 4, found '{label}'")
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """An article with its topic."""
         label = row.get("label")
         if label not in range(4):
             raise row.error(f"'label' should be 0 to 3, found {label!r}")

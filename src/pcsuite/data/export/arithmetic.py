@@ -71,7 +71,6 @@ class SvampExporter(ItemExporter):
         return Item(f"svamp-{problem_id}", text, {"answer": answer})
 
     def build(self, records: dict[str, list[Item]], options: ExportOptions) -> Built:
-        """One file, in order of the numbers that ids end in."""
         key = lambda item: (int(item.item_id.rpartition("-")[2]), item.item_id)  # noqa: E731
         return Built([items_output(self.name, "test", sorted(records["test"], key=key))])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pcsuite.data.export.base import (
@@ -20,14 +19,6 @@ from pcsuite.errors import DataError
 
 HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 TYPES = frozenset({"PER", "ORG", "LOC", "MISC"})
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """Tokens and their tags, in either IOB scheme."""
-
-    tokens: tuple[str, ...]
-    tags: tuple[str, ...]
 
 
 class ConllExporter(ItemExporter):
@@ -85,27 +76,25 @@ class ConllExporter(ItemExporter):
             yield Row(row.where, {"tokens": tokens, "tags": tags})
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """The item of a sentence."""
-        sentence = Sentence(tuple(row.texts("tokens")), tuple(row.texts("tags")))
-        return sentence_item(numbered(self.name, split, position), sentence)
+        return sentence_item(numbered(self.name, split, position), row.texts("tokens"), row.texts("tags"))
 
 
-def sentence_item(item_id: str, sentence: Sentence) -> Item:
+def sentence_item(item_id: str, tokens: list[str], tags: Sequence[str]) -> Item:
     """The item of a sentence: tokens joined by blanks, entities with character offsets (end exclusive).
 
     Offsets count characters of the joined text.
     """
     starts: list[int] = []
     offset = 0
-    for token in sentence.tokens:
+    for token in tokens:
         starts.append(offset)
         offset += len(token) + 1
-    text = " ".join(sentence.tokens)
+    text = " ".join(tokens)
     entities: list[dict[str, Any]] = []
-    for kind, first, after in entity_spans(sentence.tags):
-        start, end = starts[first], starts[after - 1] + len(sentence.tokens[after - 1])
+    for kind, first, after in entity_spans(tags):
+        start, end = starts[first], starts[after - 1] + len(tokens[after - 1])
         entities.append({"text": text[start:end], "type": kind, "start": start, "end": end})
-    return Item(item_id, text, {"tokens": list(sentence.tokens), "entities": entities})
+    return Item(item_id, text, {"tokens": tokens, "entities": entities})
 
 
 def entity_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pcsuite.data.export.base import (
@@ -50,8 +49,7 @@ class Page(NamedTuple):
     exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FeverRecords:
+class FeverRecords(NamedTuple):
     """Claims by source split, and a way to read the pages (which may not fit in memory) more than once."""
 
     claims: dict[str, list[Claim]]
@@ -91,7 +89,6 @@ class FeverExporter(Exporter[FeverRecords]):
     )
 
     def counts(self, records: FeverRecords) -> dict[str, int]:
-        """Claims of each split."""
         return {split: len(claims) for split, claims in records.claims.items()}
 
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> FeverRecords:
@@ -99,11 +96,11 @@ class FeverExporter(Exporter[FeverRecords]):
 
         Pages are read when asked for: the dump does not fit in memory.
         """
-        claims = {}
-        for split in self.splits:
-            path = (files.need if split.required else files.find)(*split.files, split=split.name)
-            if path is not None:
-                claims[split.name] = [_claim(row) for row in files.jsonl(path)]
+        claims = {
+            split.name: [_claim(row) for row in files.jsonl(path)]
+            for split in self.splits
+            if (path := files.of_split(split)) is not None
+        }
         repacked = files.find("wiki_pages.jsonl")
         if repacked is not None:
             # Blank lines that are still there show that none were dropped: then the places are exact.

@@ -133,7 +133,6 @@ class _Road(NamedTuple):
     hub_dir: Path | None
 
     def folder(self, exporter: Exporter[Any]) -> Path | None:
-        """The dataset's folder of original files."""
         assert self.from_dir is not None
         return next(
             (self.from_dir / name for name in exporter.folders if (self.from_dir / name).is_dir()), None
@@ -236,7 +235,6 @@ def _write_output(folder: Path, output: Output) -> dict[str, Any]:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Entries of earlier exports, by dataset."""
     path = folder / MANIFEST
     if not path.is_file():
         return {}

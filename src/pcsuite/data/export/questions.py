@@ -40,14 +40,12 @@ class CommonsenseQaExporter(ItemExporter):
     split_off = ("train", "dev", 1000)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question with its lettered choices, as the published file nests them."""
         question = row.row("question")
         choices = [Row(row.where, choice) for choice in question.items("choices")]
         lettered = {choice.text("label"): choice.text("text").strip() for choice in choices}
         return _choice_item(row, question.text("stem"), lettered)
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        """A question with its lettered choices, which the hub has as two lists."""
         choices = row.row("choices")
         pairs = zip(choices.texts("label"), choices.texts("text"), strict=True)
         return _choice_item(row, row.text("question"), {label: text.strip() for label, text in pairs})
@@ -82,7 +80,6 @@ class StrategyQaExporter(ItemExporter):
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question and its answer, yes or no."""
         label = "yes" if row.boolean("answer") else "no"
         return Item(f"strategyqa-{row.text('qid')}", squeeze(row.text("question")), {"label": label})
 
@@ -101,7 +98,6 @@ class BoolQExporter(ItemExporter):
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """Passage and question as one text, and the answer, yes or no."""
         label = "yes" if row.boolean("answer") else "no"
         text = f"Passage: {squeeze(row.text('passage'))}\n\nQuestion: {_with_mark(row.text('question'))}"
         return Item(numbered(self.name, split, position), text, {"label": label})
@@ -121,7 +117,6 @@ class NqOpenExporter(ItemExporter):
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question and the answers that are accepted."""
         answers = row.texts("answer")
         if not answers:
             raise row.error("'answer' is empty")
@@ -165,7 +160,6 @@ class TrecExporter(ItemExporter):
             yield Row(where, {"text": text, "coarse_label": TREC_LABELS.index(coarse)})
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question and its class."""
         number = row.get("coarse_label")
         if number not in range(len(TREC_LABELS)):
             raise row.error(f"'coarse_label' should be 0 to 5, found {number!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,8 +35,7 @@ class SqlQuestion(NamedTuple):
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpiderRecords:
+class SpiderRecords(NamedTuple):
     """Questions by split, schema text by database, and the SQLite files that are there."""
 
     questions: dict[str, list[SqlQuestion]]
@@ -57,20 +55,17 @@ class SpiderExporter(Exporter[SpiderRecords]):
     )
 
     def counts(self, records: SpiderRecords) -> dict[str, int]:
-        """Questions of each split."""
         return {split: len(questions) for split, questions in records.questions.items()}
 
     def not_on_hub(self, options: ExportOptions) -> str | None:
-        """The databases come from a folder of the user's."""
         return None if options.spider_dir else "the hub does not carry its databases (--spider-dir DIR)"
 
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> SpiderRecords:
-        """Questions, schemas and databases from one folder."""
-        questions = {}
-        for split in self.splits:
-            path = (files.need if split.required else files.find)(*split.files, split=split.name)
-            if path is not None:
-                questions[split.name] = [_question(row) for row in files.json_list(path)]
+        questions = {
+            split.name: [_question(row) for row in files.json_list(path)]
+            for split in self.splits
+            if (path := files.of_split(split)) is not None
+        }
         return _records(files, questions)
 
     def read_hub(self, hub: HubTables, options: ExportOptions) -> SpiderRecords:
@@ -121,26 +116,21 @@ def schema_text(row: Row) -> str:
 
     Raises :class:`DataError` where columns, types and keys of the entry do not fit together.
     """
-    tables, columns, types = (
-        row.texts("table_names_original"),
-        row.items("column_names_original"),
-        row.texts("column_types"),
-    )
-    primary = {
-        key for keys in row.items("primary_keys") for key in (keys if isinstance(keys, list) else [keys])
-    }
+    tables, columns = row.texts("table_names_original"), row.items("column_names_original")
+    keyed = (keys if isinstance(keys, list) else [keys] for keys in row.items("primary_keys"))
+    primary = {key for keys in keyed for key in keys}
     parts: dict[int, list[str]] = {number: [] for number in range(len(tables))}
     try:
-        for number, ((table, column), kind) in enumerate(zip(columns, types, strict=True)):
+        for number, ((table, column), kind) in enumerate(
+            zip(columns, row.texts("column_types"), strict=True)
+        ):
             if table >= 0:
-                parts[table].append(
-                    f"{_quoted(column)} {kind}" + (" PRIMARY KEY" if number in primary else "")
-                )
+                key = " PRIMARY KEY" if number in primary else ""
+                parts[table].append(f"{_quoted(column)} {kind}{key}")
         for here, there in row.items("foreign_keys"):
             (table, column), (other, key) = columns[here], columns[there]
-            parts[table].append(
-                f"FOREIGN KEY ({_quoted(column)}) REFERENCES {_quoted(tables[other])}({_quoted(key)})"
-            )
+            target = f"{_quoted(tables[other])}({_quoted(key)})"
+            parts[table].append(f"FOREIGN KEY ({_quoted(column)}) REFERENCES {target}")
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise row.error(f"columns, types and keys do not fit together ({error})") from error
     return "\n".join(

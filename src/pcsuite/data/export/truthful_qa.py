@@ -31,7 +31,6 @@ class _TruthfulQaFiles(ItemExporter):
     option_names = ("allow_partial", "truthfulqa_version")
 
     def official_counts(self, options: ExportOptions) -> Mapping[str, int]:
-        """Questions of the version that is asked for."""
         return {"validation": VERSIONS[_version(options)]}
 
     def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterable[Row] | None:
@@ -42,7 +41,6 @@ class _TruthfulQaFiles(ItemExporter):
         return super().file_rows(files, located, options)
 
     def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterable[Row] | None:
-        """The hub has the original benchmark only."""
         if _version(options) != "v1":
             raise DataError(
                 f"the hub has TruthfulQA v1 only, not {options.truthfulqa_version}",
@@ -59,13 +57,11 @@ class TruthfulQaExporter(_TruthfulQaFiles):
     splits = (Split("validation", VERSIONS["v1"], ("TruthfulQA.csv",)),)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A record of the CSV file, whose answers are parted by ``;``."""
         correct = split_answers(row.text("Correct Answers"))
         incorrect = split_answers(row.text("Incorrect Answers"))
         return _open_item(row, ("Question", "Category", "Best Answer"), correct, incorrect)
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        """A row of the hub, which has the answers as lists."""
         correct = [squeeze(answer) for answer in row.texts("correct_answers") if answer.strip()]
         incorrect = [squeeze(answer) for answer in row.texts("incorrect_answers") if answer.strip()]
         return _open_item(row, ("question", "category", "best_answer"), correct, incorrect)
@@ -79,12 +75,10 @@ class TruthfulQaMcExporter(_TruthfulQaFiles):
     splits = (Split("validation", VERSIONS["v1"], ("mc_task.json",)),)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """An entry of the file, whose options are the keys of a mapping."""
         targets = row.row("mc1_targets").values
         return _choice_item(row, [(squeeze(text), label == 1) for text, label in targets.items()])
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        """A row of the hub, which has options and labels as lists."""
         targets = row.row("mc1_targets")
         pairs = zip(targets.texts("choices"), targets.items("labels"), strict=True)
         return _choice_item(row, [(squeeze(text), label == 1) for text, label in pairs])

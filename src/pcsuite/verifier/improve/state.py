@@ -148,7 +148,6 @@ class ImproveState:
         return self.prompt(version)
 
     def prompt(self, version: int) -> PromptVersion:
-        """A stored prompt."""
         return PromptVersion(version, self._prompt_path(version).read_bytes().decode("utf-8"))
 
     def pending(self, version: int) -> PromptVersion | None:
@@ -162,11 +161,9 @@ class ImproveState:
         return self._folder / "prompts" / f"v{version:03d}.txt"
 
     def save_failures(self, version: int, failures: list[dict[str, Any]]) -> None:
-        """Store what a prompt was drafted from."""
         _write(self._folder / "failures" / f"v{version:03d}.json", to_json({"failures": failures}))
 
     def extraction(self, prompt: PromptVersion, eval_id: str) -> bytes | None:
-        """A stored answer."""
         path = self._extraction_path(prompt, eval_id)
         return path.read_bytes() if path.exists() else None
 
@@ -233,7 +230,6 @@ class RuleCatalogue(Definition):
     """Rules, the particular before the general."""
 
     def in_prompt(self, prompt: str) -> tuple[str, ...]:
-        """Names of the rules a prompt has."""
         return tuple(rule.id for rule in self.rules if rule.stands_in(prompt))
 
 
