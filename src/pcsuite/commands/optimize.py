@@ -6,14 +6,7 @@ import argparse
 import sys
 import time
 
-from pcsuite.commands.options import (
-    add_call_arguments,
-    add_executor_arguments,
-    add_profile_arguments,
-    executor_from,
-    next_line,
-    suite_from,
-)
+from pcsuite.commands import options
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError
 from pcsuite.optimization.development import DevProblem
@@ -49,16 +42,16 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     ended.
     """
     add = parser.add_argument
-    add_profile_arguments(parser, selection=False)
+    options.add_profile_arguments(parser, selection=False)
     add("--task", metavar="ID", help="task (default: every selected one, if the profile enables it)")
     add("--model", metavar="ID", help="model (default: every selected one, if the profile enables it)")
     add("--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)")
     add("--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)")
     add("--limit", type=int, metavar="N", help="at most N development items")
     add("--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)")
-    add_executor_arguments(parser)
+    options.add_executor_arguments(parser)
     add("--dry-run", action="store_true", help="only say what it would take")
-    add_call_arguments(parser)
+    options.add_call_arguments(parser)
 
 
 def execute_optimize(args: argparse.Namespace) -> int:
@@ -71,7 +64,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         value = getattr(args, flag)
         if value is not None and value < 1:
             raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
-    suite = suite_from(args)
+    suite = options.suite_from(args)
     section = suite.profile.optimization.dspy
     chosen = [
         OptimizeSettings(
@@ -82,7 +75,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
             items=args.limit,
             seed=args.seed,
             use_cache=not args.no_cache,
-            executor=executor_from(args),
+            executor=options.executor_from(args),
         )
         for task, model in _pairs(suite, args)
     ]
@@ -173,4 +166,4 @@ def _print_outcome(args: argparse.Namespace, outcome: OptimizeOutcome) -> None:
     print(f"frozen: {outcome.path}")
     print(f"candidates: {outcome.log.with_suffix('.candidates.jsonl')}")
     pair = ("--tasks", document["task"], "--models", document["model"])
-    print(next_line(args, "run", *pair, "--conditions", "C0,C8"))
+    print(options.next_line(args, "run", *pair, "--conditions", "C0,C8"))

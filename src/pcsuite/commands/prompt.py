@@ -17,15 +17,7 @@ from pcsuite.commands.options import (
     settings_from,
     suite_from,
 )
-from pcsuite.config.definitions import (
-    ConditionsFile,
-    DecodingFile,
-    Definition,
-    MetricsFile,
-    ModelsFile,
-    OperatorsFile,
-    TasksFile,
-)
+from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
@@ -113,14 +105,14 @@ def _policy(condition: PromptCondition) -> str:
     return "; ".join([*parts, f"{len(condition.prompt)} characters"])
 
 
-SCHEMAS: dict[str, type[Definition]] = {
+SCHEMAS: dict[str, type[definitions.Definition]] = {
     "profile": Profile,
-    "tasks": TasksFile,
-    "models": ModelsFile,
-    "operators": OperatorsFile,
-    "conditions": ConditionsFile,
-    "decoding": DecodingFile,
-    "metrics": MetricsFile,
+    "tasks": definitions.TasksFile,
+    "models": definitions.ModelsFile,
+    "operators": definitions.OperatorsFile,
+    "conditions": definitions.ConditionsFile,
+    "decoding": definitions.DecodingFile,
+    "metrics": definitions.MetricsFile,
 }
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pcsuite.data.export.base import (
-    ExportOptions,
-    HubTable,
-    HubTables,
-    ItemExporter,
-    OriginalFiles,
-    Split,
-    numbered,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
@@ -21,20 +13,22 @@ HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC",
 TYPES = frozenset({"PER", "ORG", "LOC", "MISC"})
 
 
-class ConllExporter(ItemExporter):
+class ConllExporter(base.ItemExporter):
     """Train, dev and test as published; ``-DOCSTART-`` lines are no sentences."""
 
     name = "conll2003"
     folders = ("conll2003", "conll03")
-    hub = HubTable("conll2003", "eriktks/conll2003", "conll2003", ("train", "validation", "test"))
+    hub = base.HubTable("conll2003", "eriktks/conll2003", "conll2003", ("train", "validation", "test"))
     splits = (
-        Split("train", 14041, ("train.txt", "eng.train")),
-        Split("dev", 3250, ("dev.txt", "valid.txt", "eng.testa"), hub=("validation",)),
-        Split("test", 3453, ("test.txt", "eng.testb")),
+        base.Split("train", 14041, ("train.txt", "eng.train")),
+        base.Split("dev", 3250, ("dev.txt", "valid.txt", "eng.testa"), hub=("validation",)),
+        base.Split("test", 3453, ("test.txt", "eng.testb")),
     )
     written = ("train", "dev", "test")
 
-    def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterator[Row]:
+    def file_rows(
+        self, files: base.OriginalFiles, split: base.Split, options: base.ExportOptions
+    ) -> Iterator[Row]:
         """Sentences of a column file, as rows of ``tokens`` and ``tags``.
 
         A blank line or a ``-DOCSTART-`` line ends a sentence. Raises :class:`DataError` on a line without four
@@ -58,7 +52,7 @@ class ConllExporter(ItemExporter):
         if tokens:
             yield Row(where, {"tokens": tokens, "tags": tags})
 
-    def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterator[Row]:
+    def hub_rows(self, hub: base.HubTables, split: base.Split, options: base.ExportOptions) -> Iterator[Row]:
         """Sentences of the hub's table, its tag numbers turned into tags.
 
         The table's own names of the tags are used where it has them.
@@ -76,7 +70,9 @@ class ConllExporter(ItemExporter):
             yield Row(row.where, {"tokens": tokens, "tags": tags})
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        return sentence_item(numbered(self.name, split, position), row.texts("tokens"), row.texts("tags"))
+        return sentence_item(
+            base.numbered(self.name, split, position), row.texts("tokens"), row.texts("tags")
+        )
 
 
 def sentence_item(item_id: str, tokens: list[str], tags: Sequence[str]) -> Item:

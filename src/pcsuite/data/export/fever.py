@@ -9,22 +9,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pcsuite.data.export.base import (
-    SPLIT_SEED,
-    Built,
-    Exporter,
-    ExportOptions,
-    HubTable,
-    HubTables,
-    OriginalFiles,
-    Output,
-    Split,
-    items_output,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row, split_off
 
-HUB_PAGES = HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))
+HUB_PAGES = base.HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))
 OPT_ITEMS = 500
 LABELS = {"SUPPORTS": "SUPPORTS", "REFUTES": "REFUTES", "NOT ENOUGH INFO": "NOT_ENOUGH_INFO"}
 
@@ -77,21 +65,21 @@ def sure_position(sentence_id: int, known_ids: Iterable[int], length: int) -> in
     return at_least if at_least == at_most else None
 
 
-class FeverExporter(Exporter[FeverRecords]):
+class FeverExporter(base.Exporter[FeverRecords]):
     """``fever_opt`` is 500 of paper_dev by the fixed seed, ``fever_dev`` the rest; train if it is there."""
 
     name = "fever"
     folders = ("fever",)
-    hub = HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
+    hub = base.HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
     splits = (
-        Split("paper_dev", 9999, ("paper_dev.jsonl",)),
-        Split("train", 145449, ("train.jsonl",), required=False),
+        base.Split("paper_dev", 9999, ("paper_dev.jsonl",)),
+        base.Split("train", 145449, ("train.jsonl",), required=False),
     )
 
     def counts(self, records: FeverRecords) -> dict[str, int]:
         return {split: len(claims) for split, claims in records.claims.items()}
 
-    def read_files(self, files: OriginalFiles, options: ExportOptions) -> FeverRecords:
+    def read_files(self, files: base.OriginalFiles, options: base.ExportOptions) -> FeverRecords:
         """Claims, and the pages either repacked as one file or as the Wikipedia dump of the task.
 
         Pages are read when asked for: the dump does not fit in memory.
@@ -118,7 +106,7 @@ class FeverExporter(Exporter[FeverRecords]):
             claims, lambda: (_dump_page(row) for path in dump for row in files.jsonl(path) if row.get("id"))
         )
 
-    def read_hub(self, hub: HubTables, options: ExportOptions) -> FeverRecords:
+    def read_hub(self, hub: base.HubTables, options: base.ExportOptions) -> FeverRecords:
         """Claims, and the pages where a mirror has them or the user asks for all of Wikipedia.
 
         The hub has one row an evidence sentence; they are put together to one claim each.
@@ -135,22 +123,24 @@ class FeverExporter(Exporter[FeverRecords]):
             lambda: (_dump_page(row) for row in hub.rows(HUB_PAGES, "wikipedia_pages") if row.get("id")),
         )
 
-    def build(self, records: FeverRecords, options: ExportOptions) -> Built:
+    def build(self, records: FeverRecords, options: base.ExportOptions) -> base.Built:
         """Items with the texts of their evidence, and the pages as a corpus, where there are pages.
 
         ``opt`` is 500 of paper_dev by the fixed seed and ``dev`` the rest.
         """
         texts = _gold_texts(records)
         items = {split: [_item(claim, texts) for claim in claims] for split, claims in records.claims.items()}
-        opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", SPLIT_SEED)
-        built = Built([items_output(self.name, "dev", dev), items_output(self.name, "opt", opt)])
+        opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", base.SPLIT_SEED)
+        built = base.Built(
+            [base.items_output(self.name, "dev", dev), base.items_output(self.name, "opt", opt)]
+        )
         if "train" in items:
-            built.outputs.append(items_output(self.name, "train", items["train"]))
+            built.outputs.append(base.items_output(self.name, "train", items["train"]))
         if records.pages is None:
             built.notes.append("without wiki pages evidence has no text and there is no corpus to search")
         else:
             pages = ({"page": page.name, "sentences": page.sentences} for page in records.pages())
-            built.outputs.append(Output("fever_pages", pages))
+            built.outputs.append(base.Output("fever_pages", pages))
         return built
 
 
@@ -203,7 +193,7 @@ def _checked_claim(row: Row, sets: Sequence[Sequence[tuple[Any, Any]]]) -> Claim
                 raise row.error(f"a claim labelled {label} cites no page or no sentence")
             # annotators often chose the same sentences: one set of them is enough
             distinct[tuple(dict.fromkeys((page_name(page), number) for page, number in evidence))] = None
-    return Claim(str(row.get("id")), squeeze(row.text("claim")), LABELS[label], tuple(distinct))
+    return Claim(str(row.get("id")), base.squeeze(row.text("claim")), LABELS[label], tuple(distinct))
 
 
 def _grouped_claims(rows: Iterable[Row]) -> list[Claim]:

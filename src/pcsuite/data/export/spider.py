@@ -7,19 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite.data.export.base import (
-    Asset,
-    Built,
-    Exporter,
-    ExportOptions,
-    HubTable,
-    HubTables,
-    OriginalFiles,
-    Split,
-    items_output,
-    numbered,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
@@ -43,24 +31,24 @@ class SpiderRecords(NamedTuple):
     databases: dict[str, Path]
 
 
-class SpiderExporter(Exporter[SpiderRecords]):
+class SpiderExporter(base.Exporter[SpiderRecords]):
     """Dev, and train where its file is there. Questions on a database that is missing cannot be scored."""
 
     name = "spider"
     folders = ("spider",)
-    hub = HubTable("spider", "xlangai/spider")
+    hub = base.HubTable("spider", "xlangai/spider")
     splits = (
-        Split("dev", 1034, ("dev.json",), hub=("validation",)),
-        Split("train", 7000, ("train_spider.json",), required=False),
+        base.Split("dev", 1034, ("dev.json",), hub=("validation",)),
+        base.Split("train", 7000, ("train_spider.json",), required=False),
     )
 
     def counts(self, records: SpiderRecords) -> dict[str, int]:
         return {split: len(questions) for split, questions in records.questions.items()}
 
-    def not_on_hub(self, options: ExportOptions) -> str | None:
+    def not_on_hub(self, options: base.ExportOptions) -> str | None:
         return None if options.spider_dir else "the hub does not carry its databases (--spider-dir DIR)"
 
-    def read_files(self, files: OriginalFiles, options: ExportOptions) -> SpiderRecords:
+    def read_files(self, files: base.OriginalFiles, options: base.ExportOptions) -> SpiderRecords:
         questions = {
             split.name: [_question(row) for row in files.json_list(path)]
             for split in self.splits
@@ -68,7 +56,7 @@ class SpiderExporter(Exporter[SpiderRecords]):
         }
         return _records(files, questions)
 
-    def read_hub(self, hub: HubTables, options: ExportOptions) -> SpiderRecords:
+    def read_hub(self, hub: base.HubTables, options: base.ExportOptions) -> SpiderRecords:
         """Questions from the hub, schemas and databases from ``--spider-dir``.
 
         Raises :class:`DataError` without that folder: the hub carries no databases.
@@ -84,14 +72,14 @@ class SpiderExporter(Exporter[SpiderRecords]):
             for theirs in (split.hub or (split.name,))
             if split.required or hub.has_split(self.hub, theirs)
         }
-        return _records(OriginalFiles(options.spider_dir, options.spider_dir), questions)
+        return _records(base.OriginalFiles(options.spider_dir, options.spider_dir), questions)
 
-    def build(self, records: SpiderRecords, options: ExportOptions) -> Built:
+    def build(self, records: SpiderRecords, options: base.ExportOptions) -> base.Built:
         """Items of the questions whose database is there, and those databases.
 
         Questions whose database is missing cannot be scored; they are told as missing and left out.
         """
-        built = Built([])
+        built = base.Built([])
         used: set[str] = set()
         for split, questions in records.questions.items():
             items = []
@@ -99,14 +87,14 @@ class SpiderExporter(Exporter[SpiderRecords]):
                 if question.db_id in records.databases:
                     used.add(question.db_id)
                     items.append(_item(split, position, question, records.schemas))
-            built.outputs.append(items_output(self.name, split, items))
+            built.outputs.append(base.items_output(self.name, split, items))
             lost = Counter(q.db_id for q in questions if q.db_id not in records.databases)
             for db_id, count in sorted(lost.items()):
                 built.missing.append(
                     f"spider/database/{db_id}/{db_id}.sqlite is missing: {count} {split} questions cannot run"
                 )
         built.assets = [
-            Asset(f"{DATABASES}/{db_id}.sqlite", records.databases[db_id]) for db_id in sorted(used)
+            base.Asset(f"{DATABASES}/{db_id}.sqlite", records.databases[db_id]) for db_id in sorted(used)
         ]
         return built
 
@@ -151,14 +139,16 @@ def _item(split: str, position: int, question: SqlQuestion, schemas: Mapping[str
         "database": f"datasets/{DATABASES}/{question.db_id}.sqlite",
     }
     text = f"{schemas[question.db_id]}\n\nQuestion: {question.question}"
-    return Item(numbered("spider", split, position), text, truth)
+    return Item(base.numbered("spider", split, position), text, truth)
 
 
 def _question(row: Row) -> SqlQuestion:
-    return SqlQuestion(row.text("db_id"), squeeze(row.text("question")), row.text("query").strip(), row.where)
+    return SqlQuestion(
+        row.text("db_id"), base.squeeze(row.text("question")), row.text("query").strip(), row.where
+    )
 
 
-def _records(files: OriginalFiles, questions: dict[str, list[SqlQuestion]]) -> SpiderRecords:
+def _records(files: base.OriginalFiles, questions: dict[str, list[SqlQuestion]]) -> SpiderRecords:
     """Questions with the schemas of tables.json and the databases that are there."""
     schemas = {row.text("db_id"): schema_text(row) for row in files.json_list(files.need("tables.json"))}
     wanted = sorted({question.db_id for rows in questions.values() for question in rows})
