@@ -186,9 +186,8 @@ def executor_from(args: argparse.Namespace) -> ExecutorChoice:
     if args.workers is not None and args.workers < 1:
         raise ConfigError(f"--workers {args.workers}: at least 1 is needed")
     if args.executor not in EXECUTORS:
-        raise ConfigError(
-            f"--executor: unknown '{args.executor}'", hint=did_you_mean(args.executor, EXECUTORS)
-        )
+        hint = did_you_mean(args.executor, EXECUTORS)
+        raise ConfigError(f"--executor: unknown '{args.executor}'", hint=hint)
     return ExecutorChoice(args.executor, args.address, args.workers)
 
 

@@ -83,14 +83,11 @@ def execute_prompt(args: argparse.Namespace) -> int:
 
 def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id: str) -> PromptCondition:
     name = condition_id.partition(":")[0]
-    members = expand_conditions([name], suite.conditions, suite.operators)
-    chosen = next((member for member in members if member.id == condition_id), None)
-    if chosen is None:
-        hint = did_you_mean(condition_id, (member.id for member in members))
-        raise ConfigError(f"unknown condition '{condition_id}'", hint=hint)
-    return apply_condition(
-        with_compiled_prompt(suite, chosen, task.id, model_id), task.prompting.context(item.input_text)
-    )
+    members = {one.id: one for one in expand_conditions([name], suite.conditions, suite.operators)}
+    if condition_id not in members:
+        raise ConfigError(f"unknown condition '{condition_id}'", hint=did_you_mean(condition_id, members))
+    chosen = with_compiled_prompt(suite, members[condition_id], task.id, model_id)
+    return apply_condition(chosen, task.prompting.context(item.input_text))
 
 
 def _policy(condition: PromptCondition) -> str:
@@ -262,10 +259,8 @@ def _print_power(console: Console, designs: list[DesignPower], settings: PowerSe
         cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
         cells.append(f"{design.detectable:.3f}" + ("" if design.from_pilot else " *"))
         if settings.effect is not None:
-            cells.append(str(design.items_needed))
-            cells.append(
-                "none suffices" if design.replicates_needed is None else str(design.replicates_needed)
-            )
+            replicates = "none suffices" if design.replicates_needed is None else design.replicates_needed
+            cells += [str(design.items_needed), str(replicates)]
         table.add_row(*cells)
     console.print(table)
     console.print(

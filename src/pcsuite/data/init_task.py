@@ -59,9 +59,9 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
                 if header is None:
                     header = [cell.strip() for cell in cells]
                     if "" in header or len(set(header)) != len(header):
-                        names = ", ".join(cells)
+                        found = ", ".join(cells)
                         raise DataError(
-                            f"{path} line 1: column names must be there and differ, found {names}"
+                            f"{path} line 1: column names must be there and differ, found {found}"
                         )
                 elif cells and len(cells) != len(header):
                     raise row.error(f"expected {len(header)} columns, found {len(cells)}")
@@ -121,9 +121,8 @@ def init_task(request: TaskRequest) -> InitResult:
     the splits. Raises :class:`DataError`, with the place in the table, on anything that cannot be used.
     """
     if not _NAME.match(request.name):
-        raise DataError(
-            f"'{request.name}' cannot name a task", hint="use small letters, digits and '_', a letter first"
-        )
+        hint = "use small letters, digits and '_', a letter first"
+        raise DataError(f"'{request.name}' cannot name a task", hint=hint)
     if request.kind not in RECIPES:
         raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
     shares = (request.train_share, request.dev_share)
@@ -173,9 +172,8 @@ def _read_items(recipe: Recipe, request: TaskRequest) -> list[Item]:
             hint = did_you_mean(name, list(rows[0].values))
             raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < MIN_ROWS:
-        raise DataError(
-            f"{request.data} has {len(rows)} rows: too few to part", hint=f"give {MIN_ROWS} or more"
-        )
+        few = f"{request.data} has {len(rows)} rows: too few to part"
+        raise DataError(few, hint=f"give {MIN_ROWS} or more")
     items: dict[str, Item] = {}
     for number, row in enumerate(rows, start=1):
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
@@ -242,10 +240,10 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
     spec = TaskSpec.model_validate(task)
     entry = {key: value for key, value in spec.model_dump(mode="json").items() if value not in (None, [], {})}
     entry.pop("retrieval")
-    comment = (
+    about = (
         "# Written by pcsuite init-task. Every word a prompt says about the task stands here: edit freely.\n"
     )
-    return comment + _yaml({"version": "1.0", "tasks": {request.name: entry}})
+    return about + _yaml({"version": "1.0", "tasks": {request.name: entry}})
 
 
 def _profile_yaml(test_items: int, request: TaskRequest) -> str:

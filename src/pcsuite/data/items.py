@@ -189,23 +189,6 @@ def datasets_dir(cache_dir: Path) -> Path:
     return cache_dir / "datasets"
 
 
-def find_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
-    """Locate the items file of a split without reading it: exported to the cache, else a bundled sample.
-
-    Raises :class:`DataError`, with the nearest name, where neither is there.
-    """
-    name = f"{dataset}_{split}.jsonl"
-    found = find_file(name, cache_dir, samples)
-    if found is not None:
-        return found
-    cached = datasets_dir(cache_dir) / name
-    known = {path.stem for folder in (datasets_dir(cache_dir), samples) for path in folder.glob("*.jsonl")}
-    raise DataError(
-        f"no items for dataset '{dataset}', split '{split}': neither {cached} nor a bundled sample exists",
-        hint=f"{did_you_mean(f'{dataset}_{split}', known)} or run: pcsuite export-datasets",
-    )
-
-
 def find_file(name: str, cache_dir: Path, samples: Path) -> ItemSource | None:
     """A file of items or pages: exported to the cache, else bundled, else ``None``."""
     exported = ItemSource("cache", datasets_dir(cache_dir) / name)
@@ -217,8 +200,18 @@ def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAM
     """Read the items of a split, and say where they came from: the cache if exported, else the bundled sample.
 
     load_items("gsm8k", "test", Path(".cache")).items[0].input_text
+
+    Raises :class:`DataError`, with the nearest name, where neither is there.
     """
-    source = find_items(dataset, split, cache_dir, samples=samples)
+    name = f"{dataset}_{split}.jsonl"
+    source = find_file(name, cache_dir, samples)
+    if source is None:
+        cached = datasets_dir(cache_dir)
+        known = {path.stem for folder in (cached, samples) for path in folder.glob("*.jsonl")}
+        raise DataError(
+            f"no items for dataset '{dataset}', split '{split}': neither {cached / name} nor a bundled sample exists",
+            hint=f"{did_you_mean(f'{dataset}_{split}', known)} or run: pcsuite export-datasets",
+        )
     return LoadedItems(read_items(source.path, source.root), source)
 
 
@@ -278,9 +271,7 @@ def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH
 
     Raises :class:`DataError` where the split has fewer items.
     """
-    ranked = sorted(
-        train_items, key=lambda item: (rank_of(hash_seed, "exemplars", item.item_id), item.item_id)
-    )
+    ranked = sorted(train_items, key=lambda one: (rank_of(hash_seed, "exemplars", one.item_id), one.item_id))
     if k > len(ranked):
         raise DataError(f"{k} exemplars asked for, but the training split has {len(ranked)} items")
     return ranked[:k]

@@ -115,9 +115,8 @@ def _read_label(row: Row, columns: Columns) -> Reading:
     if columns.labels:
         spelled = {known.casefold(): known for known in columns.labels}
         if label.casefold() not in spelled:
-            raise row.error(
-                f"label '{label}' is not one of the labels", hint=did_you_mean(label, columns.labels)
-            )
+            hint = did_you_mean(label, columns.labels)
+            raise row.error(f"label '{label}' is not one of the labels", hint)
         label = spelled[label.casefold()]
     return Reading(_input_text(row, columns), {"label": label})
 
@@ -146,9 +145,8 @@ def _read_number(row: Row, columns: Columns) -> Reading:
     if not _is_plain(number):
         raise row.error(f"column '{name}' holds no number: '{cell_text(row, name)}'")
     text = f"{number:f}"
-    return Reading(
-        _input_text(row, columns), {"answer": text.rstrip("0").rstrip(".") if "." in text else text}
-    )
+    answer = text.rstrip("0").rstrip(".") if "." in text else text
+    return Reading(_input_text(row, columns), {"answer": answer})
 
 
 def _is_plain(number: Decimal) -> bool:

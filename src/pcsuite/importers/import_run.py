@@ -249,10 +249,10 @@ def import_logs(
         outcomes = []
         for path, source in opened:
             header = source.header
-            measure = choose_measure(path.name, header, options.measures)
+            measure = _choose_measure(path.name, header, options.measures)
             condition = options.condition or header.condition or DEFAULT_CONDITION
             if options.condition_from:
-                condition = header_value(path.name, header.fields, options.condition_from)
+                condition = _header_value(path.name, header.fields, options.condition_from)
             outcomes.append(ImportedLog(path, Evaluation(format_name, header, measure, condition, options)))
         expected = _expected_sources(outcomes)
         with RunLog(paths) as log:
@@ -266,12 +266,8 @@ def import_logs(
     return outcomes
 
 
-def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
-    """The score of a log: the only one it has, or the one that ``wanted`` names.
-
-    A filter need not be named where a metric has only one (``exact_match`` for ``exact_match,strict``). Raises
-    :class:`ConfigError` where several or none are meant, or where lower would be better.
-    """
+def _choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
+    """The score of a log: the only one it has, or the one that ``wanted`` names (with or without its filter)."""
     if not header.measures:
         raise DataError(f"{file}: no sample has a score", hint="score the log with its tool first")
     if not wanted and len(header.measures) > 1:
@@ -295,12 +291,8 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
     return chosen[0]
 
 
-def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
-    """The value at a dotted key of a header, as the name of a condition.
-
-    An empty value is called ``none``; a long one is cut and told apart by a hash. Raises :class:`ConfigError`
-    where the header has no such key.
-    """
+def _header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
+    """The value at a dotted key of a header, as the name of a condition; a long one is cut, with a hash."""
     leaves = dict(_leaves(fields))
     if path not in leaves:
         raise ConfigError(f"{file}: the header has no value '{path}'", hint=did_you_mean(path, leaves))
@@ -355,9 +347,8 @@ def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[b
 
 def _row_digest(row: RunRow) -> bytes:
     """What a row says, whichever version of the suite wrote it."""
-    return hashlib.blake2b(
-        encode_row(msgspec.structs.replace(row, pcsuite_version="")), digest_size=16
-    ).digest()
+    plain = msgspec.structs.replace(row, pcsuite_version="")
+    return hashlib.blake2b(encode_row(plain), digest_size=16).digest()
 
 
 def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[bytes, bytes]) -> None:

@@ -73,9 +73,8 @@ def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
     for line in segments.read_lines(path):
         if line[:_HASH_CHARS] in hashes:
             try:
-                text = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :])).decode(
-                    "utf-8", "surrogatepass"
-                )
+                data = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :]))
+                text = data.decode("utf-8", "surrogatepass")
             except (ValueError, zlib.error) as error:
                 raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
             found[line[:_HASH_CHARS].decode("ascii")] = text

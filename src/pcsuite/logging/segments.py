@@ -38,14 +38,10 @@ def read_lines(path: Path) -> Iterator[bytes]:
     if not path.exists():
         return
     with path.open("rb", buffering=0) as stream:
-        yield from split_lines(stream)
+        yield from _split_lines(stream)
 
 
-def split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
-    """Lines of an open file without their newline.
-
-    Reads a mebibyte at a time, so that a log of any size needs the memory of that.
-    """
+def _split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
     rest = b""
     while chunk := stream.read(_CHUNK_BYTES):
         lines = (rest + chunk).split(b"\n")
@@ -274,9 +270,8 @@ def closed_segments(log: Path) -> list[Segment]:
 
     Of a segment that is there both plain and compressed, the plain one counts: its copy may not be whole.
     """
-    pattern = re.compile(
-        rf"{re.escape(log.stem)}\.(\d{{4,}}){re.escape(log.suffix)}({re.escape(COMPRESSED)})?"
-    )
+    stem, suffix, gz = (re.escape(part) for part in (log.stem, log.suffix, COMPRESSED))
+    pattern = re.compile(rf"{stem}\.(\d{{4,}}){suffix}({gz})?")
     found: dict[int, Path] = {}
     for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}*") if log.parent.is_dir() else ():
         match = pattern.fullmatch(path.name)
@@ -319,9 +314,9 @@ def read_log_lines(log: Path) -> Iterator[bytes]:
             except FileNotFoundError:  # compressed since it was listed
                 stream = next(one for one in closed_segments(log) if one.number == segment.number).open()
             with stream:
-                yield from split_lines(stream)
+                yield from _split_lines(stream)
         if live is not None:
-            yield from split_lines(live)
+            yield from _split_lines(live)
     finally:
         if live is not None:
             live.close()

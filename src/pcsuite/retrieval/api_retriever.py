@@ -58,15 +58,12 @@ class ApiRetriever(Retriever):
         except HTTPError as error:
             with error:
                 status = error.code
-            raise EngineError(
-                f"search endpoint {self.url} answered HTTP {status}",
-                status=status,
-                retryable=status >= 500 or status in (408, 425, 429),
-            ) from None
+            again = status >= 500 or status in (408, 425, 429)
+            problem = f"search endpoint {self.url} answered HTTP {status}"
+            raise EngineError(problem, status=status, retryable=again) from None
         except (OSError, HTTPException) as error:
-            raise EngineError(
-                f"search endpoint {self.url} cannot be reached: {error}", retryable=True
-            ) from None
+            problem = f"search endpoint {self.url} cannot be reached: {error}"
+            raise EngineError(problem, retryable=True) from None
         try:
             if len(content) > _MAX_BYTES:
                 raise ValueError(f"more than {_MAX_BYTES >> 20} MB")

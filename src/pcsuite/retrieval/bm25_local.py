@@ -180,21 +180,12 @@ def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = 
         if not any(len(document) for document in documents):
             raise DataError(f"{source} has no sentences to index")
         np.save(building / OFFSETS, np.array(offsets, dtype=np.int64))
-        index = bm25s.BM25(
-            k1=settings.k1, b=settings.b, method=settings.method, dtype="float64", backend="numpy"
-        )
+        how = {"k1": settings.k1, "b": settings.b, "method": settings.method}
+        index = bm25s.BM25(**how, dtype="float64", backend="numpy")
         index.index((documents, vocabulary), show_progress=False)
         index.save(building, show_progress=False)
-        meta = IndexMeta(
-            FORMAT,
-            key,
-            source.name,
-            file_sha256(source),
-            settings,
-            len(pages),
-            len(documents),
-            f"bm25s {bm25s.__version__}",
-        )
+        built, library = (source.name, file_sha256(source), settings), f"bm25s {bm25s.__version__}"
+        meta = IndexMeta(FORMAT, key, *built, len(pages), len(documents), library)
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
     return folder
 

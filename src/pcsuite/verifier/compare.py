@@ -43,9 +43,8 @@ def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
     try:
         value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{source}: row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
-        ) from None
+        where = f"row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
+        raise DataError(f"{source}: {where}") from None
     except ValueError as error:
         raise DataError(f"{source}: not JSON: {error}") from None
     except RecursionError:
@@ -131,9 +130,8 @@ class _Comparer:
     ) -> None:
         self.verdicts[leaf.pattern, leaf.section, leaf.weight, verdict] += 1
         if verdict != "match":
-            self.discrepancies.append(
-                Discrepancy(path, expected, actual, verdict, note or _note(leaf, verdict, expected, actual))
-            )
+            note = note or _note(leaf, verdict, expected, actual)
+            self.discrepancies.append(Discrepancy(path, expected, actual, verdict, note))
 
     def compare(
         self, node: Node, expected: Any, actual: Any, path: str, pattern: str, note: str = ""
@@ -251,10 +249,8 @@ def _truth_fields(node: Node, value: Any, path: str) -> Iterator[tuple[Leaf, str
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
     """What a reader should know about a discrepancy."""
     if verdict == "format_error":
-        wanted = {"text": "text", "text_list": "a list", "boolean": "true or false"}.get(
-            leaf.type, "a number"
-        )
-        return f"{type_in_words(actual)} where {wanted} belongs"
+        words = {"text": "text", "text_list": "a list", "boolean": "true or false"}
+        return f"{type_in_words(actual)} where {words.get(leaf.type, 'a number')} belongs"
     if verdict == "wrong_value" and leaf.type in ("number", "integer") and is_number(actual):
         difference = as_float(actual) - as_float(expected)
         if leaf.modulo is not None:

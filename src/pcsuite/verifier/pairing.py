@@ -271,9 +271,7 @@ def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Ver
         else:
             texts.append((index, value))
     left = sorted(index for indices in waiting.values() for index in indices)
-    yield from (
-        ("match", index, truth[index], truth[index]) for index in range(len(truth)) if index not in left
-    )
+    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in left)
     if left and texts:
         rows = [set(normalise_text(truth[index]).split()) for index in left]
         columns = [set(normalise_text(text).split()) for _, text in texts]

@@ -141,14 +141,12 @@ def read_results(path: Path) -> Document:
     file = path / RESULTS if path.is_dir() else path
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(document["metrics"]["f1"], int | float) or not isinstance(
-            document["discrepancies"], list
-        ):
+        f1, discrepancies = document["metrics"]["f1"], document["discrepancies"]
+        if not isinstance(f1, int | float) or not isinstance(discrepancies, list):
             raise KeyError
     except FileNotFoundError:
-        raise DataError(
-            f"{file}: no such file", hint="give an iteration folder or its eval-results.json"
-        ) from None
+        hint = "give an iteration folder or its eval-results.json"
+        raise DataError(f"{file}: no such file", hint=hint) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{file}: not a results file of the verifier") from None
     return dict(document)
@@ -272,9 +270,8 @@ def field_trends(eval_dir: Path, aggregate: Document, rules: Rules | None = None
 
     ``rules`` are those the aggregate was built under; iterations recorded under others are scored again.
     """
-    usable = {
-        entry["iteration"]: "rescored" in entry for entry in aggregate["iterations"] if entry["comparable"]
-    }
+    comparable = (entry for entry in aggregate["iterations"] if entry["comparable"])
+    usable = {entry["iteration"]: "rescored" in entry for entry in comparable}
     scores: dict[str, list[float]] = {}
     for number, folder in _iteration_folders(_results_folder(eval_dir)):
         if number not in usable:

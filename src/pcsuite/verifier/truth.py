@@ -242,9 +242,8 @@ class _DetailedReport:
         table = self._table
         if table is None or table.rule is None:
             return
-        columns = self._cells.align(
-            row, table.start, table.columns, table.rule.may_lack, table.rule.usually_lacks
-        )
+        lacking = (table.rule.may_lack, table.rule.usually_lacks)
+        columns = self._cells.align(row, table.start, table.columns, *lacking)
         values = self._values(row, table.start, columns, table.rule.path)
         name = next((value for rule, value in values if rule.path == "name"), None)
         if name is not None:
@@ -275,9 +274,8 @@ class _DetailedReport:
     def _open_part(self, row: Row, label: str) -> None:
         key = label.casefold()
         parts = self._systems.parts if self._systems else ()
-        rule = next(
-            (p for p in parts if any(fnmatchcase(key, header.casefold()) for header in p.headers)), None
-        )
+        matching = (p for p in parts if any(fnmatchcase(key, header.casefold()) for header in p.headers))
+        rule = next(matching, None)
         self._table = None
         if rule is None:
             self._part = _OpenPart(None)

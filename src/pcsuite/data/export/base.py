@@ -197,9 +197,7 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         if self.split_off is not None and self.split_off[0] in found:
             split, part, n = self.split_off
             found[part], found[split] = split_off(found[split], n, f"{self.name}_{part}", SPLIT_SEED)
-        return Built(
-            [items_output(self.name, split, found[split]) for split in self.written if split in found]
-        )
+        return Built([items_output(self.name, part, found[part]) for part in self.written if part in found])
 
 
 def items_output(dataset: str, split: str, items: Sequence[Item]) -> Output:

@@ -70,9 +70,8 @@ class ConllExporter(base.ItemExporter):
             yield Row(row.where, {"tokens": tokens, "tags": tags})
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        return sentence_item(
-            base.numbered(self.name, split, position), row.texts("tokens"), row.texts("tags")
-        )
+        item_id = base.numbered(self.name, split, position)
+        return sentence_item(item_id, row.texts("tokens"), row.texts("tags"))
 
 
 def sentence_item(item_id: str, tokens: list[str], tags: Sequence[str]) -> Item:

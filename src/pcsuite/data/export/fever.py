@@ -44,11 +44,7 @@ class FeverRecords(NamedTuple):
     pages: Callable[[], Iterator[Page]] | None
 
 
-def page_name(name: str) -> str:
-    """A page name in the form that claims and pages share.
-
-    Unicode normal form C, because claims and pages are published in different forms.
-    """
+def _page_name(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
@@ -95,7 +91,7 @@ class FeverExporter(base.Exporter[FeverRecords]):
             return FeverRecords(
                 claims,
                 lambda: (
-                    Page(page_name(row.text("page")), row.texts("sentences"), "" in row.texts("sentences"))
+                    Page(_page_name(row.text("page")), row.texts("sentences"), "" in row.texts("sentences"))
                     for row in files.jsonl(repacked)
                 ),
             )
@@ -131,11 +127,8 @@ class FeverExporter(base.Exporter[FeverRecords]):
         texts = _gold_texts(records)
         items = {split: [_item(claim, texts) for claim in claims] for split, claims in records.claims.items()}
         opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", base.SPLIT_SEED)
-        built = base.Built(
-            [base.items_output(self.name, "dev", dev), base.items_output(self.name, "opt", opt)]
-        )
-        if "train" in items:
-            built.outputs.append(base.items_output(self.name, "train", items["train"]))
+        parts = {"dev": dev, "opt": opt} | {split: items[split] for split in items if split == "train"}
+        built = base.Built([base.items_output(self.name, split, part) for split, part in parts.items()])
         if records.pages is None:
             built.notes.append("without wiki pages evidence has no text and there is no corpus to search")
         else:
@@ -192,7 +185,7 @@ def _checked_claim(row: Row, sets: Sequence[Sequence[tuple[Any, Any]]]) -> Claim
             if not all(isinstance(page, str) and isinstance(number, int) for page, number in evidence):
                 raise row.error(f"a claim labelled {label} cites no page or no sentence")
             # annotators often chose the same sentences: one set of them is enough
-            distinct[tuple(dict.fromkeys((page_name(page), number) for page, number in evidence))] = None
+            distinct[tuple(dict.fromkeys((_page_name(page), number) for page, number in evidence))] = None
     return Claim(str(row.get("id")), base.squeeze(row.text("claim")), LABELS[label], tuple(distinct))
 
 
@@ -219,4 +212,4 @@ def _dump_page(row: Row) -> Page:
         number, _, rest = line.partition("\t")
         if number.isdigit() and int(number) == len(sentences):
             sentences.append(rest.split("\t", 1)[0])
-    return Page(page_name(row.text("id")), sentences, exact=True)
+    return Page(_page_name(row.text("id")), sentences, exact=True)

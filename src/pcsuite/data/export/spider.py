@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
@@ -121,9 +121,8 @@ def schema_text(row: Row) -> str:
             parts[table].append(f"FOREIGN KEY ({_quoted(column)}) REFERENCES {target}")
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise row.error(f"columns, types and keys do not fit together ({error})") from error
-    return "\n".join(
-        f"CREATE TABLE {_quoted(name)} ({', '.join(parts[n])});" for n, name in enumerate(tables)
-    )
+    lines = (f"CREATE TABLE {_quoted(name)} ({', '.join(parts[n])});" for n, name in enumerate(tables))
+    return "\n".join(lines)
 
 
 def _quoted(name: str) -> str:
@@ -133,19 +132,15 @@ def _quoted(name: str) -> str:
 def _item(split: str, position: int, question: SqlQuestion, schemas: Mapping[str, str]) -> Item:
     if question.db_id not in schemas:
         raise DataError(f"{question.where}: database '{question.db_id}' is not in tables.json")
-    truth: dict[str, Any] = {
-        "query": question.query,
-        "db_id": question.db_id,
-        "database": f"datasets/{DATABASES}/{question.db_id}.sqlite",
-    }
+    file = f"datasets/{DATABASES}/{question.db_id}.sqlite"
+    truth = {"query": question.query, "db_id": question.db_id, "database": file}
     text = f"{schemas[question.db_id]}\n\nQuestion: {question.question}"
     return Item(base.numbered("spider", split, position), text, truth)
 
 
 def _question(row: Row) -> SqlQuestion:
-    return SqlQuestion(
-        row.text("db_id"), base.squeeze(row.text("question")), row.text("query").strip(), row.where
-    )
+    text, query = base.squeeze(row.text("question")), row.text("query").strip()
+    return SqlQuestion(row.text("db_id"), text, query, row.where)
 
 
 def _records(files: base.OriginalFiles, questions: dict[str, list[SqlQuestion]]) -> SpiderRecords:
@@ -153,6 +148,5 @@ def _records(files: base.OriginalFiles, questions: dict[str, list[SqlQuestion]])
     schemas = {row.text("db_id"): schema_text(row) for row in files.json_list(files.need("tables.json"))}
     wanted = sorted({question.db_id for rows in questions.values() for question in rows})
     found = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in wanted}
-    return SpiderRecords(
-        questions, schemas, {db_id: path for db_id, path in found.items() if path is not None}
-    )
+    there = {db_id: path for db_id, path in found.items() if path is not None}
+    return SpiderRecords(questions, schemas, there)

@@ -101,7 +101,7 @@ def _open_item(row: Row, keys: tuple[str, str, str], correct: list[str], incorre
         "unanswerable": any(is_no_comment(answer) for answer in correct),
         "category": category,
     }
-    return Item(question_id(question), question, truth)
+    return Item(_question_id(question), question, truth)
 
 
 def _choice_item(row: Row, options: list[tuple[str, bool]]) -> Item:
@@ -114,14 +114,11 @@ def _choice_item(row: Row, options: list[tuple[str, bool]]) -> Item:
     ordered = sorted(options, key=lambda option: rank_of("truthful_qa_mc", question, option[0]))
     choices = {letter: text for letter, (text, _) in zip(LETTERS, ordered, strict=False)}
     gold = next(letter for letter, (_, true) in zip(LETTERS, ordered, strict=False) if true)
-    return Item(question_id(question), choice_text(question, choices), {"choice": gold, "choices": choices})
+    return Item(_question_id(question), choice_text(question, choices), {"choice": gold, "choices": choices})
 
 
-def question_id(question: str) -> str:
-    """Id from the question's text: the published copies differ in order, and neither carries ids.
-
-    The first 12 digits of its sha256, white space squeezed.
-    """
+def _question_id(question: str) -> str:
+    """Id from the question's text: the published copies differ in order, and neither carries ids."""
     return f"truthfulqa-{sha256_hex(base.squeeze(question))[:12]}"
 
 

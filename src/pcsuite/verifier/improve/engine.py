@@ -25,7 +25,7 @@ from pcsuite.prompts.operators import render_text
 from pcsuite.prompts.prompt import LengthControl, fit
 from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
 from pcsuite.verifier.cells import read_text
-from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
+from pcsuite.verifier.evals import DOCUMENT, TRUTH, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
 from pcsuite.verifier.improve.loop import (
     ImproveConfig,
@@ -42,7 +42,7 @@ from pcsuite.verifier.improve.state import (
     load_rules,
     stored_prompts,
 )
-from pcsuite.verifier.mapping import FieldMapping, load_mapping
+from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.store import to_json
 from pcsuite.verifier.tree import compared_record
 from pcsuite.verifier.truth import read_truth
@@ -102,11 +102,22 @@ def run_improvement(
     """
     evals = find_evals(settings.evals_dir)
     task = plan_task(suite, _known(settings.task, suite.tasks, "task"))
-    mapping = load_mapping(settings.mapping or _mapping_of(task))
-    held_out = settings.held_out or choose_held_out(
-        [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
-    )
-    setup = _setup(suite, settings, task, _items(evals, mapping))
+    options = task.evaluator.options
+    if settings.mapping is None and not isinstance(options, BuildingSpecOptions):
+        raise ConfigError(
+            f"task '{task.id}' is scored by '{task.spec.evaluator}', not field by field",
+            hint="choose a task whose evaluator is 'buildingspec'",
+        )
+    own = options.mapping if isinstance(options, BuildingSpecOptions) else None
+    mapping = load_mapping(settings.mapping or (Path(own) if own else None))
+    names, seed = [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
+    held_out = settings.held_out or choose_held_out(names, seed)
+    items: dict[str, Item] = {}
+    for one in evals:
+        document = read_text(one.folder / DOCUMENT)
+        record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
+        items.setdefault(document, Item(one.eval_id, document, {"record": record}))
+    setup = _setup(suite, settings, task, items)
     config = ImproveConfig(
         held_out=held_out,
         max_iterations=settings.iterations,
@@ -177,11 +188,9 @@ class RecordExtractor:
             gold=lambda: evaluator.gold_answer(item),
             wrong=lambda rng: evaluator.wrong_answer(item, rng),
         )
-        counted = measured.tokens if measured.exact else None
-        constraint = constraint_of(condition)
-        request = Request(
-            measured.text, setup.decoding, setup.seed, constraint, context, prompt_tokens=counted
-        )
+        tokens = measured.tokens if measured.exact else None
+        asked = (measured.text, setup.decoding, setup.seed, constraint_of(condition), context)
+        request = Request(*asked, prompt_tokens=tokens)
         program = PROGRAMS.get("single" if operator is None else operator.spec.engine or operator.name)()
         steps = 1 if operator is None else operator.spec.max_steps or 1
         job = Job(setup.task.id, item, request, evaluator, steps)
@@ -235,7 +244,9 @@ def _setup(
 ) -> ExtractionSetup:
     model_id = _known(settings.model, suite.models, "model")
     regime = suite.regimes[_known(settings.regime, suite.regimes, "regime")]
-    condition = _condition(suite, settings.condition)
+    name = _known(settings.condition.partition(":")[0], suite.conditions, "condition")
+    members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
+    condition = members[_known(settings.condition, members, "condition")]
     shown = {document.strip() for document in items}
     # An exemplar must not be one of the evals: it would show the answer.
     exemplars = tuple(one for one in planned.prompting.exemplars if one.input_text.strip() not in shown)
@@ -264,35 +275,10 @@ def _setup(
     return ExtractionSetup(task, condition, decoding, settings.seed, control, items, rules, fingerprint)
 
 
-def _condition(suite: Suite, condition_id: str) -> ConditionBundle:
-    name = _known(condition_id.partition(":")[0], suite.conditions, "condition")
-    members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
-    return members[_known(condition_id, members, "condition")]
-
-
 def _known(name: str, choices: Any, what: str) -> str:
     if name not in choices:
         raise ConfigError(f"unknown {what} '{name}'", hint=did_you_mean(name, choices))
     return name
-
-
-def _mapping_of(task: TaskPlan) -> Path | None:
-    options = task.evaluator.options
-    if not isinstance(options, BuildingSpecOptions):
-        raise ConfigError(
-            f"task '{task.id}' is scored by '{task.spec.evaluator}', not field by field",
-            hint="choose a task whose evaluator is 'buildingspec'",
-        )
-    return Path(options.mapping) if options.mapping else None
-
-
-def _items(evals: list[Eval], mapping: FieldMapping) -> dict[str, Item]:
-    items: dict[str, Item] = {}
-    for one in evals:
-        document = read_text(one.folder / DOCUMENT)
-        record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
-        items.setdefault(document, Item(one.eval_id, document, {"record": record}))
-    return items
 
 
 async def _prove_constraint(client: ModelClient, setup: ExtractionSetup) -> None:

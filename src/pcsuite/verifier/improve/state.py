@@ -122,19 +122,16 @@ class ImproveState:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             names = {field.name for field in fields(StepRecord)}
-            steps = [
-                StepRecord(**{k: v for k, v in step.items() if k in names}) for step in document["steps"]
-            ]
+            known = [{key: step[key] for key in step if key in names} for step in document["steps"]]
+            self._steps = [StepRecord(**step) for step in known]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not the state of an improvement loop ({error})") from None
         for key, value in self._made_under.items():
             if document.get(key) != value:
-                what = {"rules_hash": "another mapping", "config_hash": "another configuration"}.get(
-                    key, "other evals"
-                )
-                raise DataError(f"{path}: this loop was run under {what}", hint="choose another folder")
-        self._steps = steps
-        return list(steps)
+                what = {"rules_hash": "another mapping", "config_hash": "another configuration"}
+                under = what.get(key, "other evals")
+                raise DataError(f"{path}: this loop was run under {under}", hint="choose another folder")
+        return list(self._steps)
 
     def append(self, step: StepRecord) -> None:
         """Add a finished step; it is on disk when this returns."""
@@ -202,10 +199,8 @@ class PromptRule(Definition):
 
     def meets(self, failure: Failure) -> bool:
         """Whether the rule is meant for a failure."""
-        field = failure.field.replace("[]", "")
-        return failure.error_type in self.error_types and any(
-            fnmatchcase(field, pattern) for pattern in self.fields
-        )
+        field, is_meant = failure.field.replace("[]", ""), failure.error_type in self.error_types
+        return is_meant and any(fnmatchcase(field, pattern) for pattern in self.fields)
 
     def sentence(self, field: str) -> str:
         """The text as it goes into the prompt."""
