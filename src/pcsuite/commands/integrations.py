@@ -9,13 +9,7 @@ from typing import Any
 from pcsuite.commands import DIR
 from pcsuite.commands.options import add_profile_arguments, executor_from, listed, next_line, suite_from
 from pcsuite.commands.run import add_run_arguments, print_summary
-from pcsuite.integrations.environments import (
-    INTEGRATIONS,
-    environment_dir,
-    find_integration,
-    install,
-    is_installed,
-)
+from pcsuite.integrations import environments
 from pcsuite.integrations.helm.models import BUILT_IN
 from pcsuite.integrations.helm.run import import_helm, plan_helm, run_helm
 from pcsuite.integrations.promptbench.block import run_promptbench
@@ -103,18 +97,18 @@ def configure_integrations(parser: argparse.ArgumentParser) -> None:
 
 def execute_integrations(args: argparse.Namespace) -> int:
     if args.action == "list":
-        for tool in INTEGRATIONS.values():
+        for tool in environments.INTEGRATIONS.values():
             state = f"not installed: {tool.command}"
-            if is_installed(tool):
-                state = f"installed in {environment_dir(tool)}"
+            if environments.is_installed(tool):
+                state = f"installed in {environments.environment_dir(tool)}"
             print(f"{tool.name} {tool.version}  {tool.summary}\n  {state} ({tool.size})")
         return 0
-    tool = find_integration(args.name)
-    if is_installed(tool) and not args.force:
-        print(f"{tool.title} {tool.version} is already installed in {environment_dir(tool)}")
+    tool = environments.find_integration(args.name)
+    if environments.is_installed(tool) and not args.force:
+        print(f"{tool.title} {tool.version} is already installed in {environments.environment_dir(tool)}")
         return 0
     print(f"{tool.title} {tool.version}: {tool.size}")
-    folder = install(tool, lambda line: print(f"  {line}", flush=True), force=args.force)
+    folder = environments.install(tool, lambda line: print(f"  {line}", flush=True), force=args.force)
     print(f"{tool.title} {tool.version} is installed in {folder}")
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from typing import Any
 
 from pcsuite.commands import options
 from pcsuite.config.load import Suite
@@ -66,19 +67,15 @@ def execute_optimize(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
     suite = options.suite_from(args)
     section = suite.profile.optimization.dspy
-    chosen = [
-        OptimizeSettings(
-            task,
-            model,
-            args.method or section.method,
-            candidates=args.candidates or section.iterations,
-            items=args.limit,
-            seed=args.seed,
-            use_cache=not args.no_cache,
-            executor=options.executor_from(args),
-        )
-        for task, model in _pairs(suite, args)
-    ]
+    shared: dict[str, Any] = {
+        "method": args.method or section.method,
+        "candidates": args.candidates or section.iterations,
+        "items": args.limit,
+        "seed": args.seed,
+        "use_cache": not args.no_cache,
+        "executor": options.executor_from(args),
+    }
+    chosen = [OptimizeSettings(task, model, **shared) for task, model in _pairs(suite, args)]
     for settings in chosen:
         check_settings(suite, settings)
     for settings in chosen:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pcsuite.verifier.evals import ScoredEval
     from pcsuite.verifier.improve.engine import ImproveOutcome
     from pcsuite.verifier.scores import Pooled
-    from pcsuite.verifier.store import FieldTrend
 
 _ERRORS = {
     "omission": "omitted",
@@ -310,20 +309,13 @@ def execute_verify_history(args: argparse.Namespace) -> int:
     headings = ["iteration", "F1", "precision", "recall", *_ERRORS.values(), "trend", "time", ""]
     print(f"{aggregate['eval_id']}\n\n{_table(headings, rows)}")
     print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
-    print(_fields_table(trends, everything=args.all_fields))
+    moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
+    shown = moved if args.all_fields else moved[:_SHOWN_FIELDS]
+    rows = [[one.field, _score(one.scores[0]), _score(one.scores[-1]), f"{one.change:+.3f}"] for one in shown]
+    print(_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
+    if len(moved) > len(shown):
+        print(f"… and {len(moved) - len(shown)} more (--all-fields)")
     return 0
-
-
-def _fields_table(trends: list[FieldTrend], *, everything: bool) -> str:
-    moved = [trend for trend in trends if everything or abs(trend.change) > 1e-12]
-    if not moved:
-        return "no field moved"
-    rows = [
-        [trend.field, _score(trend.scores[0]), _score(trend.scores[-1]), f"{trend.change:+.3f}"]
-        for trend in (moved if everything else moved[:_SHOWN_FIELDS])
-    ]
-    text = _table(["field", "first F1", "last F1", "change"], rows)
-    return text if len(rows) == len(moved) else f"{text}\n… and {len(moved) - len(rows)} more (--all-fields)"
 
 
 def configure_improve(parser: argparse.ArgumentParser) -> None:

@@ -18,26 +18,9 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.evaluation.base import Parsed
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
+from pcsuite.logging import manifest as manifests
+from pcsuite.logging import row as log_row
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
-from pcsuite.logging.manifest import (
-    ConditionNote,
-    ModelNote,
-    RunManifest,
-    TaskNote,
-    read_manifest,
-    write_manifest,
-)
-from pcsuite.logging.row import (
-    ConditionRef,
-    DecodingRef,
-    GenerationRecord,
-    ModelRef,
-    PerturbationRef,
-    PromptRecord,
-    RunRow,
-    TaskRef,
-    encode_row,
-)
 
 MARK = "imported:"
 """What profile and provider of an imported row begin with; the format's name follows."""
@@ -86,7 +69,7 @@ class Evaluation:
     options: ImportOptions
 
     @property
-    def decoding(self) -> DecodingRef:
+    def decoding(self) -> log_row.DecodingRef:
         """The decoding regime, named after what the log says of it: ``t0.7-p0.95``, ``default`` if nothing.
 
         A log by likelihood has a regime of that name instead.
@@ -98,7 +81,7 @@ class Evaluation:
         elif name is None:
             name = f"t{header.temperature:g}"
             name += f"-p{header.top_p:g}" if header.top_p not in (None, 1) else ""
-        return DecodingRef(name, header.temperature, header.top_p, header.max_tokens)
+        return log_row.DecodingRef(name, header.temperature, header.top_p, header.max_tokens)
 
     @property
     def keys(self) -> list[ReplicateKey]:
@@ -112,7 +95,7 @@ class Evaluation:
             for seed in range(first, first + header.epochs)
         ]
 
-    def row(self, sample: ImportedSample) -> RunRow:
+    def row(self, sample: ImportedSample) -> log_row.RunRow:
         """A sample's row; the same sample always gives the same row.
 
         A sample that failed, or that the tool left unscored, gives a row with the reason among its errors and no
@@ -142,28 +125,30 @@ class Evaluation:
             parsed = Parsed(answer=sample.answer, parse_errors=notes)
         generation = None
         if sample.text is not None or sample.error is None:
-            generation = GenerationRecord(
+            generation = log_row.GenerationRecord(
                 text=sample.text or "",
                 finish_reason=sample.finish_reason,
                 latency_ms=sample.latency_ms,
                 usage=usage,
                 tool_calls=sample.tool_calls,
             )
-        return RunRow(
+        return log_row.RunRow(
             run_id=sha256_hex(json.dumps(defining)),
             timestamp_utc=sample.finished_at or header.created,
             profile=f"{MARK}{self.format}",
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
-            task=TaskRef(header.task, header.split, item),
-            model=ModelRef(header.model, self.options.family, self.options.size, f"{MARK}{self.format}"),
-            condition=ConditionRef(self.condition, ()),
+            task=log_row.TaskRef(header.task, header.split, item),
+            model=log_row.ModelRef(
+                header.model, self.options.family, self.options.size, f"{MARK}{self.format}"
+            ),
+            condition=log_row.ConditionRef(self.condition, ()),
             decoding=self.decoding,
             seed=seed,
             seed_honoured=False,
-            perturbation=PerturbationRef(),
-            prompt=PromptRecord(
+            perturbation=log_row.PerturbationRef(),
+            prompt=log_row.PromptRecord(
                 prompt_hash=sha256_hex(sample.prompt),
                 schema_hash=None,
                 template=f"{MARK}{self.format}",
@@ -249,10 +234,10 @@ def import_logs(
         outcomes = []
         for path, source in opened:
             header = source.header
-            measure = _choose_measure(path.name, header, options.measures)
+            measure = choose_measure(path.name, header, options.measures)
             condition = options.condition or header.condition or DEFAULT_CONDITION
             if options.condition_from:
-                condition = _header_value(path.name, header.fields, options.condition_from)
+                condition = header_value(path.name, header.fields, options.condition_from)
             outcomes.append(ImportedLog(path, Evaluation(format_name, header, measure, condition, options)))
         expected = _expected_sources(outcomes)
         with RunLog(paths) as log:
@@ -266,8 +251,12 @@ def import_logs(
     return outcomes
 
 
-def _choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
-    """The score of a log: the only one it has, or the one that ``wanted`` names (with or without its filter)."""
+def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
+    """The score of a log: the only one it has, or the one that ``wanted`` names.
+
+    A filter need not be named where a metric has only one (``exact_match`` for ``exact_match,strict``). Raises
+    :class:`ConfigError` where several or none are meant, or where lower would be better.
+    """
     if not header.measures:
         raise DataError(f"{file}: no sample has a score", hint="score the log with its tool first")
     if not wanted and len(header.measures) > 1:
@@ -291,8 +280,12 @@ def _choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
     return chosen[0]
 
 
-def _header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
-    """The value at a dotted key of a header, as the name of a condition; a long one is cut, with a hash."""
+def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
+    """The value at a dotted key of a header, as the name of a condition.
+
+    An empty value is called ``none``; a long one is cut and told apart by a hash. Raises :class:`ConfigError`
+    where the header has no such key.
+    """
     leaves = dict(_leaves(fields))
     if path not in leaves:
         raise ConfigError(f"{file}: the header has no value '{path}'", hint=did_you_mean(path, leaves))
@@ -345,10 +338,10 @@ def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[b
     return known
 
 
-def _row_digest(row: RunRow) -> bytes:
+def _row_digest(row: log_row.RunRow) -> bytes:
     """What a row says, whichever version of the suite wrote it."""
     plain = msgspec.structs.replace(row, pcsuite_version="")
-    return hashlib.blake2b(encode_row(plain), digest_size=16).digest()
+    return hashlib.blake2b(log_row.encode_row(plain), digest_size=16).digest()
 
 
 def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[bytes, bytes]) -> None:
@@ -389,9 +382,9 @@ def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[by
 def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
     """Add what was imported to the manifest of the run, where the report looks for it."""
     try:
-        manifest = read_manifest(log) or RunManifest()
+        manifest = manifests.read_manifest(log) or manifests.RunManifest()
     except LogError:
-        manifest = RunManifest()
+        manifest = manifests.RunManifest()
     manifest.run, manifest.pcsuite_version, manifest.length_control = log.stem, __version__, "off"
     for outcome in outcomes:
         evaluation, file = outcome.evaluation, outcome.path.name
@@ -399,7 +392,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
         manifest.profile = f"{MARK}{evaluation.format}"
         source = f"imported from {header.tool} {header.tool_version} ({file})"
         earlier = manifest.tasks[header.task].source if header.task in manifest.tasks else source
-        manifest.tasks[header.task] = TaskNote(
+        manifest.tasks[header.task] = manifests.TaskNote(
             title=header.task,
             kind="imported",
             primary_metric=evaluation.measure,
@@ -409,9 +402,9 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
             source=earlier if file in earlier else f"{earlier}; {source}",
             max_tokens=header.max_tokens or 0,
         )
-        manifest.models[header.model] = ModelNote(
+        manifest.models[header.model] = manifests.ModelNote(
             f"{MARK}{evaluation.format}", evaluation.options.family, evaluation.options.size
         )
-        manifest.conditions[evaluation.condition] = ConditionNote(evaluation.condition)
+        manifest.conditions[evaluation.condition] = manifests.ConditionNote(evaluation.condition)
         manifest.regimes[decoding.id] = {"temperature": decoding.temperature, "top_p": decoding.top_p}
-    write_manifest(log, manifest)
+    manifests.write_manifest(log, manifest)

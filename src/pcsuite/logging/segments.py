@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from pcsuite._util.files import replacing, sync_folder
 from pcsuite.config.profile import RunSection
@@ -228,8 +228,7 @@ def compress_segment(path: Path) -> None:
     path.unlink()
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One file of a log."""
 
     path: Path

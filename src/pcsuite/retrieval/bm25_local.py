@@ -93,17 +93,14 @@ def query_words(query: str) -> list[str]:
     return [word for word in distinct if word not in FUNCTION_WORDS] or distinct
 
 
-def file_sha256(path: Path) -> str:
-    """sha256 (hex) of a file; read again only when its size or time changed.
-
-    Raises :class:`OSError` where there is no file.
-    """
+def _file_sha256(path: Path) -> str:
+    """sha256 (hex) of a file; read again only when its size or time changed."""
     state = path.stat()
-    return _file_sha256(path, state.st_size, state.st_mtime_ns)
+    return _hash_of_file(path, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=16)
-def _file_sha256(path: Path, size: int, modified: int) -> str:
+def _hash_of_file(path: Path, size: int, modified: int) -> str:
     return sha256_file(path)
 
 
@@ -139,10 +136,7 @@ class IndexMeta:
 
 
 def index_key(source_sha256: str, settings: Bm25Settings) -> str:
-    """Name of an index: sha256 of its sources and settings.
-
-    Another file, other settings or another format of the index give another name.
-    """
+    """Name of an index: another file, other settings or another format give another name."""
     return digest({"format": FORMAT, "sources": [source_sha256], "settings": asdict(settings)})
 
 
@@ -157,7 +151,7 @@ def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = 
     :class:`DataError` where the file has no sentences.
     """
     settings = settings or Bm25Settings()
-    key = index_key(file_sha256(source), settings)
+    key = index_key(_file_sha256(source), settings)
     folder = index_folder(cache_dir, key)
     if (folder / META).is_file():
         return folder
@@ -184,13 +178,13 @@ def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = 
         index = bm25s.BM25(**how, dtype="float64", backend="numpy")
         index.index((documents, vocabulary), show_progress=False)
         index.save(building, show_progress=False)
-        built, library = (source.name, file_sha256(source), settings), f"bm25s {bm25s.__version__}"
+        built, library = (source.name, _file_sha256(source), settings), f"bm25s {bm25s.__version__}"
         meta = IndexMeta(FORMAT, key, *built, len(pages), len(documents), library)
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
     return folder
 
 
-def read_meta(folder: Path) -> IndexMeta:
+def _read_meta(folder: Path) -> IndexMeta:
     """What the index in ``folder`` was built from; :class:`DataError` where it is no index of this format."""
     try:
         values = json.loads((folder / META).read_text(encoding="utf-8"))
@@ -209,8 +203,7 @@ def read_meta(folder: Path) -> IndexMeta:
 
 
 def indexed_pages(folder: Path) -> Iterator[str]:
-    """Names of the pages in an index, each once."""
-    read_meta(folder)
+    _read_meta(folder)
     before: str | None = None
     with (folder / PASSAGES).open("rb") as stream:
         for line in stream:
@@ -225,7 +218,7 @@ class Bm25Index:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.meta = read_meta(folder)
+        self.meta = _read_meta(folder)
         bm25s = require("bm25s", "retrieval")
         try:
             self._index: Any = bm25s.BM25.load(folder, mmap=True, show_progress=False)
@@ -306,9 +299,9 @@ class Bm25Retriever(Retriever):
     def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
         """The index's name, which is the hash of its sources and settings."""
         if settings.wiki_index_path is not None:
-            return {"backend": "bm25_local", "index": read_meta(Path(settings.wiki_index_path)).key}
+            return {"backend": "bm25_local", "index": _read_meta(Path(settings.wiki_index_path)).key}
         pages = find_pages(dataset, cache_dir).path
-        return {"backend": "bm25_local", "index": index_key(file_sha256(pages), Bm25Settings())}
+        return {"backend": "bm25_local", "index": index_key(_file_sha256(pages), Bm25Settings())}
 
     @classmethod
     def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:

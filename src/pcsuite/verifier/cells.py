@@ -110,7 +110,7 @@ def split_unit(label: str) -> tuple[str, str | None]:
     return (match.group(1), match.group(2)) if match else (label, None)
 
 
-def unit_key(unit: str) -> str:
+def _unit_key(unit: str) -> str:
     """What units are compared by; a degree sign that an export lost does not matter."""
     return "".join(character for character in unit.casefold() if character.isascii() and character.isalnum())
 
@@ -164,7 +164,7 @@ class CellReader:
 
     def check_unit(self, row: Row, unit: str | None, rule: FieldRule, path: str) -> None:
         """Raise ``DataError`` where the truth states another unit than the mapping does."""
-        if unit and rule.unit and unit_key(unit) != unit_key(rule.unit):
+        if unit and rule.unit and _unit_key(unit) != _unit_key(rule.unit):
             raise self.error(row, f"{path}: unit '{unit}' where the mapping says '{rule.unit}'")
 
     def columns(self, row: Row, start: int, rules: Sequence[FieldRule]) -> tuple[Column, ...]:

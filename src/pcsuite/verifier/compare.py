@@ -29,11 +29,7 @@ MAX_DEPTH = 64
 
 
 def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
-    """The record in the bytes of a JSON file: strict JSON in UTF-8 with an object at the root.
-
-    Raises ``DataError`` in one line with ``source`` and row for anything else, numbers beyond a float's range and
-    nesting deeper than :data:`MAX_DEPTH` included.
-    """
+    """The record in the bytes of a JSON file: strict, finite, no deeper than :data:`MAX_DEPTH`, in UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -131,11 +131,7 @@ def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item])
 
 
 def likeness_matrix(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> Matrix:
-    """Likeness (0..1) of every truth item (rows) with every extracted item (columns).
-
-    It is the share of agreeing fields among those that either item gives, and the sameness of the names, weighted by
-    the list's ``pairing``.
-    """
+    """Likeness (0..1) of truth items (rows) with extracted ones (columns): agreeing fields and names, weighted."""
     shape = (len(truth), len(extracted))
     agreeing = np.zeros(shape)
     given = np.zeros(shape)

@@ -134,15 +134,13 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters["shown"] = shown
-    environment.filters["breakable"] = breakable
+    # A path may wrap after a dot or an underscore, and not within a word.
+    environment.filters["breakable"] = lambda path: Markup(
+        str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>")
+    )
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
     environment.filters["score"] = lambda value: f"{value:.3f}"
     return environment.get_template("eval-report.html.j2")
-
-
-def breakable(path: str) -> Markup:
-    """A path that may wrap after a dot or an underscore, and not within a word."""
-    return Markup(str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
 
 
 def shown(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pcsuite.stats.f1 import f1_score, micro_f1, precision_recall_f1
 
@@ -81,8 +81,7 @@ class Counts:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(NamedTuple):
     """Several evals together; intervals are ``None`` for fewer than two evals."""
 
     evals: int

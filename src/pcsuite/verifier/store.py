@@ -253,8 +253,7 @@ def summarise(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class FieldTrend:
+class FieldTrend(NamedTuple):
     """F1 of one field (``windows[].u_factor``) over the iterations that have it."""
 
     field: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,8 +26,7 @@ from pcsuite.verifier.paths import parse_path, pattern_of, set_path
 _A, _B, _C, _D = range(4)
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(NamedTuple):
     """A truth record, its content hash (equal for every dialect of one truth) and what was passed over."""
 
     record: dict[str, Any]

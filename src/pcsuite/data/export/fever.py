@@ -6,7 +6,7 @@ Page names are put in Unicode normal form C, because claims and pages are publis
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pcsuite.data.export import base
@@ -125,7 +125,15 @@ class FeverExporter(base.Exporter[FeverRecords]):
         ``opt`` is 500 of paper_dev by the fixed seed and ``dev`` the rest.
         """
         texts = _gold_texts(records)
-        items = {split: [_item(claim, texts) for claim in claims] for split, claims in records.claims.items()}
+        items: dict[str, list[Item]] = {}
+        for split, claims in records.claims.items():
+            for claim in claims:
+                sets = [
+                    [{"page": page, "sentence": n, "text": texts.get((page, n))} for page, n in evidence]
+                    for evidence in claim.evidence
+                ]
+                truth = {"label": claim.label, "evidence_sets": sets}
+                items.setdefault(split, []).append(Item(f"fever-{claim.claim_id}", claim.text, truth))
         opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", base.SPLIT_SEED)
         parts = {"dev": dev, "opt": opt} | {split: items[split] for split in items if split == "train"}
         built = base.Built([base.items_output(self.name, split, part) for split, part in parts.items()])
@@ -135,14 +143,6 @@ class FeverExporter(base.Exporter[FeverRecords]):
             pages = ({"page": page.name, "sentences": page.sentences} for page in records.pages())
             built.outputs.append(base.Output("fever_pages", pages))
         return built
-
-
-def _item(claim: Claim, texts: Mapping[Sentence, str]) -> Item:
-    sets = [
-        [{"page": page, "sentence": number, "text": texts.get((page, number))} for page, number in evidence]
-        for evidence in claim.evidence
-    ]
-    return Item(f"fever-{claim.claim_id}", claim.text, {"label": claim.label, "evidence_sets": sets})
 
 
 def _gold_texts(records: FeverRecords) -> dict[Sentence, str]:

@@ -16,20 +16,8 @@ from typing import Any, NamedTuple
 
 from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
-from pcsuite.data.export.ag_news import AgNewsExporter
-from pcsuite.data.export.arithmetic import Gsm8kExporter, SvampExporter
+from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, spider, truthful_qa
 from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
-from pcsuite.data.export.conll import ConllExporter
-from pcsuite.data.export.fever import FeverExporter
-from pcsuite.data.export.questions import (
-    BoolQExporter,
-    CommonsenseQaExporter,
-    NqOpenExporter,
-    StrategyQaExporter,
-    TrecExporter,
-)
-from pcsuite.data.export.spider import SpiderExporter
-from pcsuite.data.export.truthful_qa import TruthfulQaExporter, TruthfulQaMcExporter
 from pcsuite.data.items import datasets_dir, dump_line
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
 
@@ -38,19 +26,19 @@ MANIFEST = "manifest.json"
 EXPORTERS: Mapping[str, Exporter[Any]] = {
     exporter.name: exporter
     for exporter in (
-        ConllExporter(),
-        AgNewsExporter(),
-        Gsm8kExporter(),
-        CommonsenseQaExporter(),
-        TruthfulQaExporter(),
-        TruthfulQaMcExporter(),
-        FeverExporter(),
-        SpiderExporter(),
-        SvampExporter(),
-        StrategyQaExporter(),
-        BoolQExporter(),
-        TrecExporter(),
-        NqOpenExporter(),
+        conll.ConllExporter(),
+        ag_news.AgNewsExporter(),
+        arithmetic.Gsm8kExporter(),
+        questions.CommonsenseQaExporter(),
+        truthful_qa.TruthfulQaExporter(),
+        truthful_qa.TruthfulQaMcExporter(),
+        fever.FeverExporter(),
+        spider.SpiderExporter(),
+        arithmetic.SvampExporter(),
+        questions.StrategyQaExporter(),
+        questions.BoolQExporter(),
+        questions.TrecExporter(),
+        questions.NqOpenExporter(),
     )
 }
 

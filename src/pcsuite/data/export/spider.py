@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,10 +82,15 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
         used: set[str] = set()
         for split, questions in records.questions.items():
             items = []
-            for position, question in enumerate(questions, start=1):
-                if question.db_id in records.databases:
-                    used.add(question.db_id)
-                    items.append(_item(split, position, question, records.schemas))
+            for position, (db_id, question, query, where) in enumerate(questions, start=1):
+                if db_id not in records.databases:
+                    continue
+                if db_id not in records.schemas:
+                    raise DataError(f"{where}: database '{db_id}' is not in tables.json")
+                used.add(db_id)
+                truth = {"query": query, "db_id": db_id, "database": f"datasets/{DATABASES}/{db_id}.sqlite"}
+                text = f"{records.schemas[db_id]}\n\nQuestion: {question}"
+                items.append(Item(base.numbered("spider", split, position), text, truth))
             built.outputs.append(base.items_output(self.name, split, items))
             lost = Counter(q.db_id for q in questions if q.db_id not in records.databases)
             for db_id, count in sorted(lost.items()):
@@ -127,15 +131,6 @@ def schema_text(row: Row) -> str:
 
 def _quoted(name: str) -> str:
     return name if name.isidentifier() else f'"{name}"'
-
-
-def _item(split: str, position: int, question: SqlQuestion, schemas: Mapping[str, str]) -> Item:
-    if question.db_id not in schemas:
-        raise DataError(f"{question.where}: database '{question.db_id}' is not in tables.json")
-    file = f"datasets/{DATABASES}/{question.db_id}.sqlite"
-    truth = {"query": question.query, "db_id": question.db_id, "database": file}
-    text = f"{schemas[question.db_id]}\n\nQuestion: {question.question}"
-    return Item(base.numbered("spider", split, position), text, truth)
 
 
 def _question(row: Row) -> SqlQuestion:

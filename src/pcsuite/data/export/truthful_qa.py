@@ -51,8 +51,8 @@ class TruthfulQaExporter(_TruthfulQaFiles):
     splits = (base.Split("validation", VERSIONS["v1"], ("TruthfulQA.csv",)),)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        correct = split_answers(row.text("Correct Answers"))
-        incorrect = split_answers(row.text("Incorrect Answers"))
+        correct = _split_answers(row.text("Correct Answers"))
+        incorrect = _split_answers(row.text("Incorrect Answers"))
         return _open_item(row, ("Question", "Category", "Best Answer"), correct, incorrect)
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
@@ -122,7 +122,7 @@ def _question_id(question: str) -> str:
     return f"truthfulqa-{sha256_hex(base.squeeze(question))[:12]}"
 
 
-def split_answers(cell: str) -> list[str]:
+def _split_answers(cell: str) -> list[str]:
     """Answers of a ``;``-separated cell; a trailing separator makes no empty answer."""
     return [answer for answer in (base.squeeze(part) for part in cell.split(";")) if answer]
 

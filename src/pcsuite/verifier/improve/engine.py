@@ -27,20 +27,13 @@ from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
 from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
+from pcsuite.verifier.improve import state
 from pcsuite.verifier.improve.loop import (
     ImproveConfig,
     ImprovementLoop,
     ImproveResult,
     Propose,
     choose_held_out,
-)
-from pcsuite.verifier.improve.state import (
-    Failure,
-    PromptVersion,
-    RuleCatalogue,
-    RuleProposer,
-    load_rules,
-    stored_prompts,
 )
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.store import to_json
@@ -131,9 +124,9 @@ def run_improvement(
     with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
         thread.call(_prove_constraint(client, setup))
-        propose: Propose = RuleProposer(setup.catalogue, lambda: stored_prompts(folder))
+        propose: Propose = state.RuleProposer(setup.catalogue, lambda: state.stored_prompts(folder))
         if settings.method == "model":
-            propose = ModelProposer(setup, client, thread, propose, lambda: stored_prompts(folder))
+            propose = ModelProposer(setup, client, thread, propose, lambda: state.stored_prompts(folder))
         extract = RecordExtractor(setup, client, thread)
         loop = ImprovementLoop(evals, folder, mapping, config, extract, propose, client.concurrency)
         first = settings.instruction or task.spec.instruction
@@ -155,7 +148,7 @@ class ExtractionSetup:
     length_control: LengthControl
     items: Mapping[str, Item]
     """Evals as items, by document."""
-    catalogue: RuleCatalogue
+    catalogue: state.RuleCatalogue
     fingerprint: str
     """Hash of all of it."""
 
@@ -168,10 +161,10 @@ class RecordExtractor:
     client: ModelClient
     thread: LoopThread
 
-    def __call__(self, prompt: PromptVersion, document: str) -> Mapping[str, Any] | str:
+    def __call__(self, prompt: state.PromptVersion, document: str) -> Mapping[str, Any] | str:
         return self.thread.call(self._extract(prompt, document))
 
-    async def _extract(self, prompt: PromptVersion, document: str) -> Mapping[str, Any] | str:
+    async def _extract(self, prompt: state.PromptVersion, document: str) -> Mapping[str, Any] | str:
         setup, prompting = self.setup, self.setup.task.prompting
         spec = prompting.task.model_copy(update={"instruction": prompt.text})
         condition = apply_condition(setup.condition, replace(prompting, task=spec).context(document))
@@ -216,7 +209,7 @@ class ModelProposer:
     """What a simulated model drafts."""
     tried: Callable[[], Iterable[str]]
 
-    def __call__(self, failures: Sequence[Failure], prompt: str) -> str:
+    def __call__(self, failures: Sequence[state.Failure], prompt: str) -> str:
         drafts = len(list(self.tried()))
         folder = resources.files("pcsuite.verifier") / "templates"
         template = (folder / REDRAFT_TEMPLATE).read_text(encoding="utf-8")
@@ -271,7 +264,7 @@ def _setup(
             "length": [control, task.band],
         }
     )
-    rules = load_rules(settings.rules)
+    rules = state.load_rules(settings.rules)
     return ExtractionSetup(task, condition, decoding, settings.seed, control, items, rules, fingerprint)
 
 
@@ -305,6 +298,6 @@ def _write_summary(outcome: ImproveOutcome, settings: ImproveSettings) -> None:
         "gap": result.gap,
         "iterations": [{**asdict(step), "gap": step.train_f1 - step.held_out_f1} for step in result.steps],
     }
-    text = stored_prompts(outcome.folder)[best.prompt_version]
+    text = state.stored_prompts(outcome.folder)[best.prompt_version]
     replace_atomically(outcome.folder / BEST_PROMPT, text.encode("utf-8", "backslashreplace"))
     replace_atomically(outcome.folder / SUMMARY, to_json(document))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -59,8 +59,7 @@ def summarise_failures(scored: Iterable[tuple[str, Scored]]) -> list[Failure]:
 STATE = "state.json"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptVersion:
+class PromptVersion(NamedTuple):
     """A prompt, its number and the hash of its text."""
 
     version: int
