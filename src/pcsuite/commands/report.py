@@ -59,9 +59,8 @@ def execute_report(args: argparse.Namespace) -> int:
         run = suite.profile.run
         logs = [RunPaths.of(run.output_dir, run.name).log]
     if not logs:
-        raise ConfigError(
-            "nothing to report on", hint="give --config PROFILE, a RUN.jsonl or the name of a run"
-        )
+        hint = "give --config PROFILE, a RUN.jsonl or the name of a run"
+        raise ConfigError("nothing to report on", hint=hint)
     truths = truth_texts(suite) if suite is not None else None
     folder = logs[0].parent
     files = build_report(

@@ -71,9 +71,8 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
     except csv.Error as error:
         raise DataError(f"{path} after line {line}: {error}") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: byte {error.start + 1} is not utf-8", hint="save the table as UTF-8"
-        ) from error
+        problem = f"{path}: byte {error.start + 1} is not utf-8"
+        raise DataError(problem, hint="save the table as UTF-8") from error
 
 
 SPLIT_SEED = 1337

@@ -123,9 +123,8 @@ def decode_line(raw: bytes, where: str, number: int, encoding: str) -> str:
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{where}: byte {error.start + 1} is not {encoding}", hint="the file is damaged or re-encoded"
-        ) from error
+        problem = f"{where}: byte {error.start + 1} is not {encoding}"
+        raise DataError(problem, hint="the file is damaged or re-encoded") from error
     if number == 1:
         text = text.removeprefix("\ufeff")
     return text.rstrip("\n").removesuffix("\r")

@@ -328,9 +328,8 @@ def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[b
     known: dict[bytes, bytes] = {}
     for row in iter_rows(paths.log) if paths.log.exists() else ():
         if not row.profile.startswith(MARK):
-            raise LogError(
-                f"{paths.log} is a run of pcsuite itself", hint="import under another name with --name"
-            )
+            hint = "import under another name with --name"
+            raise LogError(f"{paths.log} is a run of pcsuite itself", hint=hint)
         key = ReplicateKey(row.task.id, row.model.id, row.condition.id, row.decoding.id, row.seed)
         if key in expected and row.engine.get("source") != expected[key]:
             raise _clash(key, f"rows of {paths.log.name} and the log to import are")

@@ -88,9 +88,8 @@ def _passage(entry: Any) -> Passage:
 def _checked_url(settings: RetrievalSection) -> str:
     url = settings.api_url
     if url is None:
-        raise ConfigError(
-            "backend api_retriever needs an address", hint="set integrations.retrieval.api_url in the profile"
-        )
+        hint = "set integrations.retrieval.api_url in the profile"
+        raise ConfigError("backend api_retriever needs an address", hint=hint)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
         raise ConfigError(

@@ -191,9 +191,8 @@ def _read_meta(folder: Path) -> IndexMeta:
         settings = Bm25Settings(**values.pop("settings"))
         meta = IndexMeta(settings=settings, **values)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(
-            f"{folder} is not a search index: {error}", hint="pcsuite index build makes one"
-        ) from error
+        problem = f"{folder} is not a search index: {error}"
+        raise DataError(problem, hint="pcsuite index build makes one") from error
     if meta.format != FORMAT:
         raise DataError(
             f"{folder} has index format {meta.format}, this version reads {FORMAT}",
@@ -225,9 +224,8 @@ class Bm25Index:
             self._offsets: npt.NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")
             self._passages: npt.NDArray[np.uint8] = np.memmap(folder / PASSAGES, dtype=np.uint8, mode="r")
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(
-                f"{folder}: damaged search index ({error})", hint="delete the folder; it is built again"
-            ) from error
+            problem = f"{folder}: damaged search index ({error})"
+            raise DataError(problem, hint="delete the folder; it is built again") from error
 
     def __len__(self) -> int:
         return self.meta.passages

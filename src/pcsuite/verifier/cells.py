@@ -42,9 +42,8 @@ def decode_text(data: bytes, source: str) -> str:
         raise DataError(f"{source}: row 1: this is a PDF, not a CSV file", hint="export the report as CSV")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data:
         row = data[: data.index(b"\x00")].count(b"\n") + 1 if b"\x00" in data else 1
-        raise DataError(
-            f"{source}: row {row}: not UTF-8 or latin-1 text (binary or UTF-16)", hint="save it as CSV UTF-8"
-        )
+        binary = f"{source}: row {row}: not UTF-8 or latin-1 text (binary or UTF-16)"
+        raise DataError(binary, hint="save it as CSV UTF-8")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -55,9 +54,8 @@ def decode_text(data: bytes, source: str) -> str:
         return data.decode("cp1252")
     except UnicodeDecodeError as error:
         row = data[: error.start].count(b"\n") + 1
-        raise DataError(
-            f"{source}: row {row}: bytes that are neither UTF-8 nor latin-1 text", hint="save it as CSV UTF-8"
-        ) from None
+        neither = f"{source}: row {row}: bytes that are neither UTF-8 nor latin-1 text"
+        raise DataError(neither, hint="save it as CSV UTF-8") from None
 
 
 def read_bytes(path: Path) -> bytes:

@@ -136,14 +136,11 @@ class FieldMapping(Definition):
         for rule in self.fields:
             yield rule.path, rule
         for block in self.blocks:
-            for rule in block.fields:
-                yield f"{block.path}[].{rule.path}", rule
+            yield from ((f"{block.path}[].{rule.path}", rule) for rule in block.fields)
         for table in self.tables:
-            for rule in table.columns:
-                yield f"{table.path}[].{rule.path}", rule
+            yield from ((f"{table.path}[].{rule.path}", rule) for rule in table.columns)
             for part in table.parts:
-                for rule in part.columns:
-                    yield f"{table.path}[].{part.path}.{rule.path}", rule
+                yield from ((f"{table.path}[].{part.path}.{rule.path}", rule) for rule in part.columns)
 
     def rules_hash(self) -> str:
         """Hash (sha256, hex) of everything that decides a score.
@@ -193,10 +190,8 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
             raise ConfigError(f"{path}: path '{pattern}' is mapped twice")
         seen.add(pattern)
         if rule.tolerance not in mapping.tolerances:
-            raise ConfigError(
-                f"{path}: '{pattern}': unknown tolerance class '{rule.tolerance}'",
-                hint=did_you_mean(rule.tolerance, mapping.tolerances),
-            )
+            hint = did_you_mean(rule.tolerance, mapping.tolerances)
+            raise ConfigError(f"{path}: '{pattern}': unknown tolerance class '{rule.tolerance}'", hint=hint)
         if known is not None and pattern not in known:
             raise ConfigError(f"{path}: unknown path '{pattern}'", hint=did_you_mean(pattern, known))
         if known is not None and known[pattern] not in (rule.type, "any"):

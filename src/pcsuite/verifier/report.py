@@ -83,12 +83,7 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
 
 
 _MAX_SHOWN = 300
-ERROR_NAMES = {
-    "omission": "Omission",
-    "hallucination": "Hallucination",
-    "format_error": "Format error",
-    "wrong_value": "Wrong value",
-}
+ERROR_NAMES = {kind: kind.replace("_", " ").capitalize() for kind in ERROR_TYPES}
 ERROR_MEANINGS = {
     "omission": "in the truth, missing in the extraction",
     "hallucination": "in the extraction, not in the truth",

@@ -63,9 +63,8 @@ def save_iteration(
         earlier = _iteration_folders(results)
         owner = _eval_id(earlier)
         if owner is not None and owner != eval_id:
-            raise DataError(
-                f"{results}: holds iterations of eval '{owner}', not '{eval_id}'", hint="choose another --out"
-            )
+            other = f"{results}: holds iterations of eval '{owner}', not '{eval_id}'"
+            raise DataError(other, hint="choose another --out")
         number = earlier[-1][0] + 1 if earlier else 1
         document = results_document(scored, rules, eval_id, number, instructions_version)
         aggregate = summarise(eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)

@@ -290,9 +290,8 @@ class _DetailedReport:
             return
         if part.rows >= len(part.owners):
             owner = part.owners[-1].get("name") if part.owners else "no system"
-            self.warnings.append(
-                f"row {row.number}: '{row.cell(_C)}' is left out: {owner} already has its {part.rule.path}"
-            )
+            left_out = f"'{row.cell(_C)}' is left out: {owner} already has its {part.rule.path}"
+            self.warnings.append(f"row {row.number}: {left_out}")
             return
         owner_item = part.owners[part.rows]
         part.rows += 1

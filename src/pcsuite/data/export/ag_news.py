@@ -53,9 +53,8 @@ class AgNewsExporter(base.ItemExporter):
         label = row.get("label")
         if label not in range(4):
             raise row.error(f"'label' should be 0 to 3, found {label!r}")
-        return Item(
-            base.numbered(self.name, split, position), clean_text(row.text("text")), {"label": LABELS[label]}
-        )
+        item_id = base.numbered(self.name, split, position)
+        return Item(item_id, clean_text(row.text("text")), {"label": LABELS[label]})
 
 
 def clean_text(text: str) -> str:

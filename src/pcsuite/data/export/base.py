@@ -285,9 +285,8 @@ class OriginalFiles:
         try:
             values = json.loads(path.read_text(encoding="utf-8-sig"))
         except json.JSONDecodeError as error:
-            raise DataError(
-                f"{label} line {error.lineno}: not valid JSON ({error.msg})", hint="is the file cut short?"
-            ) from error
+            problem = f"{label} line {error.lineno}: not valid JSON ({error.msg})"
+            raise DataError(problem, hint="is the file cut short?") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{label}: byte {error.start + 1} is not utf-8") from error
         if not isinstance(values, list):
@@ -312,9 +311,8 @@ class OriginalFiles:
                     self._check_width(cells, columns, f"{label} line {reader.line_num}")
                     yield reader.line_num, cells
         except csv.Error as error:
-            raise DataError(
-                f"{label} line {reader.line_num}: {error}", hint="is the file cut short?"
-            ) from error
+            where = f"{label} line {reader.line_num}"
+            raise DataError(f"{where}: {error}", hint="is the file cut short?") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{label}: byte {error.start + 1} is not utf-8") from error
 

@@ -122,9 +122,8 @@ class _Road(NamedTuple):
 
     def folder(self, exporter: Exporter[Any]) -> Path | None:
         assert self.from_dir is not None
-        return next(
-            (self.from_dir / name for name in exporter.folders if (self.from_dir / name).is_dir()), None
-        )
+        folders = (self.from_dir / name for name in exporter.folders)
+        return next((folder for folder in folders if folder.is_dir()), None)
 
     def absence(self, exporter: Exporter[Any], options: ExportOptions) -> str | None:
         """Why the source has nothing for this exporter, or ``None`` if it has."""
@@ -173,9 +172,8 @@ def _export(
     built = exporter.build(records, options)
     partial += built.missing
     if partial and not options.allow_partial:
-        raise DataError(
-            "; ".join(partial), hint="complete the files, or accept them as they are with --allow-partial"
-        )
+        hint = "complete the files, or accept them as they are with --allow-partial"
+        raise DataError("; ".join(partial), hint=hint)
     outputs = {f"{output.stem}.jsonl": _write_output(target, output) for output in built.outputs}
     assets = {}
     for asset in built.assets:
@@ -212,9 +210,8 @@ def _write_output(folder: Path, output: Output) -> dict[str, Any]:
         for row in output.rows:
             item_id = str(row.get("item_id", row.get("page", len(seen))))
             if item_id in seen:
-                raise DataError(
-                    f"{output.stem}: two records have the id '{item_id}'", hint="is the source file doubled?"
-                )
+                twice = f"{output.stem}: two records have the id '{item_id}'"
+                raise DataError(twice, hint="is the source file doubled?")
             seen.add(item_id)
             line = dump_line(row).encode("utf-8")
             hashed.update(line)

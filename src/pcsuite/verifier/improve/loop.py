@@ -109,22 +109,16 @@ class ImprovementLoop:
             raise DataError("no evals are held out", hint="name some: they decide whether a change is kept")
         if len(set(config.held_out)) == len(names):
             raise DataError("every eval is held out", hint="leave some for the optimiser")
-        self._cases = [
-            _Case(
-                one.eval_id,
-                read_text(one.folder / DOCUMENT),
-                Rules(read_truth(one.folder / TRUTH, mapping), mapping),
-            )
-            for one in evals
-        ]
+        self._cases = []
+        for one in evals:
+            document, truth = read_text(one.folder / DOCUMENT), read_truth(one.folder / TRUTH, mapping)
+            self._cases.append(_Case(one.eval_id, document, Rules(truth, mapping)))
         self._config = config
         self._extract = extract
         self._propose = propose
         self._workers = workers
         self._folder = folder
-        contents = {
-            case.name: [case.rules.truth.content_hash, sha256_hex(case.document)] for case in self._cases
-        }
+        contents = {one.name: [one.rules.truth.content_hash, sha256_hex(one.document)] for one in self._cases}
         self._state = state.ImproveState(folder, mapping.rules_hash(), config.config_hash(), digest(contents))
 
     def run(self, first_prompt: str, *, propose_only: bool = False) -> ImproveResult:
