@@ -41,17 +41,10 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     add("--only", metavar="A,B", help="export these datasets only")
     add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
     add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
-    add(
-        "--truthfulqa-version",
-        default="v1",
-        metavar="V",
-        help="v1: the 817 questions (default); v2025: the 790 of the revision",
-    )
-    add(
-        "--fever-wiki",
-        action="store_true",
-        help="fetch FEVER's Wikipedia from the hub too: several GB (hub road)",
-    )
+    about = "v1: the 817 questions (default); v2025: the 790 of the revision"
+    add("--truthfulqa-version", default="v1", metavar="V", help=about)
+    about = "fetch FEVER's Wikipedia from the hub too: several GB (hub road)"
+    add("--fever-wiki", action="store_true", help=about)
     add("--spider-dir", **DIR, help="folder of Spider's tables.json and database/ (hub road)")
 
 
@@ -127,13 +120,8 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add("--model", default="smollm2-135m", help="model of the profile (default: smollm2-135m)")
     add("--out", **DIR, default=Path(), help="folder of task, schema and profile (default: .)")
     add("--cache-dir", **DIR, default=Path(".cache"), help="items go to DIR/datasets")
-    add(
-        "--train-share",
-        type=float,
-        default=0.2,
-        metavar="X",
-        help="share of rows for exemplars (default: 0.2)",
-    )
+    about = "share of rows for exemplars (default: 0.2)"
+    add("--train-share", type=float, default=0.2, metavar="X", help=about)
     add("--dev-share", type=float, default=0.2, metavar="X", help="share of rows for tuning (default: 0.2)")
     add("--overwrite", action="store_true", help="replace files of an earlier init-task")
 
@@ -250,27 +238,16 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
     add("--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval")
     add("--name", required=True, help="name of the run to write")
     add("--output-dir", default="outputs", metavar="DIR", help="folder of results")
-    add(
-        "--metric",
-        "--scorer",
-        dest="measures",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="which score counts, where a log has several; once for each kind of log",
-    )
+    about = "which score counts, where a log has several; once for each kind of log"
+    add("--metric", "--scorer", dest="measures", action="append", default=[], metavar="NAME", help=about)
     add("--condition", metavar="NAME", help="name of the condition; C0 is the control")
     add("--condition-from", metavar="KEY", help="key of the log's header whose value names the condition")
     add("--model", metavar="ID", help="id of the model, instead of the log's")
     add("--family", default="unknown", help="family of the model, for the report")
     add("--size", default="unknown", help="size class of the model, for the report")
     add("--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)")
-    add(
-        "--match-by",
-        choices=("id", "content"),
-        default="id",
-        help="what names an item: its id in the log (default), or its question and target",
-    )
+    about = "what names an item: its id in the log (default), or its question and target"
+    add("--match-by", choices=("id", "content"), default="id", help=about)
     add("--replace", action="store_true", help="replace rows of another evaluation of the same cell")
 
 

@@ -68,13 +68,8 @@ def add_profile_arguments(
         add("--conditions", metavar="A,B", help="only these conditions")
         add("--regimes", metavar="A,B", help="only these decoding regimes")
         add("--limit", type=int, metavar="N", help="at most N items a task")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override any profile key, e.g. limits.max_cost_usd=5",
-    )
+    about = "override any profile key, e.g. limits.max_cost_usd=5"
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
 def suite_from(
@@ -151,24 +146,16 @@ def add_call_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--executor",
-        default="local",
-        metavar="NAME",
-        help="who makes the calls: local (this process, the default) or ray (a cluster)",
-    )
+    about = "who makes the calls: local (this process, the default) or ray (a cluster)"
+    add("--executor", default="local", metavar="NAME", help=about)
     add(
         "--address",
         metavar="HOST:PORT",
         help="with --executor ray: an existing cluster (auto: the one on this machine); "
         "without it one is started for the run",
     )
-    add(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="with --executor ray: worker processes, instead of as many as the cluster has room for",
-    )
+    about = "with --executor ray: worker processes, instead of as many as the cluster has room for"
+    add("--workers", type=int, metavar="N", help=about)
 
 
 def executor_from(args: argparse.Namespace) -> ExecutorChoice:
@@ -179,10 +166,8 @@ def executor_from(args: argparse.Namespace) -> ExecutorChoice:
     from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
 
     if args.executor == "local" and (args.address or args.workers):
-        raise ConfigError(
-            "--address and --workers are for a cluster: add --executor ray",
-            hint="in this process, repro.max_inflight says how many calls run at once",
-        )
+        hint = "in this process, repro.max_inflight says how many calls run at once"
+        raise ConfigError("--address and --workers are for a cluster: add --executor ray", hint=hint)
     if args.workers is not None and args.workers < 1:
         raise ConfigError(f"--workers {args.workers}: at least 1 is needed")
     if args.executor not in EXECUTORS:

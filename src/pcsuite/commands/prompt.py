@@ -177,12 +177,8 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     add("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
     add("--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed")
     add("--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)")
-    add(
-        "--correlation",
-        type=float,
-        default=0.5,
-        help="stated correlation of item means between conditions (default 0.5)",
-    )
+    about = "stated correlation of item means between conditions (default 0.5)"
+    add("--correlation", type=float, default=0.5, help=about)
     add("--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)")
     add("--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)")
     add("--target", type=float, default=0.8, help="wanted power (default 0.8)")

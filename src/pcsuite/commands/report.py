@@ -28,18 +28,11 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     add("runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together")
     add_profile_arguments(parser, default=None, selection=False)
     add("--out", **DIR, help="where to write (default: beside the log)")
-    add(
-        "--format",
-        action="append",
-        choices=("html", "md", "latex"),
-        help="html (default): one page; md: one Markdown file; latex: tables; may be given several times",
-    )
+    about = "html (default): one page; md: one Markdown file; latex: tables; may be given several times"
+    add("--format", action="append", choices=("html", "md", "latex"), help=about)
     add("--title", help="title of the report")
-    add(
-        "--embeddings",
-        metavar="MODEL",
-        help="embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off",
-    )
+    about = "embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off"
+    add("--embeddings", metavar="MODEL", help=about)
     add("--no-plots", action="store_true", help="leave the figures out")
 
 

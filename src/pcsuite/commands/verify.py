@@ -134,11 +134,8 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
     add("--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)")
     add("--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions")
     _add_scoring_arguments(parser, "macro-F1")
-    add(
-        "--no-regress",
-        action="store_true",
-        help="exit with status 1 if an eval is below its best iteration so far",
-    )
+    about = "exit with status 1 if an eval is below its best iteration so far"
+    add("--no-regress", action="store_true", help=about)
     add("--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR")
     add("--json", action="store_true", help="print JSON instead of a table")
 
@@ -271,11 +268,8 @@ def configure_verify_history(parser: argparse.ArgumentParser) -> None:
     """
     add = parser.add_argument
     add("eval_dir", type=Path, metavar="EVAL_DIR")
-    add(
-        "--mapping",
-        type=Path,
-        help="score all iterations under this mapping (default: the newest iteration's rules)",
-    )
+    about = "score all iterations under this mapping (default: the newest iteration's rules)"
+    add("--mapping", type=Path, help=about)
     add("--all-fields", action="store_true", help="show every field, not only those that moved")
     add("--json", action="store_true", help="print JSON instead of tables")
 
@@ -341,31 +335,17 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     add("--regime", default="d0_greedy", metavar="ID", help="decoding regime (default d0_greedy)")
     add("--seed", type=int, default=0, help="seed of the extractions")
     add("--start", **FILE, help="instruction to start from (default: the task's)")
-    add(
-        "--method",
-        choices=("rules", "model"),
-        default="rules",
-        help="who drafts a change: a catalogue of rules (default), or the model itself",
-    )
+    about = "who drafts a change: a catalogue of rules (default), or the model itself"
+    add("--method", choices=("rules", "model"), default="rules", help=about)
     add("--rules", **FILE, help="catalogue of rules (default: the bundled one)")
     add("--propose-only", action="store_true", help="write the next draft and stop, so that you can edit it")
     add("--held-out", metavar="ID,ID", help="evals that only decide (default: a third, by hash)")
     add("--iterations", type=int, default=10, metavar="N", help="changes to try in all (default 10)")
     add("--patience", type=int, default=3, metavar="N", help="rejected changes in a row (default 3)")
-    add(
-        "--margin",
-        type=float,
-        default=0.02,
-        metavar="F1",
-        help="how far the held-out interval may reach below no change (default 0.02)",
-    )
-    add(
-        "--min-gain",
-        type=float,
-        default=0.0,
-        metavar="F1",
-        help="training gain a change must exceed (default 0)",
-    )
+    about = "how far the held-out interval may reach below no change (default 0.02)"
+    add("--margin", type=float, default=0.02, metavar="F1", help=about)
+    about = "training gain a change must exceed (default 0)"
+    add("--min-gain", type=float, default=0.0, metavar="F1", help=about)
     add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
     add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
     add("--no-cache", action="store_true", help="do not read or write the response cache")

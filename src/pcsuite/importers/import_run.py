@@ -260,10 +260,8 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
     if not header.measures:
         raise DataError(f"{file}: no sample has a score", hint="score the log with its tool first")
     if not wanted and len(header.measures) > 1:
-        raise ConfigError(
-            f"{file} has several scores: {quoted_names(header.measures)}",
-            hint="choose one with --metric NAME",
-        )
+        hint = "choose one with --metric NAME"
+        raise ConfigError(f"{file} has several scores: {quoted_names(header.measures)}", hint=hint)
     chosen = [] if wanted else list(header.measures)
     for word in wanted:
         exact = [name for name in header.measures if name == word]

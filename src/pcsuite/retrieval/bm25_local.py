@@ -194,10 +194,8 @@ def _read_meta(folder: Path) -> IndexMeta:
         problem = f"{folder} is not a search index: {error}"
         raise DataError(problem, hint="pcsuite index build makes one") from error
     if meta.format != FORMAT:
-        raise DataError(
-            f"{folder} has index format {meta.format}, this version reads {FORMAT}",
-            hint="pcsuite index build makes a new one",
-        )
+        hint = "pcsuite index build makes a new one"
+        raise DataError(f"{folder} has index format {meta.format}, this version reads {FORMAT}", hint=hint)
     return meta
 
 

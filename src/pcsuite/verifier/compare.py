@@ -46,10 +46,8 @@ def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
     except RecursionError:
         raise too_deep from None
     if not isinstance(value, dict):
-        raise DataError(
-            f"{source}: row 1: the root is {type_in_words(value)}, not an object",
-            hint="one file holds one record",
-        )
+        hint = "one file holds one record"
+        raise DataError(f"{source}: row 1: the root is {type_in_words(value)}, not an object", hint=hint)
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         level = [

@@ -165,10 +165,8 @@ class _DetailedReport:
             else:
                 self._item_row(row)
         if not self.recognised:
-            raise DataError(
-                f"{self._source}: row 1: no label of the mapping occurs in this file",
-                hint="it must be a Detailed Report, a field,value CSV, or a header row and one value row",
-            )
+            hint = "it must be a Detailed Report, a field,value CSV, or a header row and one value row"
+            raise DataError(f"{self._source}: row 1: no label of the mapping occurs in this file", hint=hint)
         return self.record
 
     def _close(self) -> None:

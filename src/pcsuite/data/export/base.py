@@ -257,10 +257,8 @@ class OriginalFiles:
         """
         path = self.find(*patterns, split=split)
         if path is None:
-            raise DataError(
-                f"{self.label(self.folder)}: none of {', '.join(patterns)} found",
-                hint="put the original file there, or see scripts/download_datasets.sh",
-            )
+            hint = "put the original file there, or see scripts/download_datasets.sh"
+            raise DataError(f"{self.label(self.folder)}: none of {', '.join(patterns)} found", hint=hint)
         return path
 
     def of_split(self, split: Split) -> Path | None:
@@ -407,10 +405,8 @@ class HubTables:
         if self.mirror is not None:
             path = self._mirror_path(table)
             if path is None:
-                raise DataError(
-                    f"{self.mirror}: no table '{table.folder}'",
-                    hint="save a DatasetDict at DIR/<dataset>/<config>, or DIR/<dataset> where there is one",
-                )
+                hint = "save a DatasetDict at DIR/<dataset>/<config>, or DIR/<dataset> where there is one"
+                raise DataError(f"{self.mirror}: no table '{table.folder}'", hint=hint)
             try:
                 loaded = datasets.load_from_disk(str(path))
             except Exception as error:  # the library raises many kinds; each means the table could not be had
@@ -418,10 +414,8 @@ class HubTables:
             if not isinstance(loaded, datasets.DatasetDict):
                 raise DataError(f"{path} holds one table, not one a split", hint="save a DatasetDict there")
         elif table.repo is None:
-            raise DataError(
-                f"'{table.folder}' has no table with the published split on the hub",
-                hint="export it from the original files: --from DIR",
-            )
+            hint = "export it from the original files: --from DIR"
+            raise DataError(f"'{table.folder}' has no table with the published split on the hub", hint=hint)
         else:
             files = {split: f"{table.config}/{split}/*.parquet" for split in table.converted}
             try:

@@ -107,10 +107,8 @@ def export_datasets(
             result.error = error
     if all(result.skipped for result in results):
         place = from_dir if from_dir is not None else hub_dir
-        raise DataError(
-            f"no dataset found under {place}",
-            hint=f"expected folders such as {', '.join(e.folders[0] for e in list(EXPORTERS.values())[:4])}",
-        )
+        hint = f"expected folders such as {', '.join(e.folders[0] for e in list(EXPORTERS.values())[:4])}"
+        raise DataError(f"no dataset found under {place}", hint=hint)
     return results
 
 

@@ -61,10 +61,8 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
         Raises :class:`DataError` without that folder: the hub carries no databases.
         """
         if options.spider_dir is None:
-            raise DataError(
-                "the hub carries Spider's questions but not its databases",
-                hint="give the folder that has tables.json and database/: --spider-dir DIR",
-            )
+            hint = "give the folder that has tables.json and database/: --spider-dir DIR"
+            raise DataError("the hub carries Spider's questions but not its databases", hint=hint)
         questions = {
             split.name: [_question(row) for row in hub.rows(self.hub, theirs)]
             for split in self.splits

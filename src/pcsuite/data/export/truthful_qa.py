@@ -36,10 +36,8 @@ class _TruthfulQaFiles(base.ItemExporter):
         self, hub: base.HubTables, split: base.Split, options: base.ExportOptions
     ) -> Iterable[Row] | None:
         if _version(options) != "v1":
-            raise DataError(
-                f"the hub has TruthfulQA v1 only, not {options.truthfulqa_version}",
-                hint="export the revision from its original files: --from DIR",
-            )
+            hint = "export the revision from its original files: --from DIR"
+            raise DataError(f"the hub has TruthfulQA v1 only, not {options.truthfulqa_version}", hint=hint)
         return super().hub_rows(hub, split, options)
 
 
