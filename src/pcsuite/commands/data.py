@@ -103,11 +103,8 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", help="the task's id: small letters, digits and '_'")
     add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
-    add(
-        "--kind",
-        metavar="KIND",
-        help="; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items()),
-    )
+    about = "; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items())
+    add("--kind", metavar="KIND", help=about)
     add("--input", metavar="COL[,COL]", help="column of the input; several are shown as 'name: value' lines")
     add("--answer", metavar="COL", help="column of the right answer")
     add("--labels", metavar="A,B", help="classification: the labels, in order (default: those that occur)")

@@ -154,9 +154,8 @@ def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> weight_files.Weig
     if name in weight_files.CATALOGUE:
         return weight_files.CATALOGUE[name]
     if name not in models:
-        raise ConfigError(
-            f"unknown model '{name}'", hint=did_you_mean(name, [*models, *weight_files.CATALOGUE])
-        )
+        hint = did_you_mean(name, [*models, *weight_files.CATALOGUE])
+        raise ConfigError(f"unknown model '{name}'", hint=hint)
     weights = _spec_weights(models[name])
     if weights is None:
         raise ConfigError(f"model '{name}' (provider {models[name].provider}) has no file to pull")
@@ -183,9 +182,8 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
       pcsuite cache clear
     """
     parser.add_argument("action", choices=("stats", "clear"), help="show the figures, or forget all answers")
-    parser.add_argument(
-        "--cache-dir", **DIR, default=Path(".cache"), help="the profile's run.cache_dir (default: .cache)"
-    )
+    about = "the profile's run.cache_dir (default: .cache)"
+    parser.add_argument("--cache-dir", **DIR, default=Path(".cache"), help=about)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 

@@ -10,15 +10,9 @@ from typing import Any
 from pcsuite.commands import options
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError
+from pcsuite.optimization import run as search
 from pcsuite.optimization.development import DevProblem
 from pcsuite.optimization.problem import CandidateScore
-from pcsuite.optimization.run import (
-    OptimizeOutcome,
-    OptimizeSettings,
-    check_settings,
-    estimate_optimization,
-    optimize,
-)
 
 METHOD_NAMES = ("mipro", "gepa", "copro", "bootstrap", "ape", "blocks")
 
@@ -75,11 +69,11 @@ def execute_optimize(args: argparse.Namespace) -> int:
         "use_cache": not args.no_cache,
         "executor": options.executor_from(args),
     }
-    chosen = [OptimizeSettings(task, model, **shared) for task, model in _pairs(suite, args)]
+    chosen = [search.OptimizeSettings(task, model, **shared) for task, model in _pairs(suite, args)]
     for settings in chosen:
-        check_settings(suite, settings)
+        search.check_settings(suite, settings)
     for settings in chosen:
-        estimate = estimate_optimization(suite, settings)
+        estimate = search.estimate_optimization(suite, settings)
         price = f", ${estimate.cost_usd:,.2f}" if estimate.cost_usd else ""
         print(
             f"{settings.task_id} × {settings.model_id}, {settings.method}: {settings.candidates} candidates ×"
@@ -91,7 +85,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         return 0
     for settings in chosen:
         shown = _Progress(settings, quiet=args.quiet)
-        _print_outcome(args, optimize(suite, settings, on_score=shown.tell))
+        _print_outcome(args, search.optimize(suite, settings, on_score=shown.tell))
     return 0
 
 
@@ -114,7 +108,7 @@ def _pairs(suite: Suite, args: argparse.Namespace) -> list[tuple[str, str]]:
 class _Progress:
     """A line for each candidate, with the best so far and the time left at this pace."""
 
-    def __init__(self, settings: OptimizeSettings, *, quiet: bool) -> None:
+    def __init__(self, settings: search.OptimizeSettings, *, quiet: bool) -> None:
         self._settings = settings
         self._quiet = quiet
         self._started = time.monotonic()
@@ -139,7 +133,7 @@ class _Progress:
         )
 
 
-def _print_outcome(args: argparse.Namespace, outcome: OptimizeOutcome) -> None:
+def _print_outcome(args: argparse.Namespace, outcome: search.OptimizeOutcome) -> None:
     document = outcome.document
     dev = document["dev"]
     print(

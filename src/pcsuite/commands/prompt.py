@@ -9,14 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcsuite.commands import DIR
-from pcsuite.commands.options import (
-    add_profile_arguments,
-    not_applicable_lines,
-    output_console,
-    settings_from,
-    suite_from,
-)
+from pcsuite.commands import DIR, options
 from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import Profile
@@ -45,7 +38,7 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
     add("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
     add("--model", metavar="ID", help="model of a compiled prompt (default: the profile's first)")
     add("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
-    add_profile_arguments(parser, selection=False)
+    options.add_profile_arguments(parser, selection=False)
 
 
 def execute_prompt(args: argparse.Namespace) -> int:
@@ -53,16 +46,14 @@ def execute_prompt(args: argparse.Namespace) -> int:
 
     The prompt alone goes to standard output, what else the condition decides to standard error.
     """
-    suite = suite_from(args)
+    suite = options.suite_from(args)
     if args.task not in suite.tasks:
         raise ConfigError(f"unknown task '{args.task}'", hint=did_you_mean(args.task, suite.tasks))
     task = plan_task(suite, args.task)
     items = {item.item_id: item for item in task.items}
     if args.item is not None and args.item not in items:
-        raise DataError(
-            f"task '{task.id}' has no item '{args.item}' in this profile's sample",
-            hint=did_you_mean(args.item, items),
-        )
+        hint = did_you_mean(args.item, items)
+        raise DataError(f"task '{task.id}' has no item '{args.item}' in this profile's sample", hint=hint)
     item = task.items[0] if args.item is None else items[args.item]
     model = args.model or suite.profile.selection.models[0]
     if model not in suite.models:
@@ -167,10 +158,9 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
       pcsuite plan --config configs/profile_A.yaml --power --effect 0.03
       pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl
     """
-    add_profile_arguments(parser)
-    parser.add_argument(
-        "--cells", action="store_true", help="list every cell, not only the totals by task and model"
-    )
+    options.add_profile_arguments(parser)
+    about = "list every cell, not only the totals by task and model"
+    parser.add_argument("--cells", action="store_true", help=about)
     about = "the smallest effect the plan can detect, and what a wanted one needs"
     add = parser.add_argument_group("power", about).add_argument
     add("--power", action="store_true", help="show the smallest detectable effects")
@@ -191,9 +181,9 @@ def execute_plan(args: argparse.Namespace) -> int:
     """
     from rich.table import Table
 
-    plan = build_plan(suite_from(args))
+    plan = build_plan(options.suite_from(args))
     estimates = estimate_plan(plan)
-    console = output_console()
+    console = options.output_console()
     run = plan.suite.profile.run
     console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():
@@ -234,10 +224,10 @@ def execute_plan(args: argparse.Namespace) -> int:
         console.print(f"{over} limits.max_cost_usd is ${limits.max_cost_usd:,.2f}; the run will stop there")
     if plan.not_applicable:
         console.print("[bold]not applicable[/bold]")
-        for line in not_applicable_lines(plan.not_applicable):
+        for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
     if args.power or args.pilot is not None or args.effect is not None:
-        settings = settings_from(PowerSettings, args, power=args.target)
+        settings = options.settings_from(PowerSettings, args, power=args.target)
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
 

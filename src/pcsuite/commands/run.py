@@ -38,9 +38,8 @@ def execute_run(args: argparse.Namespace) -> int:
     Raises what a run ends with: ``BudgetExceededError`` and ``ErrorRateError`` are exit status 3.
     """
     suite = options.suite_from(args)
-    summary = run_suite(
-        suite, quiet=args.quiet, use_cache=not args.no_cache, executor=options.executor_from(args)
-    )
+    executor = options.executor_from(args)
+    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor)
     print_summary(args, summary, suite.profile.run.name)
     return 0
 

@@ -159,17 +159,13 @@ def _read_items(recipe: Recipe, request: TaskRequest) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
     rows = read_table(request.data)
     columns = request.columns
-    wanted = [
-        *((name, "--input") for name in columns.inputs),
-        *((name, "--choices") for name in columns.choices),
-        *((name, "--fields") for name in columns.fields),
-        (columns.answer, "--answer"),
-        (request.id_column, "--id"),
-    ]
-    for name, flag in wanted:  # in the first row; later rows are checked when read
-        if name is not None and name not in rows[0].values:
-            hint = did_you_mean(name, list(rows[0].values))
-            raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
+    several = {"--input": columns.inputs, "--choices": columns.choices, "--fields": columns.fields}
+    wanted = several | {"--answer": (columns.answer,), "--id": (request.id_column,)}
+    for flag, names in wanted.items():  # in the first row; later rows are checked when read
+        for name in names:
+            if name is not None and name not in rows[0].values:
+                hint = did_you_mean(name, list(rows[0].values))
+                raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < MIN_ROWS:
         few = f"{request.data} has {len(rows)} rows: too few to part"
         raise DataError(few, hint=f"give {MIN_ROWS} or more")

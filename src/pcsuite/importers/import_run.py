@@ -90,10 +90,8 @@ class Evaluation:
         ``--first-seed`` says where the numbers begin.
         """
         header, first = self.header, self.options.first_seed
-        return [
-            ReplicateKey(header.task, header.model, self.condition, self.decoding.id, seed)
-            for seed in range(first, first + header.epochs)
-        ]
+        cell = (header.task, header.model, self.condition, self.decoding.id)
+        return [ReplicateKey(*cell, seed) for seed in range(first, first + header.epochs)]
 
     def row(self, sample: ImportedSample) -> log_row.RunRow:
         """A sample's row; the same sample always gives the same row.

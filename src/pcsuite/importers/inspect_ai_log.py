@@ -220,9 +220,8 @@ class InspectLog:
         for looked, sample in enumerate(self._samples(), start=1):
             for name, _ in flat_values(sample.scores or {}):
                 names.setdefault(name)
-            nested |= {
-                name for name, score in (sample.scores or {}).items() if isinstance(score.value, (dict, list))
-            }
+            scores = (sample.scores or {}).items()
+            nested |= {name for name, score in scores if isinstance(score.value, (dict, list))}
             if names and looked >= 50:
                 break
         for result in results:

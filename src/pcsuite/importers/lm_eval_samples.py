@@ -21,12 +21,10 @@ from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, as_number
 from pcsuite.logging.segments import read_lines
 
 _NAME = re.compile(r"^samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d{2}-\d{2}T[\d.-]+))?\.jsonl$")
-_NOT_MEASURES = frozenset(
-    {
-        "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
-        "prompt_hash", "target_hash",
-    }
-)  # fmt: skip
+_NOT_MEASURES = frozenset({
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
+    "prompt_hash", "target_hash",
+})  # fmt: skip
 _BY_LIKELIHOOD = ("multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
 

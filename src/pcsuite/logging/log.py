@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -293,9 +292,8 @@ class RunLog:
     @classmethod
     def of(cls, run: RunSection, *, overwrite: bool = False) -> RunLog:
         """The log of a profile's run, rotated as the profile says."""
-        return cls(
-            RunPaths.of(run.output_dir, run.name), overwrite=overwrite, rotation=segments.Rotation.of(run)
-        )
+        paths, rotation = RunPaths.of(run.output_dir, run.name), segments.Rotation.of(run)
+        return cls(paths, overwrite=overwrite, rotation=rotation)
 
     def __enter__(self) -> RunLog:
         self._lock.__enter__()
@@ -313,9 +311,7 @@ class RunLog:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             if self._failure is None:
                 self.sync()
@@ -417,9 +413,8 @@ class RunLog:
             number += 1
         for segment in segments.closed_segments(log):
             target = segments.closed_path(aside, segment.number)
-            segment.path.rename(
-                target.with_name(target.name + segments.COMPRESSED) if segment.compressed else target
-            )
+            ending = segments.COMPRESSED if segment.compressed else ""
+            segment.path.rename(target.with_name(target.name + ending))
         if log.exists():
             log.rename(aside)
         if self.paths.prompts.exists():

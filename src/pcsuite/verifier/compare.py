@@ -50,12 +50,8 @@ def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
         raise DataError(f"{source}: row 1: the root is {type_in_words(value)}, not an object", hint=hint)
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(child, dict | list)
-        ]
+        inner = (parent.values() if isinstance(parent, dict) else parent for parent in level)
+        level = [child for values in inner for child in values if isinstance(child, dict | list)]
         if not level:
             return value
     raise too_deep

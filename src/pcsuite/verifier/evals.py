@@ -47,11 +47,8 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     for name in (*only, *exclude):
         if name not in found:
             raise DataError(f"{root}: no eval '{name}'", hint=did_you_mean(name, found))
-    chosen = [
-        Eval(name, folder)
-        for name, folder in found.items()
-        if (not only or name in only) and name not in exclude
-    ]
+    names = [name for name in found if (not only or name in only) and name not in exclude]
+    chosen = [Eval(name, found[name]) for name in names]
     if not chosen:
         raise DataError(f"{root}: every eval is excluded")
     return chosen

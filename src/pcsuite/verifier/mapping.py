@@ -195,9 +195,8 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
         if known is not None and pattern not in known:
             raise ConfigError(f"{path}: unknown path '{pattern}'", hint=did_you_mean(pattern, known))
         if known is not None and known[pattern] not in (rule.type, "any"):
-            raise ConfigError(
-                f"{path}: '{pattern}' is declared {rule.type}, but BuildingSpec says {known[pattern]}"
-            )
+            declared = f"declared {rule.type}, but BuildingSpec says {known[pattern]}"
+            raise ConfigError(f"{path}: '{pattern}' is {declared}")
     if known is not None:
         sections = {pattern.split(".")[0].removesuffix("[]") for pattern in known}
         for metadata in mapping.metadata:

@@ -53,8 +53,7 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
     ``best`` are numbers of iterations to mark.
     """
     scored = [entry for entry in iterations if entry["f1"] is not None]
-    lowest = min((entry["f1"] for entry in scored), default=0.0)
-    floor = max(0.0, math.floor(lowest * 10 - 0.5) / 10)
+    floor = max(0.0, math.floor(min((entry["f1"] for entry in scored), default=0.0) * 10 - 0.5) / 10)
     span = 1.0 - floor or 1.0
     inner_width, inner_height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 

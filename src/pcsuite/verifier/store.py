@@ -243,13 +243,8 @@ def summarise(
         previous = f1
         if not best or f1 > best["f1"]:
             best = entry
-    return {
-        "eval_id": eval_id,
-        "rules_hash": rules_hash,
-        "iterations": iterations,
-        "best_f1": best.get("f1"),
-        "best_iteration": best.get("iteration"),
-    }
+    found = {"best_f1": best.get("f1"), "best_iteration": best.get("iteration")}
+    return {"eval_id": eval_id, "rules_hash": rules_hash, "iterations": iterations, **found}
 
 
 class FieldTrend(NamedTuple):

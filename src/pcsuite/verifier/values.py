@@ -98,8 +98,7 @@ def numbers_match(
 ) -> bool:
     """Whether |actual - expected| is within the larger of ``relative``·|expected| and ``absolute``, both inclusive.
 
-    ``modulo`` (360 for angles in degrees) measures the difference around the circle. Values that are not finite match
-    nothing.
+    ``modulo`` (360 for angles) measures the difference around the circle. Values that are not finite match nothing.
 
     >>> numbers_match(0.30, 0.31, 0.005, 0.01), numbers_match(359.5, 0.0, 0.0, 1.0, modulo=360)
     (True, True)

@@ -29,10 +29,8 @@ class Gsm8kExporter(base.ItemExporter):
         found = _ANSWER_LINE.search(worked)
         if found is None:
             raise row.error("'answer' has no '#### number' line")
-        truth = {
-            "answer": found.group(1).replace(",", ""),
-            "solution": _CALCULATION.sub("", worked[: found.start()]).strip(),
-        }
+        solution = _CALCULATION.sub("", worked[: found.start()]).strip()
+        truth = {"answer": found.group(1).replace(",", ""), "solution": solution}
         return Item(base.numbered(self.name, split, position), row.text("question").strip(), truth)
 
 

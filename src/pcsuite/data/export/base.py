@@ -75,11 +75,7 @@ class Split(NamedTuple):
 
 
 class Exporter(ABC, Generic[R]):
-    """Declares one dataset, reads it by either road and builds its items.
-
-    A dataset whose records become items one by one is an :class:`ItemExporter`, which needs no more than the
-    declaration and the item of a record.
-    """
+    """Declares one dataset, reads it by either road and builds its items; mostly as an :class:`ItemExporter`."""
 
     name: ClassVar[str]
     """What ``--only`` calls it."""
@@ -251,10 +247,7 @@ class OriginalFiles:
         return [self._use(path) for path in sorted(self.folder.glob(pattern)) if path.is_file()]
 
     def need(self, *patterns: str, split: str | None = None) -> Path:
-        """Like :meth:`find`, but a missing file is an error.
-
-        Raises :class:`DataError` with the patterns that were tried.
-        """
+        """Like :meth:`find`, but a missing file is a :class:`DataError` with the patterns that were tried."""
         path = self.find(*patterns, split=split)
         if path is None:
             hint = "put the original file there, or see scripts/download_datasets.sh"

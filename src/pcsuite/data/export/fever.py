@@ -190,10 +190,7 @@ def _checked_claim(row: Row, sets: Sequence[Sequence[tuple[Any, Any]]]) -> Claim
 
 
 def _grouped_claims(rows: Iterable[Row]) -> list[Claim]:
-    """Claims from the hub's layout, which has one row an evidence sentence.
-
-    Rows of one evidence set stand together and share annotation and evidence ids.
-    """
+    """Claims from the hub's rows, one an evidence sentence; those of one set share annotation and evidence ids."""
     first_rows: dict[Any, Row] = {}
     sets: dict[Any, dict[tuple[Any, Any], list[tuple[Any, Any]]]] = {}
     for row in rows:

@@ -92,12 +92,10 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
             built.outputs.append(base.items_output(self.name, split, items))
             lost = Counter(q.db_id for q in questions if q.db_id not in records.databases)
             for db_id, count in sorted(lost.items()):
-                built.missing.append(
-                    f"spider/database/{db_id}/{db_id}.sqlite is missing: {count} {split} questions cannot run"
-                )
-        built.assets = [
-            base.Asset(f"{DATABASES}/{db_id}.sqlite", records.databases[db_id]) for db_id in sorted(used)
-        ]
+                file = f"spider/database/{db_id}/{db_id}.sqlite"
+                built.missing.append(f"{file} is missing: {count} {split} questions cannot run")
+        files = {f"{DATABASES}/{db_id}.sqlite": records.databases[db_id] for db_id in sorted(used)}
+        built.assets = [base.Asset(*entry) for entry in files.items()]
         return built
 
 

@@ -54,8 +54,8 @@ class TruthfulQaExporter(_TruthfulQaFiles):
         return _open_item(row, ("Question", "Category", "Best Answer"), correct, incorrect)
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        correct = [base.squeeze(answer) for answer in row.texts("correct_answers") if answer.strip()]
-        incorrect = [base.squeeze(answer) for answer in row.texts("incorrect_answers") if answer.strip()]
+        keys = ("correct_answers", "incorrect_answers")
+        correct, incorrect = ([base.squeeze(one) for one in row.texts(key) if one.strip()] for key in keys)
         return _open_item(row, ("question", "category", "best_answer"), correct, incorrect)
 
 

@@ -27,14 +27,7 @@ from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
 from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
-from pcsuite.verifier.improve import state
-from pcsuite.verifier.improve.loop import (
-    ImproveConfig,
-    ImprovementLoop,
-    ImproveResult,
-    Propose,
-    choose_held_out,
-)
+from pcsuite.verifier.improve import loop, state
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.store import to_json
 from pcsuite.verifier.tree import compared_record
@@ -78,7 +71,7 @@ class ImproveSettings:
 class ImproveOutcome(NamedTuple):
     """What a loop came to."""
 
-    result: ImproveResult
+    result: loop.ImproveResult
     folder: Path
     held_out: tuple[str, ...]
     spent_tokens: int
@@ -104,14 +97,14 @@ def run_improvement(
     own = options.mapping if isinstance(options, BuildingSpecOptions) else None
     mapping = load_mapping(settings.mapping or (Path(own) if own else None))
     names, seed = [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
-    held_out = settings.held_out or choose_held_out(names, seed)
+    held_out = settings.held_out or loop.choose_held_out(names, seed)
     items: dict[str, Item] = {}
     for one in evals:
         document = read_text(one.folder / DOCUMENT)
         record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
         items.setdefault(document, Item(one.eval_id, document, {"record": record}))
     setup = _setup(suite, settings, task, items)
-    config = ImproveConfig(
+    config = loop.ImproveConfig(
         held_out=held_out,
         max_iterations=settings.iterations,
         patience=settings.patience,
@@ -124,13 +117,14 @@ def run_improvement(
     with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
         thread.call(_prove_constraint(client, setup))
-        propose: Propose = state.RuleProposer(setup.catalogue, lambda: state.stored_prompts(folder))
+        propose: loop.Propose = state.RuleProposer(setup.catalogue, lambda: state.stored_prompts(folder))
         if settings.method == "model":
             propose = ModelProposer(setup, client, thread, propose, lambda: state.stored_prompts(folder))
         extract = RecordExtractor(setup, client, thread)
-        loop = ImprovementLoop(evals, folder, mapping, config, extract, propose, client.concurrency)
+        workers = client.concurrency
+        improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
         first = settings.instruction or task.spec.instruction
-        result = loop.run(first, propose_only=settings.propose_only)
+        result = improvement.run(first, propose_only=settings.propose_only)
         budget = session.budget
     outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
     _write_summary(outcome, settings)
@@ -205,7 +199,7 @@ class ModelProposer:
     setup: ExtractionSetup
     client: ModelClient
     thread: LoopThread
-    simulated: Propose
+    simulated: loop.Propose
     """What a simulated model drafts."""
     tried: Callable[[], Iterable[str]]
 

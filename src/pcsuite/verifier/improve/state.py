@@ -49,10 +49,7 @@ def summarise_failures(scored: Iterable[tuple[str, Scored]]) -> list[Failure]:
             except ValueError:  # a key the model made up can hold any character
                 pattern = entry.field_path
             found.setdefault((pattern, entry.error_type), []).append({"eval_id": eval_id, **asdict(entry)})
-    failures = [
-        Failure(field, kind, len(entries), tuple(entries[:_EXAMPLES]))
-        for (field, kind), entries in found.items()
-    ]
+    failures = [Failure(*key, len(entries), tuple(entries[:_EXAMPLES])) for key, entries in found.items()]
     return sorted(failures, key=lambda failure: (-failure.count, failure.field, failure.error_type))
 
 
