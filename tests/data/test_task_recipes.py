@@ -30,7 +30,7 @@ def test_cells_are_stripped_texts_and_never_empty():
 def test_labels_are_those_that_occur_or_those_that_are_listed():
     found = items("classification", QUESTION, row(a="yes"), row(a="no"), row(a="yes"))
     words = RECIPES["classification"].describe(found, QUESTION)
-    assert words.options == {"labels": ["yes", "no"]}
+    assert words.task["evaluator_options"] == {"labels": ["yes", "no"]}
     assert words.schema is not None
     assert words.schema["properties"]["label"]["enum"] == ["yes", "no", ABSTAIN_LABEL]
     assert words.schema["required"] == ["label", "confidence"]
@@ -55,7 +55,11 @@ def test_what_is_no_plain_number_is_refused(cell):
 
 def test_a_number_is_reasoned_about_without_a_schema():
     words = RECIPES["number"].describe([], QUESTION)
-    assert (words.kind, words.schema, words.primary_metric) == ("reasoning", None, "exact match")
+    assert (words.task["kind"], words.schema, words.task["primary_metric"]) == (
+        "reasoning",
+        None,
+        "exact match",
+    )
 
 
 def test_choices_are_lettered_and_the_answer_is_a_letter_or_a_text():

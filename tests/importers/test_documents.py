@@ -1,5 +1,6 @@
 import json
 import zipfile
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,7 @@ zstandard = pytest.importorskip("zstandard")
 
 
 def read(path, name):
-    with ZipMembers(path) as members:
+    with closing(ZipMembers(path)) as members:
         return members.read(name)
 
 
@@ -90,7 +91,7 @@ def test_deflate_and_the_last_of_equal_names(tmp_path):
         pytest.warns(UserWarning, match="Duplicate name"),
     ):
         added.writestr("header.json", b"the newer one")
-    with ZipMembers(path) as members:
+    with closing(ZipMembers(path)) as members:
         assert members.read("header.json") == b"the newer one"
         assert members.names.count("header.json") == 1
 

@@ -1,6 +1,7 @@
 """The fixture logs are published with the repository: nothing of the machine that made them may be inside."""
 
 import re
+from contextlib import closing
 
 import pytest
 
@@ -19,6 +20,6 @@ def test_no_path_host_or_user_inside(path):
     if path.suffix != ".eval":
         assert MACHINE.findall(path.read_bytes()) == []
         return
-    with ZipMembers(path) as members:
+    with closing(ZipMembers(path)) as members:
         for name in members.names:
             assert MACHINE.findall(members.read(name)) == [], name

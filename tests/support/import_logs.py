@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "imports"
 
 def repacked(source: Path, target: Path, change: Callable[[str, bytes], bytes | None] | None = None) -> Path:
     """The same log compressed with deflate, as older versions of inspect_ai wrote it, members changed on the way."""
-    with ZipMembers(source) as members, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as written:
+    with (
+        closing(ZipMembers(source)) as members,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as written,
+    ):
         for name in members.names:
             data = members.read(name)
             changed = change(name, data) if change else data

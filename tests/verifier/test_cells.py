@@ -1,7 +1,7 @@
 import pytest
 
 from pcsuite.errors import DataError
-from pcsuite.verifier.cells import label_key, parse_rows, split_unit, unit_key
+from pcsuite.verifier.cells import _unit_key, label_key, parse_rows, split_unit
 
 
 def cells(data):
@@ -57,4 +57,4 @@ def test_labels_and_units():
     assert label_key(" U-factor:") == label_key("Ufactor")
     assert split_unit("Area (ft2)") == ("Area", "ft2")
     assert split_unit("Heat Pump (Heating):") == ("Heat Pump", "Heating")
-    assert unit_key("Btuh/ft2-?F") == unit_key("Btuh/ft2-°F") == unit_key("Btuh/ft2-F")
+    assert _unit_key("Btuh/ft2-?F") == _unit_key("Btuh/ft2-°F") == _unit_key("Btuh/ft2-F")

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcsuite.commands.options import listed
+from pcsuite.commands import DIR, FILE
+from pcsuite.commands.options import listed, settings_from
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
@@ -34,40 +35,17 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
     scripts/download_datasets.sh fetches the original files.
     """
-    parser.add_argument(
-        "--from", dest="from_dir", type=Path, metavar="DIR", help="read original published files under DIR"
-    )
-    parser.add_argument(
-        "--hub-dir", type=Path, metavar="DIR", help="read hub tables saved under DIR instead of the hub"
-    )
-    parser.add_argument("--only", metavar="A,B", help="export these datasets only")
-    parser.add_argument(
-        "--cache-dir",
-        type=Path,
-        default=Path(".cache"),
-        metavar="DIR",
-        help="where to write (default: .cache)",
-    )
-    parser.add_argument(
-        "--allow-partial", action="store_true", help="accept sources with fewer records than published"
-    )
-    parser.add_argument(
-        "--truthfulqa-version",
-        default="v1",
-        metavar="V",
-        help="v1: the 817 questions (default); v2025: the 790 of the revision",
-    )
-    parser.add_argument(
-        "--fever-wiki",
-        action="store_true",
-        help="fetch FEVER's Wikipedia from the hub too: several GB (hub road)",
-    )
-    parser.add_argument(
-        "--spider-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder of Spider's tables.json and database/ (hub road)",
-    )
+    add = parser.add_argument
+    add("--from", dest="from_dir", **DIR, help="read original published files under DIR")
+    add("--hub-dir", **DIR, help="read hub tables saved under DIR instead of the hub")
+    add("--only", metavar="A,B", help="export these datasets only")
+    add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
+    add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
+    about = "v1: the 817 questions (default); v2025: the 790 of the revision"
+    add("--truthfulqa-version", default="v1", metavar="V", help=about)
+    about = "fetch FEVER's Wikipedia from the hub too: several GB (hub road)"
+    add("--fever-wiki", action="store_true", help=about)
+    add("--spider-dir", **DIR, help="folder of Spider's tables.json and database/ (hub road)")
 
 
 def execute_export_datasets(args: argparse.Namespace) -> int:
@@ -88,12 +66,7 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
         from_dir=args.from_dir,
         hub_dir=args.hub_dir,
         only=listed(args.only) if args.only is not None else None,
-        options=ExportOptions(
-            allow_partial=args.allow_partial,
-            truthfulqa_version=args.truthfulqa_version,
-            fever_wiki=args.fever_wiki,
-            spider_dir=args.spider_dir,
-        ),
+        options=settings_from(ExportOptions, args),
         progress=progress,
     )
     progress("")
@@ -130,38 +103,22 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", help="the task's id: small letters, digits and '_'")
     add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
-    add(
-        "--kind",
-        metavar="KIND",
-        help="; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items()),
-    )
+    about = "; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items())
+    add("--kind", metavar="KIND", help=about)
     add("--input", metavar="COL[,COL]", help="column of the input; several are shown as 'name: value' lines")
     add("--answer", metavar="COL", help="column of the right answer")
     add("--labels", metavar="A,B", help="classification: the labels, in order (default: those that occur)")
     add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
     add("--fields", metavar="COL[,COL]", help="extraction: columns of the record (default: JSON in --answer)")
-    add(
-        "--schema", type=Path, metavar="FILE", help="JSON schema of the answer (default: made from the table)"
-    )
+    add("--schema", **FILE, help="JSON schema of the answer (default: made from the table)")
     add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
     add("--title", help="name shown in reports")
     add("--instruction", help="the bare instruction")
     add("--model", default="smollm2-135m", help="model of the profile (default: smollm2-135m)")
-    add(
-        "--out",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="folder of task, schema and profile (default: .)",
-    )
-    add("--cache-dir", type=Path, default=Path(".cache"), metavar="DIR", help="items go to DIR/datasets")
-    add(
-        "--train-share",
-        type=float,
-        default=0.2,
-        metavar="X",
-        help="share of rows for exemplars (default: 0.2)",
-    )
+    add("--out", **DIR, default=Path(), help="folder of task, schema and profile (default: .)")
+    add("--cache-dir", **DIR, default=Path(".cache"), help="items go to DIR/datasets")
+    about = "share of rows for exemplars (default: 0.2)"
+    add("--train-share", type=float, default=0.2, metavar="X", help=about)
     add("--dev-share", type=float, default=0.2, metavar="X", help="share of rows for tuning (default: 0.2)")
     add("--overwrite", action="store_true", help="replace files of an earlier init-task")
 
@@ -186,24 +143,9 @@ def execute_init_task(args: argparse.Namespace) -> int:
     labels = listed(args.labels)
     if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:
         labels = listed(input("labels, parted by commas (empty: those that occur): "))
-    result = init_task(
-        TaskRequest(
-            name=args.name,
-            data=args.data,
-            kind=kind,
-            columns=Columns(tuple(inputs), answer, tuple(labels), tuple(choices), tuple(fields)),
-            id_column=args.id_column,
-            schema_file=args.schema,
-            title=args.title,
-            instruction=args.instruction,
-            out_dir=args.out,
-            cache_dir=args.cache_dir,
-            model=args.model,
-            train_share=args.train_share,
-            dev_share=args.dev_share,
-            overwrite=args.overwrite,
-        )
-    )
+    columns = Columns(tuple(inputs), answer, tuple(labels), tuple(choices), tuple(fields))
+    files = {"schema_file": args.schema, "out_dir": args.out}
+    result = init_task(settings_from(TaskRequest, args, kind=kind, columns=columns, **files))
     print(f"task     {result.task_file}")
     if result.schema_file is not None:
         print(f"schema   {result.schema_file}")
@@ -241,19 +183,11 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
     search = actions.add_parser("search", help="print the best sentences for a query")
     for action in (build, search):
         action.add_argument("--dataset", default="fever", help="whose pages (default: fever)")
-        action.add_argument(
-            "--pages", type=Path, metavar="FILE", help="a pages file instead of the dataset's"
-        )
-        action.add_argument(
-            "--cache-dir",
-            type=Path,
-            default=Path(".cache"),
-            metavar="DIR",
-            help="the profile's run.cache_dir",
-        )
+        action.add_argument("--pages", **FILE, help="a pages file instead of the dataset's")
+        action.add_argument("--cache-dir", **DIR, default=Path(".cache"), help="the profile's run.cache_dir")
     search.add_argument("query", help="what to look for")
     search.add_argument("-k", type=int, default=DEFAULT_K, help=f"how many (default: {DEFAULT_K})")
-    search.add_argument("--index", type=Path, metavar="DIR", help="an index folder, instead of the dataset's")
+    search.add_argument("--index", **DIR, help="an index folder, instead of the dataset's")
 
 
 def execute_index(args: argparse.Namespace) -> int:
@@ -296,40 +230,22 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
       pcsuite import --from lm-eval results/ --name base --metric exact_match,strict-match
       pcsuite report outputs/runs/study.jsonl
     """
-    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
-    parser.add_argument(
-        "--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval"
-    )
-    parser.add_argument("--name", required=True, help="name of the run to write")
-    parser.add_argument("--output-dir", default="outputs", metavar="DIR", help="folder of results")
-    parser.add_argument(
-        "--metric",
-        "--scorer",
-        dest="measures",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="which score counts, where a log has several; once for each kind of log",
-    )
-    parser.add_argument("--condition", metavar="NAME", help="name of the condition; C0 is the control")
-    parser.add_argument(
-        "--condition-from", metavar="KEY", help="key of the log's header whose value names the condition"
-    )
-    parser.add_argument("--model", metavar="ID", help="id of the model, instead of the log's")
-    parser.add_argument("--family", default="unknown", help="family of the model, for the report")
-    parser.add_argument("--size", default="unknown", help="size class of the model, for the report")
-    parser.add_argument(
-        "--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)"
-    )
-    parser.add_argument(
-        "--match-by",
-        choices=("id", "content"),
-        default="id",
-        help="what names an item: its id in the log (default), or its question and target",
-    )
-    parser.add_argument(
-        "--replace", action="store_true", help="replace rows of another evaluation of the same cell"
-    )
+    add = parser.add_argument
+    add("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
+    add("--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval")
+    add("--name", required=True, help="name of the run to write")
+    add("--output-dir", default="outputs", metavar="DIR", help="folder of results")
+    about = "which score counts, where a log has several; once for each kind of log"
+    add("--metric", "--scorer", dest="measures", action="append", default=[], metavar="NAME", help=about)
+    add("--condition", metavar="NAME", help="name of the condition; C0 is the control")
+    add("--condition-from", metavar="KEY", help="key of the log's header whose value names the condition")
+    add("--model", metavar="ID", help="id of the model, instead of the log's")
+    add("--family", default="unknown", help="family of the model, for the report")
+    add("--size", default="unknown", help="size class of the model, for the report")
+    add("--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)")
+    about = "what names an item: its id in the log (default), or its question and target"
+    add("--match-by", choices=("id", "content"), default="id", help=about)
+    add("--replace", action="store_true", help="replace rows of another evaluation of the same cell")
 
 
 def execute_import(args: argparse.Namespace) -> int:
@@ -346,17 +262,7 @@ def execute_import(args: argparse.Namespace) -> int:
     if Path(args.name).name != args.name or args.name in (".", ".."):
         raise ConfigError(f"--name {args.name}: a run's name is no path")
     paths = RunPaths.of(args.output_dir, args.name)
-    options = ImportOptions(
-        measures=args.measures,
-        condition=args.condition,
-        condition_from=args.condition_from,
-        model=args.model,
-        family=args.family,
-        size=args.size,
-        first_seed=args.first_seed,
-        by_content=args.match_by == "content",
-        replace=args.replace,
-    )
+    options = settings_from(ImportOptions, args, by_content=args.match_by == "content")
     for imported in import_logs(args.format, args.logs, paths, options):
         print("\n".join(_lines(imported)))
     print(f"run     {paths.log}")

@@ -6,15 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from pcsuite.commands import DIR
 from pcsuite.commands.options import add_profile_arguments, executor_from, listed, next_line, suite_from
 from pcsuite.commands.run import add_run_arguments, print_summary
-from pcsuite.integrations.environments import (
-    INTEGRATIONS,
-    environment_dir,
-    find_integration,
-    install,
-    is_installed,
-)
+from pcsuite.integrations import environments
 from pcsuite.integrations.helm.models import BUILT_IN
 from pcsuite.integrations.helm.run import import_helm, plan_helm, run_helm
 from pcsuite.integrations.promptbench.block import run_promptbench
@@ -35,17 +30,14 @@ def configure_helm(parser: argparse.ArgumentParser) -> None:
     mmlu/data/<split>/<subject>_<split>.csv. simple/model1 is HELM's own toy model. The same command goes on where an
     interrupted one ended. Tables go to tables/helm_*.csv; pcsuite report then shows them beside the run's own.
     """
+    add = parser.add_argument
     add_profile_arguments(parser, selection=False)
-    parser.add_argument("--scenarios", metavar="A,B", help="HELM run entries, instead of the profile's")
-    parser.add_argument("--models", metavar="A,B", help=f"models of the profile's file, or {BUILT_IN}")
-    parser.add_argument(
-        "--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario"
-    )
-    parser.add_argument("--data", metavar="DIR", help="folder of the scenarios' published files")
-    parser.add_argument(
-        "--import-only", type=Path, metavar="DIR", help="run nothing: import the results HELM left in DIR"
-    )
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress lines")
+    add("--scenarios", metavar="A,B", help="HELM run entries, instead of the profile's")
+    add("--models", metavar="A,B", help=f"models of the profile's file, or {BUILT_IN}")
+    add("--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario")
+    add("--data", metavar="DIR", help="folder of the scenarios' published files")
+    add("--import-only", **DIR, help="run nothing: import the results HELM left in DIR")
+    add("--quiet", "-q", action="store_true", help="no progress lines")
 
 
 def execute_helm(args: argparse.Namespace) -> int:
@@ -104,20 +96,19 @@ def configure_integrations(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_integrations(args: argparse.Namespace) -> int:
-    """List the tools, or install one."""
     if args.action == "list":
-        for tool in INTEGRATIONS.values():
+        for tool in environments.INTEGRATIONS.values():
             state = f"not installed: {tool.command}"
-            if is_installed(tool):
-                state = f"installed in {environment_dir(tool)}"
+            if environments.is_installed(tool):
+                state = f"installed in {environments.environment_dir(tool)}"
             print(f"{tool.name} {tool.version}  {tool.summary}\n  {state} ({tool.size})")
         return 0
-    tool = find_integration(args.name)
-    if is_installed(tool) and not args.force:
-        print(f"{tool.title} {tool.version} is already installed in {environment_dir(tool)}")
+    tool = environments.find_integration(args.name)
+    if environments.is_installed(tool) and not args.force:
+        print(f"{tool.title} {tool.version} is already installed in {environments.environment_dir(tool)}")
         return 0
     print(f"{tool.title} {tool.version}: {tool.size}")
-    folder = install(tool, lambda line: print(f"  {line}", flush=True), force=args.force)
+    folder = environments.install(tool, lambda line: print(f"  {line}", flush=True), force=args.force)
     print(f"{tool.title} {tool.version} is installed in {folder}")
     return 0
 

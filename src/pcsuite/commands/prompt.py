@@ -9,16 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcsuite.commands.options import add_profile_arguments, not_applicable_lines, output_console, suite_from
-from pcsuite.config.definitions import (
-    ConditionsFile,
-    DecodingFile,
-    Definition,
-    MetricsFile,
-    ModelsFile,
-    OperatorsFile,
-    TasksFile,
-)
+from pcsuite.commands import DIR, options
+from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
@@ -40,14 +32,13 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
       pcsuite prompt gsm8k C5 --item gsm8k-test-0007
       pcsuite prompt agnews_json C8 --model smollm2-135m
     """
-    parser.add_argument("task", help="task id")
-    parser.add_argument("condition", help="condition id")
-    parser.add_argument("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
-    parser.add_argument(
-        "--model", metavar="ID", help="model of a compiled prompt (default: the profile's first)"
-    )
-    parser.add_argument("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
-    add_profile_arguments(parser, selection=False)
+    add = parser.add_argument
+    add("task", help="task id")
+    add("condition", help="condition id")
+    add("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
+    add("--model", metavar="ID", help="model of a compiled prompt (default: the profile's first)")
+    add("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
+    options.add_profile_arguments(parser, selection=False)
 
 
 def execute_prompt(args: argparse.Namespace) -> int:
@@ -55,16 +46,14 @@ def execute_prompt(args: argparse.Namespace) -> int:
 
     The prompt alone goes to standard output, what else the condition decides to standard error.
     """
-    suite = suite_from(args)
+    suite = options.suite_from(args)
     if args.task not in suite.tasks:
         raise ConfigError(f"unknown task '{args.task}'", hint=did_you_mean(args.task, suite.tasks))
     task = plan_task(suite, args.task)
     items = {item.item_id: item for item in task.items}
     if args.item is not None and args.item not in items:
-        raise DataError(
-            f"task '{task.id}' has no item '{args.item}' in this profile's sample",
-            hint=did_you_mean(args.item, items),
-        )
+        hint = did_you_mean(args.item, items)
+        raise DataError(f"task '{task.id}' has no item '{args.item}' in this profile's sample", hint=hint)
     item = task.items[0] if args.item is None else items[args.item]
     model = args.model or suite.profile.selection.models[0]
     if model not in suite.models:
@@ -85,14 +74,11 @@ def execute_prompt(args: argparse.Namespace) -> int:
 
 def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id: str) -> PromptCondition:
     name = condition_id.partition(":")[0]
-    members = expand_conditions([name], suite.conditions, suite.operators)
-    chosen = next((member for member in members if member.id == condition_id), None)
-    if chosen is None:
-        hint = did_you_mean(condition_id, (member.id for member in members))
-        raise ConfigError(f"unknown condition '{condition_id}'", hint=hint)
-    return apply_condition(
-        with_compiled_prompt(suite, chosen, task.id, model_id), task.prompting.context(item.input_text)
-    )
+    members = {one.id: one for one in expand_conditions([name], suite.conditions, suite.operators)}
+    if condition_id not in members:
+        raise ConfigError(f"unknown condition '{condition_id}'", hint=did_you_mean(condition_id, members))
+    chosen = with_compiled_prompt(suite, members[condition_id], task.id, model_id)
+    return apply_condition(chosen, task.prompting.context(item.input_text))
 
 
 def _policy(condition: PromptCondition) -> str:
@@ -107,14 +93,14 @@ def _policy(condition: PromptCondition) -> str:
     return "; ".join([*parts, f"{len(condition.prompt)} characters"])
 
 
-SCHEMAS: dict[str, type[Definition]] = {
+SCHEMAS: dict[str, type[definitions.Definition]] = {
     "profile": Profile,
-    "tasks": TasksFile,
-    "models": ModelsFile,
-    "operators": OperatorsFile,
-    "conditions": ConditionsFile,
-    "decoding": DecodingFile,
-    "metrics": MetricsFile,
+    "tasks": definitions.TasksFile,
+    "models": definitions.ModelsFile,
+    "operators": definitions.OperatorsFile,
+    "conditions": definitions.ConditionsFile,
+    "decoding": definitions.DecodingFile,
+    "metrics": definitions.MetricsFile,
 }
 
 
@@ -131,7 +117,7 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", help="profile file or bundled name")
     schema = actions.add_parser("schema", help="print or write JSON schemas")
     schema.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), help="which file's schema to print")
-    schema.add_argument("--out", type=Path, metavar="DIR", help="write all schemas into a folder")
+    schema.add_argument("--out", **DIR, help="write all schemas into a folder")
 
 
 def execute_config(args: argparse.Namespace) -> int:
@@ -172,34 +158,20 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
       pcsuite plan --config configs/profile_A.yaml --power --effect 0.03
       pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl
     """
-    add_profile_arguments(parser)
-    parser.add_argument(
-        "--cells", action="store_true", help="list every cell, not only the totals by task and model"
-    )
-    power = parser.add_argument_group(
-        "power", "the smallest effect the plan can detect, and what a wanted one needs"
-    )
-    power.add_argument("--power", action="store_true", help="show the smallest detectable effects")
-    power.add_argument("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
-    power.add_argument(
-        "--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed"
-    )
-    power.add_argument(
-        "--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)"
-    )
-    power.add_argument(
-        "--correlation",
-        type=float,
-        default=0.5,
-        help="stated correlation of item means between conditions (default 0.5)",
-    )
-    power.add_argument(
-        "--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)"
-    )
-    power.add_argument(
-        "--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)"
-    )
-    power.add_argument("--target", type=float, default=0.8, help="wanted power (default 0.8)")
+    options.add_profile_arguments(parser)
+    about = "list every cell, not only the totals by task and model"
+    parser.add_argument("--cells", action="store_true", help=about)
+    about = "the smallest effect the plan can detect, and what a wanted one needs"
+    add = parser.add_argument_group("power", about).add_argument
+    add("--power", action="store_true", help="show the smallest detectable effects")
+    add("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
+    add("--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed")
+    add("--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)")
+    about = "stated correlation of item means between conditions (default 0.5)"
+    add("--correlation", type=float, default=0.5, help=about)
+    add("--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)")
+    add("--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)")
+    add("--target", type=float, default=0.8, help="wanted power (default 0.8)")
 
 
 def execute_plan(args: argparse.Namespace) -> int:
@@ -209,9 +181,9 @@ def execute_plan(args: argparse.Namespace) -> int:
     """
     from rich.table import Table
 
-    plan = build_plan(suite_from(args))
+    plan = build_plan(options.suite_from(args))
     estimates = estimate_plan(plan)
-    console = output_console()
+    console = options.output_console()
     run = plan.suite.profile.run
     console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():
@@ -252,12 +224,10 @@ def execute_plan(args: argparse.Namespace) -> int:
         console.print(f"{over} limits.max_cost_usd is ${limits.max_cost_usd:,.2f}; the run will stop there")
     if plan.not_applicable:
         console.print("[bold]not applicable[/bold]")
-        for line in not_applicable_lines(plan.not_applicable):
+        for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
     if args.power or args.pilot is not None or args.effect is not None:
-        settings = PowerSettings(
-            args.alpha, args.target, args.effect, args.accuracy, args.correlation, args.noise
-        )
+        settings = options.settings_from(PowerSettings, args, power=args.target)
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
 
@@ -275,10 +245,8 @@ def _print_power(console: Console, designs: list[DesignPower], settings: PowerSe
         cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
         cells.append(f"{design.detectable:.3f}" + ("" if design.from_pilot else " *"))
         if settings.effect is not None:
-            cells.append(str(design.items_needed))
-            cells.append(
-                "none suffices" if design.replicates_needed is None else str(design.replicates_needed)
-            )
+            replicates = "none suffices" if design.replicates_needed is None else design.replicates_needed
+            cells += [str(design.items_needed), str(replicates)]
         table.add_row(*cells)
     console.print(table)
     console.print(

@@ -7,6 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from pcsuite.commands import DIR, FILE
 from pcsuite.errors import ConfigError
 
 
@@ -23,24 +24,16 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     """
     from pcsuite.commands.options import add_profile_arguments
 
-    parser.add_argument(
-        "runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together"
-    )
+    add = parser.add_argument
+    add("runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together")
     add_profile_arguments(parser, default=None, selection=False)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: beside the log)")
-    parser.add_argument(
-        "--format",
-        action="append",
-        choices=("html", "md", "latex"),
-        help="html (default): one page; md: one Markdown file; latex: tables; may be given several times",
-    )
-    parser.add_argument("--title", help="title of the report")
-    parser.add_argument(
-        "--embeddings",
-        metavar="MODEL",
-        help="embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off",
-    )
-    parser.add_argument("--no-plots", action="store_true", help="leave the figures out")
+    add("--out", **DIR, help="where to write (default: beside the log)")
+    about = "html (default): one page; md: one Markdown file; latex: tables; may be given several times"
+    add("--format", action="append", choices=("html", "md", "latex"), help=about)
+    add("--title", help="title of the report")
+    about = "embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off"
+    add("--embeddings", metavar="MODEL", help=about)
+    add("--no-plots", action="store_true", help="leave the figures out")
 
 
 def execute_report(args: argparse.Namespace) -> int:
@@ -59,9 +52,8 @@ def execute_report(args: argparse.Namespace) -> int:
         run = suite.profile.run
         logs = [RunPaths.of(run.output_dir, run.name).log]
     if not logs:
-        raise ConfigError(
-            "nothing to report on", hint="give --config PROFILE, a RUN.jsonl or the name of a run"
-        )
+        hint = "give --config PROFILE, a RUN.jsonl or the name of a run"
+        raise ConfigError("nothing to report on", hint=hint)
     truths = truth_texts(suite) if suite is not None else None
     folder = logs[0].parent
     files = build_report(
@@ -94,21 +86,14 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after                # by name, of outputs/runs
       pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
     """
-    parser.add_argument("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
-    parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
-    parser.add_argument(
-        "--output-dir", default="outputs", metavar="DIR", help="where runs are looked up by name"
-    )
-    parser.add_argument(
-        "--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse"
-    )
-    parser.add_argument(
-        "--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)"
-    )
-    parser.add_argument("--format", choices=("text", "md", "json"), default="text", help="how to print")
-    parser.add_argument(
-        "--csv", type=Path, metavar="FILE", help="also write every compared cell to a CSV file"
-    )
+    add = parser.add_argument
+    add("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
+    add("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
+    add("--output-dir", default="outputs", metavar="DIR", help="where runs are looked up by name")
+    add("--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse")
+    add("--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)")
+    add("--format", choices=("text", "md", "json"), default="text", help="how to print")
+    add("--csv", **FILE, help="also write every compared cell to a CSV file")
 
 
 def execute_compare(args: argparse.Namespace) -> int:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pcsuite.commands.options import (
-    add_call_arguments,
-    add_executor_arguments,
-    add_profile_arguments,
-    executor_from,
-    next_line,
-    not_applicable_lines,
-    suite_from,
-)
+from pcsuite.commands import options
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary, run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
@@ -29,15 +21,15 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
     """
-    add_profile_arguments(parser)
+    options.add_profile_arguments(parser)
     add_run_arguments(parser)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the commands that write rows: ``--overwrite``, those of calls, those of the executor."""
     parser.add_argument("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
-    add_call_arguments(parser)
-    add_executor_arguments(parser)
+    options.add_call_arguments(parser)
+    options.add_executor_arguments(parser)
 
 
 def execute_run(args: argparse.Namespace) -> int:
@@ -45,8 +37,9 @@ def execute_run(args: argparse.Namespace) -> int:
 
     Raises what a run ends with: ``BudgetExceededError`` and ``ErrorRateError`` are exit status 3.
     """
-    suite = suite_from(args)
-    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor_from(args))
+    suite = options.suite_from(args)
+    executor = options.executor_from(args)
+    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor)
     print_summary(args, summary, suite.profile.run.name)
     return 0
 
@@ -64,10 +57,10 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> N
     if tally.failed:
         words.append(f"{tally.failed} failed (run again to retry them)")
     print(f"{name}: " + ", ".join(words))
-    for line in not_applicable_lines(summary.not_applicable):
+    for line in options.not_applicable_lines(summary.not_applicable):
         print(f"  not applicable: {line}")
     print(f"log: {summary.paths.log}")
-    print(next_line(args, "report"))
+    print(options.next_line(args, "report"))
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +70,7 @@ def configure_run_task(parser: argparse.ArgumentParser) -> None:
       pcsuite run-task gsm8k --config quickstart --limit 5 --conditions C0,C4
     """
     parser.add_argument("tasks", metavar="TASK", help="task id")
-    add_profile_arguments(parser, tasks=False)
+    options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
 
 
@@ -93,7 +86,7 @@ def configure_rescore(parser: argparse.ArgumentParser) -> None:
       pcsuite rescore --config quickstart
       pcsuite rescore --config quickstart --dry-run
     """
-    add_profile_arguments(parser, selection=False)
+    options.add_profile_arguments(parser, selection=False)
     parser.add_argument("--dry-run", action="store_true", help="count what would change, write nothing")
 
 
@@ -102,7 +95,7 @@ def execute_rescore(args: argparse.Namespace) -> int:
 
     Raises ``LogError`` where the run has no log.
     """
-    outcome = rescore(suite_from(args), dry_run=args.dry_run)
+    outcome = rescore(options.suite_from(args), dry_run=args.dry_run)
     verb = "would change" if args.dry_run else "changed"
     print(f"{outcome.rows} rows read, {outcome.changed} {verb}, {outcome.skipped} without an answer or item")
     return 0
@@ -119,13 +112,13 @@ def configure_verifier_pass(parser: argparse.ArgumentParser) -> None:
       pcsuite verifier-pass --config quickstart
       pcsuite verifier-pass --config configs/profile_A.yaml --tasks truthfulqa_gen --conditions C0,C2
     """
-    add_profile_arguments(parser)
-    add_call_arguments(parser)
+    options.add_profile_arguments(parser)
+    options.add_call_arguments(parser)
 
 
 def execute_verifier_pass(args: argparse.Namespace) -> int:
     """Have the answers judged and print the contradiction rates by task, model and condition."""
-    summary = verifier_pass(suite_from(args), quiet=args.quiet, use_cache=not args.no_cache)
+    summary = verifier_pass(options.suite_from(args), quiet=args.quiet, use_cache=not args.no_cache)
     words = [f"{summary.asked} verdicts in {summary.seconds:.1f} s", f"{summary.tokens:,} tokens"]
     if summary.done_before:
         words.append(f"{summary.done_before} were given before")

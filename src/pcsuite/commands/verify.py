@@ -10,11 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite.commands import DIR, FILE
+
 if TYPE_CHECKING:
     from pcsuite.verifier.evals import ScoredEval
     from pcsuite.verifier.improve.engine import ImproveOutcome
     from pcsuite.verifier.scores import Pooled
-    from pcsuite.verifier.store import FieldTrend
 
 _ERRORS = {
     "omission": "omitted",
@@ -28,17 +29,11 @@ _SHOWN_FIELDS = 15
 
 
 def _add_scoring_arguments(parser: argparse.ArgumentParser, score_name: str) -> None:
-    """Flags that ``verify`` and ``verify-all`` share."""
-    parser.add_argument(
-        "--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)"
-    )
-    parser.add_argument(
-        "--instructions-version", metavar="V", help="version of the extraction prompt, kept beside"
-    )
-    parser.add_argument(
-        "--fail-under", type=float, metavar="F1", help=f"exit with status 1 below this {score_name}"
-    )
-    parser.add_argument("--no-save", action="store_true", help="print the scores and write nothing")
+    add = parser.add_argument
+    add("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
+    add("--instructions-version", metavar="V", help="version of the extraction prompt, kept beside")
+    add("--fail-under", type=float, metavar="F1", help=f"exit with status 1 below this {score_name}")
+    add("--no-save", action="store_true", help="print the scores and write nothing")
 
 
 def configure_verify(parser: argparse.ArgumentParser) -> None:
@@ -50,15 +45,14 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
     exit status: 0 passed, 1 below the gate, 2 bad input (then nothing is written)
     """
-    parser.add_argument("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
-    parser.add_argument("extracted", type=Path, metavar="EXTRACTED.json")
+    add = parser.add_argument
+    add("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
+    add("extracted", type=Path, metavar="EXTRACTED.json")
     _add_scoring_arguments(parser, "F1")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="eval folder to save into (default: that of the truth)"
-    )
-    parser.add_argument("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
-    parser.add_argument("--json", action="store_true", help="print the results document instead of a summary")
-    parser.add_argument("--open", action="store_true", help="open the report in a browser")
+    add("--out", **DIR, help="eval folder to save into (default: that of the truth)")
+    add("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
+    add("--json", action="store_true", help="print the results document instead of a summary")
+    add("--open", action="store_true", help="open the report in a browser")
 
 
 def execute_verify(args: argparse.Namespace) -> int:
@@ -134,26 +128,16 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
 
     exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)
     """
-    parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR")
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)"
-    )
-    parser.add_argument(
-        "--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)"
-    )
-    parser.add_argument(
-        "--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions"
-    )
+    add = parser.add_argument
+    add("evals_dir", type=Path, metavar="EVALS_DIR")
+    add("--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)")
+    add("--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)")
+    add("--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions")
     _add_scoring_arguments(parser, "macro-F1")
-    parser.add_argument(
-        "--no-regress",
-        action="store_true",
-        help="exit with status 1 if an eval is below its best iteration so far",
-    )
-    parser.add_argument(
-        "--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    about = "exit with status 1 if an eval is below its best iteration so far"
+    add("--no-regress", action="store_true", help=about)
+    add("--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR")
+    add("--json", action="store_true", help="print JSON instead of a table")
 
 
 def execute_verify_all(args: argparse.Namespace) -> int:
@@ -238,12 +222,11 @@ def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
     example:
       pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002
     """
-    parser.add_argument(
-        "before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json"
-    )
-    parser.add_argument("after", type=Path, metavar="RESULTS_B")
-    parser.add_argument("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add = parser.add_argument
+    add("before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json")
+    add("after", type=Path, metavar="RESULTS_B")
+    add("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
+    add("--json", action="store_true", help="print JSON instead of tables")
 
 
 def execute_verify_diff(args: argparse.Namespace) -> int:
@@ -271,7 +254,6 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
 
 
 def _words(entry: dict[str, Any] | None) -> str:
-    """A discrepancy in a word or two."""
     if entry is None:
         return "right"
     kind = _ERRORS[entry["error_type"]]
@@ -284,16 +266,12 @@ def configure_verify_history(parser: argparse.ArgumentParser) -> None:
     example:
       pcsuite verify-history evals/cottage
     """
-    parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
-    parser.add_argument(
-        "--mapping",
-        type=Path,
-        help="score all iterations under this mapping (default: the newest iteration's rules)",
-    )
-    parser.add_argument(
-        "--all-fields", action="store_true", help="show every field, not only those that moved"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add = parser.add_argument
+    add("eval_dir", type=Path, metavar="EVAL_DIR")
+    about = "score all iterations under this mapping (default: the newest iteration's rules)"
+    add("--mapping", type=Path, help=about)
+    add("--all-fields", action="store_true", help="show every field, not only those that moved")
+    add("--json", action="store_true", help="print JSON instead of tables")
 
 
 def execute_verify_history(args: argparse.Namespace) -> int:
@@ -325,20 +303,13 @@ def execute_verify_history(args: argparse.Namespace) -> int:
     headings = ["iteration", "F1", "precision", "recall", *_ERRORS.values(), "trend", "time", ""]
     print(f"{aggregate['eval_id']}\n\n{_table(headings, rows)}")
     print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
-    print(_fields_table(trends, everything=args.all_fields))
+    moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
+    shown = moved if args.all_fields else moved[:_SHOWN_FIELDS]
+    rows = [[one.field, _score(one.scores[0]), _score(one.scores[-1]), f"{one.change:+.3f}"] for one in shown]
+    print(_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
+    if len(moved) > len(shown):
+        print(f"… and {len(moved) - len(shown)} more (--all-fields)")
     return 0
-
-
-def _fields_table(trends: list[FieldTrend], *, everything: bool) -> str:
-    moved = [trend for trend in trends if everything or abs(trend.change) > 1e-12]
-    if not moved:
-        return "no field moved"
-    rows = [
-        [trend.field, _score(trend.scores[0]), _score(trend.scores[-1]), f"{trend.change:+.3f}"]
-        for trend in (moved if everything else moved[:_SHOWN_FIELDS])
-    ]
-    text = _table(["field", "first F1", "last F1", "change"], rows)
-    return text if len(rows) == len(moved) else f"{text}\n… and {len(moved) - len(rows)} more (--all-fields)"
 
 
 def configure_improve(parser: argparse.ArgumentParser) -> None:
@@ -363,34 +334,20 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     add("--task", default="buildingspec_json", metavar="ID", help="task (default buildingspec_json)")
     add("--regime", default="d0_greedy", metavar="ID", help="decoding regime (default d0_greedy)")
     add("--seed", type=int, default=0, help="seed of the extractions")
-    add("--start", type=Path, metavar="FILE", help="instruction to start from (default: the task's)")
-    add(
-        "--method",
-        choices=("rules", "model"),
-        default="rules",
-        help="who drafts a change: a catalogue of rules (default), or the model itself",
-    )
-    add("--rules", type=Path, metavar="FILE", help="catalogue of rules (default: the bundled one)")
+    add("--start", **FILE, help="instruction to start from (default: the task's)")
+    about = "who drafts a change: a catalogue of rules (default), or the model itself"
+    add("--method", choices=("rules", "model"), default="rules", help=about)
+    add("--rules", **FILE, help="catalogue of rules (default: the bundled one)")
     add("--propose-only", action="store_true", help="write the next draft and stop, so that you can edit it")
     add("--held-out", metavar="ID,ID", help="evals that only decide (default: a third, by hash)")
     add("--iterations", type=int, default=10, metavar="N", help="changes to try in all (default 10)")
     add("--patience", type=int, default=3, metavar="N", help="rejected changes in a row (default 3)")
-    add(
-        "--margin",
-        type=float,
-        default=0.02,
-        metavar="F1",
-        help="how far the held-out interval may reach below no change (default 0.02)",
-    )
-    add(
-        "--min-gain",
-        type=float,
-        default=0.0,
-        metavar="F1",
-        help="training gain a change must exceed (default 0)",
-    )
+    about = "how far the held-out interval may reach below no change (default 0.02)"
+    add("--margin", type=float, default=0.02, metavar="F1", help=about)
+    about = "training gain a change must exceed (default 0)"
+    add("--min-gain", type=float, default=0.0, metavar="F1", help=about)
     add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
-    add("--out", type=Path, metavar="DIR", help="folder of the loop (default: EVALS_DIR/improve)")
+    add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
     add("--no-cache", action="store_true", help="do not read or write the response cache")
     add("--json", action="store_true", help="print the summary as JSON instead of a table")
 
@@ -400,7 +357,7 @@ def execute_improve(args: argparse.Namespace) -> int:
 
     Raises ``DataError`` for a number below its least, an empty instruction to start from, or evals that cannot be used.
     """
-    from pcsuite.commands.options import listed, suite_from
+    from pcsuite.commands.options import listed, settings_from, suite_from
     from pcsuite.errors import DataError
     from pcsuite.verifier.cells import read_text
     from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
@@ -414,24 +371,12 @@ def execute_improve(args: argparse.Namespace) -> int:
         instruction = read_text(args.start).strip()
         if not instruction:
             raise DataError(f"{args.start}: the instruction to start from is empty")
-    settings = ImproveSettings(
-        evals_dir=args.evals_dir,
-        model_id=args.model,
-        condition_id=args.condition,
-        task_id=args.task,
-        regime=args.regime,
-        seed=args.seed,
+    settings = settings_from(
+        ImproveSettings,
+        args,
         folder=args.out,
         held_out=tuple(listed(args.held_out)),
-        iterations=args.iterations,
-        patience=args.patience,
-        margin=args.margin,
-        min_gain=args.min_gain,
-        method=args.method,
-        propose_only=args.propose_only,
         instruction=instruction,
-        mapping=args.mapping,
-        rules=args.rules,
         use_cache=not args.no_cache,
     )
     outcome = run_improvement(suite_from(args), settings)

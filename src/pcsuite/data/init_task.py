@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -33,7 +33,13 @@ def read_table(path: Path) -> list[Row]:
     elif suffix in {".jsonl", ".ndjson"}:
         rows = list(read_jsonl(path))
     elif suffix == ".json":
-        rows = _json_rows(path)
+        try:
+            values = json.loads(path.read_text(encoding="utf-8-sig"))
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from error
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise DataError(f"{path}: expected a JSON list of objects")
+        rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
     else:
         raise DataError(f"{path}: cannot tell the kind of table", hint="name it .csv, .tsv, .jsonl or .json")
     if not rows:
@@ -49,34 +55,24 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
             reader = csv.reader(stream, delimiter=delimiter, strict=True)
             for cells in reader:
                 line = reader.line_num
+                row = Row(f"{path} line {line}", {})
                 if header is None:
                     header = [cell.strip() for cell in cells]
                     if "" in header or len(set(header)) != len(header):
+                        found = ", ".join(cells)
                         raise DataError(
-                            f"{path} line 1: column names must be there and differ, found {', '.join(cells)}"
+                            f"{path} line 1: column names must be there and differ, found {found}"
                         )
+                elif cells and len(cells) != len(header):
+                    raise row.error(f"expected {len(header)} columns, found {len(cells)}")
                 elif cells:
-                    if len(cells) != len(header):
-                        raise DataError(
-                            f"{path} line {line}: expected {len(header)} columns, found {len(cells)}"
-                        )
-                    yield Row(f"{path} line {line}", dict(zip(header, cells, strict=True)))
+                    row.values.update(zip(header, cells, strict=True))
+                    yield row
     except csv.Error as error:
         raise DataError(f"{path} after line {line}: {error}") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: byte {error.start + 1} is not utf-8", hint="save the table as UTF-8"
-        ) from error
-
-
-def _json_rows(path: Path) -> list[Row]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from error
-    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise DataError(f"{path}: expected a JSON list of objects")
-    return [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
+        problem = f"{path}: byte {error.start + 1} is not utf-8"
+        raise DataError(problem, hint="save the table as UTF-8") from error
 
 
 SPLIT_SEED = 1337
@@ -107,8 +103,7 @@ class TaskRequest:
     overwrite: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InitResult:
+class InitResult(NamedTuple):
     """What was written."""
 
     task_file: Path
@@ -124,7 +119,15 @@ def init_task(request: TaskRequest) -> InitResult:
     Written are the task file, a profile that runs it, the answer's schema (where the kind has one) and the items of
     the splits. Raises :class:`DataError`, with the place in the table, on anything that cannot be used.
     """
-    recipe = _checked_recipe(request)
+    if not _NAME.match(request.name):
+        hint = "use small letters, digits and '_', a letter first"
+        raise DataError(f"'{request.name}' cannot name a task", hint=hint)
+    if request.kind not in RECIPES:
+        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
+    shares = (request.train_share, request.dev_share)
+    if min(shares) < 0 or sum(shares) >= 1:
+        raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
+    recipe = RECIPES[request.kind]
     items = _read_items(recipe, request)
     words = recipe.describe(items, request.columns)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
@@ -152,38 +155,20 @@ def init_task(request: TaskRequest) -> InitResult:
     return InitResult(task_file, profile_file, schema_file, written)
 
 
-def _checked_recipe(request: TaskRequest) -> Recipe:
-    if not _NAME.match(request.name):
-        raise DataError(
-            f"'{request.name}' cannot name a task", hint="use small letters, digits and '_', a letter first"
-        )
-    if request.kind not in RECIPES:
-        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
-    shares = (request.train_share, request.dev_share)
-    if min(shares) < 0 or sum(shares) >= 1:
-        raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
-    return RECIPES[request.kind]
-
-
 def _read_items(recipe: Recipe, request: TaskRequest) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
     rows = read_table(request.data)
     columns = request.columns
-    wanted = [
-        *((name, "--input") for name in columns.inputs),
-        *((name, "--choices") for name in columns.choices),
-        *((name, "--fields") for name in columns.fields),
-        (columns.answer, "--answer"),
-        (request.id_column, "--id"),
-    ]
-    for name, flag in wanted:  # in the first row; later rows are checked when read
-        if name is not None and name not in rows[0].values:
-            hint = did_you_mean(name, list(rows[0].values))
-            raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
+    several = {"--input": columns.inputs, "--choices": columns.choices, "--fields": columns.fields}
+    wanted = several | {"--answer": (columns.answer,), "--id": (request.id_column,)}
+    for flag, names in wanted.items():  # in the first row; later rows are checked when read
+        for name in names:
+            if name is not None and name not in rows[0].values:
+                hint = did_you_mean(name, list(rows[0].values))
+                raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < MIN_ROWS:
-        raise DataError(
-            f"{request.data} has {len(rows)} rows: too few to part", hint=f"give {MIN_ROWS} or more"
-        )
+        few = f"{request.data} has {len(rows)} rows: too few to part"
+        raise DataError(few, hint=f"give {MIN_ROWS} or more")
     items: dict[str, Item] = {}
     for number, row in enumerate(rows, start=1):
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
@@ -234,46 +219,33 @@ def _splits(items: list[Item], request: TaskRequest) -> dict[str, list[Item]]:
 
 
 def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: TaskRequest) -> str:
-    spec = TaskSpec.model_validate(
-        {
-            "title": request.title or request.name.replace("_", " ").capitalize(),
-            "kind": words.kind if schema is None or words.kind == "structured" else "structured",
-            "dataset": request.name,
-            "split": "test",
-            "dev_split": "dev" if has_dev else None,
-            "train_split": "train",
-            "instruction": request.instruction or words.instruction,
-            "role": words.role,
-            "goal": words.goal,
-            "rules": words.rules,
-            "abstain": words.abstain,
-            "decompose": words.decompose,
-            "verifier_checklist": words.checks,
-            "schema_ref": f"{request.name}_schema.json" if schema is not None else None,
-            "final_answer_format": words.final_answer_format if schema is None else None,
-            "answer_regex": words.answer_regex if schema is None else None,
-            "max_tokens": words.max_tokens,
-            "evaluator": request.kind,
-            "evaluator_options": words.options,
-            "primary_metric": words.primary_metric,
-        }
-    )
+    task: dict[str, Any] = {
+        **words.task,
+        "title": request.title or request.name.replace("_", " ").capitalize(),
+        "dataset": request.name,
+        "split": "test",
+        "dev_split": "dev" if has_dev else None,
+        "train_split": "train",
+        "instruction": request.instruction or words.task["instruction"],
+        "evaluator": request.kind,
+    }
+    if schema is not None:
+        task |= {"kind": "structured", "schema_ref": f"{request.name}_schema.json"}
+        task |= {"final_answer_format": None, "answer_regex": None}
+    spec = TaskSpec.model_validate(task)
     entry = {key: value for key, value in spec.model_dump(mode="json").items() if value not in (None, [], {})}
     entry.pop("retrieval")
-    comment = (
+    about = (
         "# Written by pcsuite init-task. Every word a prompt says about the task stands here: edit freely.\n"
     )
-    return comment + _yaml({"version": "1.0", "tasks": {request.name: entry}})
+    return about + _yaml({"version": "1.0", "tasks": {request.name: entry}})
 
 
 def _profile_yaml(test_items: int, request: TaskRequest) -> str:
     profile = {
         "version": "1.0",
         "run": {"name": request.name, "output_dir": "outputs", "cache_dir": request.cache_dir.as_posix()},
-        "repro": {
-            "seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3]},
-            "seeds_per_task": {"default": 3},
-        },
+        "repro": {"seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3]}, "seeds_per_task": {"default": 3}},
         "suite": {"tasks_ref": f"{request.name}_task.yaml"},
         "selection": {
             "tasks": [request.name],

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pcsuite.errors import DataError, did_you_mean
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,7 @@ class Item:
         return {"item_id": self.item_id, "input_text": self.input_text, "truth": self.truth}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A mapping and where it stands (file and line); its getters check presence and type.
 
     Every getter raises :class:`DataError`, which names the place, where the key is missing or of another type.
@@ -60,7 +61,6 @@ class Row:
         return cls(where, value)
 
     def error(self, message: str, hint: str | None = None) -> DataError:
-        """An error that names this row."""
         return DataError(f"{self.where}: {message}", hint=hint)
 
     def get(self, key: str) -> Any:
@@ -74,39 +74,31 @@ class Row:
         return self.values[key]
 
     def text(self, key: str) -> str:
-        """A string."""
-        value = self.get(key)
-        if not isinstance(value, str):
-            raise self.error(f"'{key}' should be a string, found {type(value).__name__}")
-        return value
+        return self._typed(key, str, "a string")
 
     def boolean(self, key: str) -> bool:
-        """A truth value."""
         value = self.get(key)
         if not isinstance(value, bool):
             raise self.error(f"'{key}' should be true or false, found {value!r}")
         return value
 
     def items(self, key: str) -> list[Any]:
-        """A list."""
-        value = self.get(key)
-        if not isinstance(value, list):
-            raise self.error(f"'{key}' should be a list, found {type(value).__name__}")
-        return value
+        return self._typed(key, list, "a list")
 
     def texts(self, key: str) -> list[str]:
-        """A list of strings."""
         values = self.items(key)
         if not all(isinstance(value, str) for value in values):
             raise self.error(f"'{key}' should be a list of strings")
         return values
 
     def row(self, key: str) -> Row:
-        """A nested mapping."""
+        return Row(self.where, self._typed(key, dict, "an object"))
+
+    def _typed(self, key: str, kind: type[T], words: str) -> T:
         value = self.get(key)
-        if not isinstance(value, dict):
-            raise self.error(f"'{key}' should be an object, found {type(value).__name__}")
-        return Row(self.where, value)
+        if not isinstance(value, kind):
+            raise self.error(f"'{key}' should be {words}, found {type(value).__name__}")
+        return value
 
 
 def decoded_lines(path: Path, label: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -131,9 +123,8 @@ def decode_line(raw: bytes, where: str, number: int, encoding: str) -> str:
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{where}: byte {error.start + 1} is not {encoding}", hint="the file is damaged or re-encoded"
-        ) from error
+        problem = f"{where}: byte {error.start + 1} is not {encoding}"
+        raise DataError(problem, hint="the file is damaged or re-encoded") from error
     if number == 1:
         text = text.removeprefix("\ufeff")
     return text.rstrip("\n").removesuffix("\r")
@@ -194,35 +185,32 @@ class LoadedItems(NamedTuple):
 
 
 def datasets_dir(cache_dir: Path) -> Path:
-    """Folder of exported items under a cache folder."""
     return cache_dir / "datasets"
 
 
-def find_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
-    """Locate the items file of a split without reading it: exported to the cache, else a bundled sample.
-
-    Raises :class:`DataError`, with the nearest name, where neither is there.
-    """
-    name = f"{dataset}_{split}.jsonl"
-    cached = datasets_dir(cache_dir) / name
-    if cached.is_file():
-        return ItemSource("cache", cached)
-    bundled = samples / name
-    if bundled.is_file():
-        return ItemSource("sample", bundled)
-    known = {path.stem for folder in (datasets_dir(cache_dir), samples) for path in folder.glob("*.jsonl")}
-    raise DataError(
-        f"no items for dataset '{dataset}', split '{split}': neither {cached} nor a bundled sample exists",
-        hint=f"{did_you_mean(f'{dataset}_{split}', known)} or run: pcsuite export-datasets",
-    )
+def find_file(name: str, cache_dir: Path, samples: Path) -> ItemSource | None:
+    """A file of items or pages: exported to the cache, else bundled, else ``None``."""
+    exported = ItemSource("cache", datasets_dir(cache_dir) / name)
+    places = (exported, ItemSource("sample", samples / name))
+    return next((source for source in places if source.path.is_file()), None)
 
 
 def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> LoadedItems:
     """Read the items of a split, and say where they came from: the cache if exported, else the bundled sample.
 
     load_items("gsm8k", "test", Path(".cache")).items[0].input_text
+
+    Raises :class:`DataError`, with the nearest name, where neither is there.
     """
-    source = find_items(dataset, split, cache_dir, samples=samples)
+    name = f"{dataset}_{split}.jsonl"
+    source = find_file(name, cache_dir, samples)
+    if source is None:
+        cached = datasets_dir(cache_dir)
+        known = {path.stem for folder in (cached, samples) for path in folder.glob("*.jsonl")}
+        raise DataError(
+            f"no items for dataset '{dataset}', split '{split}': neither {cached / name} nor a bundled sample exists",
+            hint=f"{did_you_mean(f'{dataset}_{split}', known)} or run: pcsuite export-datasets",
+        )
     return LoadedItems(read_items(source.path, source.root), source)
 
 
@@ -282,9 +270,7 @@ def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH
 
     Raises :class:`DataError` where the split has fewer items.
     """
-    ranked = sorted(
-        train_items, key=lambda item: (rank_of(hash_seed, "exemplars", item.item_id), item.item_id)
-    )
+    ranked = sorted(train_items, key=lambda one: (rank_of(hash_seed, "exemplars", one.item_id), one.item_id))
     if k > len(ranked):
         raise DataError(f"{k} exemplars asked for, but the training split has {len(ranked)} items")
     return ranked[:k]

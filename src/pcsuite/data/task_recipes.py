@@ -1,12 +1,17 @@
-"""What ``init-task`` makes of each kind of task: truths of rows, the answer's schema, and the task's wording."""
+"""What ``init-task`` makes of each kind of task: truths of rows, the answer's schema, and the task's wording.
+
+The words themselves are in ``task_recipes.yaml``.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from importlib.resources import files
 from typing import Any, NamedTuple
+
+import yaml
 
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError, did_you_mean
@@ -18,8 +23,7 @@ MAX_INFERRED_LABELS = 50
 Schema = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """Which columns of the user's table mean what."""
 
     inputs: tuple[str, ...]
@@ -40,24 +44,11 @@ class Reading(NamedTuple):
     truth: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """The parts of a task that depend on its kind: its words, and the schema of its answer."""
+class Wording(NamedTuple):
+    """The parts of a task that depend on its kind: its words, by the task file's keys, and the answer's schema."""
 
-    kind: str
-    instruction: str
-    role: str
-    goal: str
-    rules: tuple[str, ...]
-    abstain: str
-    decompose: tuple[str, ...]
-    checks: tuple[str, ...]
-    max_tokens: int
-    primary_metric: str
-    final_answer_format: str | None = None
-    answer_regex: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    schema: Schema | None = None
+    task: dict[str, Any]
+    schema: Schema | None
 
 
 class Recipe(NamedTuple):
@@ -96,15 +87,21 @@ def _several(row: Row, name: str) -> list[str]:
     return texts
 
 
-def _object_schema(**properties: Any) -> Schema:
-    """A JSON schema of an object with just these keys, all of them required."""
-    return {
+def _worded(kind: str, names: Sequence[str], properties: Mapping[str, Any], **more: Any) -> Wording:
+    """The words of a kind, and the schema of an object with just these keys, all required; none without keys."""
+    text = (files("pcsuite.data") / "task_recipes.yaml").read_text(encoding="utf-8")
+    words = yaml.safe_load(text)[kind]
+    listed = ", ".join(names)
+    words["instruction"] = words["instruction"].replace("{names}", listed)
+    words["rules"] = [rule.replace("{names}", listed) for rule in words["rules"]]
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
+    return Wording(words | more, schema if properties else None)
 
 
 def _answer(columns: Columns) -> str:
@@ -118,9 +115,8 @@ def _read_label(row: Row, columns: Columns) -> Reading:
     if columns.labels:
         spelled = {known.casefold(): known for known in columns.labels}
         if label.casefold() not in spelled:
-            raise row.error(
-                f"label '{label}' is not one of the labels", hint=did_you_mean(label, columns.labels)
-            )
+            hint = did_you_mean(label, columns.labels)
+            raise row.error(f"label '{label}' is not one of the labels", hint)
         label = spelled[label.casefold()]
     return Reading(_input_text(row, columns), {"label": label})
 
@@ -134,28 +130,9 @@ def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
         )
     if len(labels) < 2:
         raise DataError(f"a classification needs two labels or more, found {', '.join(labels)}")
-    names = ", ".join(labels)
-    return Wording(
-        kind="structured",
-        instruction=f'Classify the input as one of: {names}. Answer as JSON with "label" and "confidence".',
-        role="a careful annotator who files every input under one label",
-        goal="Name the one label that fits the input best, and how sure you are.",
-        rules=(f"The label is exactly one of {names}.", "The confidence is a number between 0 and 1."),
-        abstain=f"If no label can be decided, the label is {ABSTAIN_LABEL}.",
-        decompose=("Say what the input is mainly about.", "Compare the labels.", "Choose one."),
-        checks=(
-            "Is the label one of the list, spelled exactly?",
-            "Is the confidence between 0 and 1?",
-            "Would a second reader of the input choose the same label?",
-        ),
-        max_tokens=80,
-        primary_metric="accuracy",
-        options={"labels": labels},
-        schema=_object_schema(
-            label={"enum": [*labels, ABSTAIN_LABEL]},
-            confidence={"type": "number", "minimum": 0, "maximum": 1},
-        ),
-    )
+    confidence = {"type": "number", "minimum": 0, "maximum": 1}
+    properties = {"label": {"enum": [*labels, ABSTAIN_LABEL]}, "confidence": confidence}
+    return _worded("classification", labels, properties, evaluator_options={"labels": labels})
 
 
 def _read_number(row: Row, columns: Columns) -> Reading:
@@ -168,35 +145,13 @@ def _read_number(row: Row, columns: Columns) -> Reading:
     if not _is_plain(number):
         raise row.error(f"column '{name}' holds no number: '{cell_text(row, name)}'")
     text = f"{number:f}"
-    return Reading(
-        _input_text(row, columns), {"answer": text.rstrip("0").rstrip(".") if "." in text else text}
-    )
+    answer = text.rstrip("0").rstrip(".") if "." in text else text
+    return Reading(_input_text(row, columns), {"answer": answer})
 
 
 def _is_plain(number: Decimal) -> bool:
     """Whether a number can be written out: an exponent of millions would take as many digits."""
     return number.is_finite() and abs(number.adjusted()) <= 30
-
-
-def _number_words(items: Sequence[Item], columns: Columns) -> Wording:
-    return Wording(
-        kind="reasoning",
-        instruction="Answer the question with a number.",
-        role="a careful calculator who shows short, correct steps",
-        goal="Find the number that answers the question.",
-        rules=("Write each calculation on its own line.", "Use only numbers that follow from the input."),
-        abstain=f'If the number cannot be found from the input, the last line is "#### {ABSTAIN_LABEL}".',
-        decompose=("List what is given.", "Say what is asked for.", "Calculate step by step."),
-        checks=(
-            "Does every calculation hold when done again?",
-            "Does the number answer what was asked?",
-            'Is the last line "####" followed by the number alone?',
-        ),
-        max_tokens=320,
-        primary_metric="exact match",
-        final_answer_format='Write the solution, then a last line of the form "#### NUMBER".',
-        answer_regex=rf"[^#]{{1,700}}\n#### (-?[0-9]{{1,12}}(\.[0-9]{{1,6}})?|{ABSTAIN_LABEL})",
-    )
 
 
 def _read_choice(row: Row, columns: Columns) -> Reading:
@@ -220,49 +175,9 @@ def _read_choice(row: Row, columns: Columns) -> Reading:
 
 def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
     letters = LETTERS[: max(len(item.truth["choices"]) for item in items)]
-    return Wording(
-        kind="structured",
-        instruction='Choose the best option. Answer as JSON with "choice" (the letter) and "justification".',
-        role="a careful reader who answers multiple-choice questions",
-        goal="Name the letter of the one option that answers the question best.",
-        rules=(
-            "The choice is the letter of one of the options.",
-            "The justification has at most 25 words.",
-        ),
-        abstain=f"If no option can be chosen, the choice is {ABSTAIN_LABEL}.",
-        decompose=(
-            "Say what is asked.",
-            "Rule out options that cannot be right.",
-            "Choose the best one left.",
-        ),
-        checks=("Is the choice a letter of the list?", "Does the justification speak for that option only?"),
-        max_tokens=140,
-        primary_metric="accuracy",
-        options={"word_limits": {"justification": 25}},
-        schema=_object_schema(
-            choice={"enum": [*letters, ABSTAIN_LABEL]}, justification={"type": "string", "maxLength": 200}
-        ),
-    )
-
-
-def _read_short(row: Row, columns: Columns) -> Reading:
-    return Reading(_input_text(row, columns), {"answers": _several(row, _answer(columns))})
-
-
-def _short_words(items: Sequence[Item], columns: Columns) -> Wording:
-    return Wording(
-        kind="structured",
-        instruction='Answer the question in a few words, as JSON with "answer".',
-        role="a careful expert who answers in as few words as possible",
-        goal="Give the shortest answer that is right.",
-        rules=("The answer is a name, a date, a number or a short phrase, not a sentence.",),
-        abstain=f"If the answer is not known, the answer is {ABSTAIN_LABEL}.",
-        decompose=("Say what kind of answer is asked for.", "Recall or find it.", "Shorten it."),
-        checks=("Is the answer of the kind that was asked for?", "Is it as short as it can be?"),
-        max_tokens=80,
-        primary_metric="exact match",
-        schema=_object_schema(answer={"type": "string", "maxLength": 200}),
-    )
+    justification = {"type": "string", "maxLength": 200}
+    properties = {"choice": {"enum": [*letters, ABSTAIN_LABEL]}, "justification": justification}
+    return _worded("choice", (), properties)
 
 
 def _read_record(row: Row, columns: Columns) -> Reading:
@@ -311,37 +226,22 @@ def _value_schema(values: Sequence[Any]) -> Schema:
 
 def _record_words(items: Sequence[Item], columns: Columns) -> Wording:
     names = list(columns.fields) or list(dict.fromkeys(name for item in items for name in item.truth))
-    shown = ", ".join(f'"{name}"' for name in names)
-    return Wording(
-        kind="structured",
-        instruction=f"Extract from the input, as JSON: {shown}.",
-        role="a careful clerk who copies facts from texts into records",
-        goal="Fill every field with what the input says, and nothing else.",
-        rules=(
-            "Use only what the input says.",
-            "A field the input says nothing about is null.",
-            "Numbers are written as numbers, without units.",
-        ),
-        abstain="Set a field to null rather than guess it.",
-        decompose=("Go through the fields one by one.", "Find the words of the input that give each."),
-        checks=(
-            "Is every field there?",
-            "Can each value be pointed to in the input?",
-            "Is every field null that the input says nothing about?",
-        ),
-        max_tokens=60 + 30 * len(names),
-        primary_metric="field F1",
-        schema=_object_schema(
-            **{name: _value_schema([item.truth.get(name) for item in items]) for name in names}
-        ),
-    )
+    properties = {name: _value_schema([item.truth.get(name) for item in items]) for name in names}
+    quoted = [f'"{name}"' for name in names]
+    return _worded("extraction", quoted, properties, max_tokens=60 + 30 * len(names))
 
 
 RECIPES: Mapping[str, Recipe] = {
     "classification": Recipe("one label of a fixed set", _read_label, _label_words),
-    "number": Recipe("a number, after some reasoning", _read_number, _number_words),
+    "number": Recipe(
+        "a number, after some reasoning", _read_number, lambda items, columns: _worded("number", (), {})
+    ),
     "choice": Recipe("one of lettered options", _read_choice, _choice_words),
-    "short_answer": Recipe("a few words", _read_short, _short_words),
+    "short_answer": Recipe(
+        "a few words",
+        lambda row, columns: Reading(_input_text(row, columns), {"answers": _several(row, _answer(columns))}),
+        lambda items, columns: _worded("short_answer", (), {"answer": {"type": "string", "maxLength": 200}}),
+    ),
     "extraction": Recipe("a record of fields", _read_record, _record_words),
 }
 """Kinds of task by the name of their evaluator."""

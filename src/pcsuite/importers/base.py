@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from pcsuite.errors import DataError
 from pcsuite.logging.row import UsageRecord
 from pcsuite.registry import Registry
 
@@ -123,17 +124,21 @@ FORMATS: Registry[LogFormat] = Registry(
 )
 
 
-def decode_json(data: bytes | memoryview, shape: type[T]) -> T:
+def decode_json(data: bytes | memoryview, shape: type[T], problem: str) -> T:
     """JSON as ``shape``; ``NaN`` and ``Infinity``, which strict JSON has not, are read as well.
 
-    Keys that the shape does not name cost no objects, which is most of a log with transcripts.
+    Keys that the shape does not name cost no objects, which is most of a log with transcripts. Raises
+    :class:`DataError` with the words ``problem`` where it is no JSON or of another shape.
     """
     try:
-        return msgspec.json.decode(data, type=shape)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return msgspec.convert(json.loads(bytes(data)), type=shape)
+        try:
+            return msgspec.json.decode(data, type=shape)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            return msgspec.convert(json.loads(bytes(data)), type=shape)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise DataError(f"{problem} ({error})") from error
 
 
 def as_number(value: object) -> float | None:

@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import cast
 
 from pcsuite.errors import DataError, require
@@ -40,7 +39,6 @@ class JsonDocument:
         self._ranges: dict[str, tuple[int, int]] | None = None
 
     def close(self) -> None:
-        """Close the file."""
         self._bytes.close()
 
     def values(self, *, without: str) -> dict[str, bytes]:
@@ -48,9 +46,8 @@ class JsonDocument:
 
         Raises :class:`DataError` where the document is not whole.
         """
-        return {
-            key: self._bytes[start:end] for key, (start, end) in self._top_level().items() if key != without
-        }
+        ranges = self._top_level().items()
+        return {key: self._bytes[start:end] for key, (start, end) in ranges if key != without}
 
     def elements(self, key: str) -> Iterator[bytes]:
         """The elements of a top-level array as JSON text, one by one; nothing where there is no such array.
@@ -127,14 +124,6 @@ class ZipMembers:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
         self._members = {info.filename: info for info in self._zip.infolist()}
 
-    def __enter__(self) -> ZipMembers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
@@ -166,7 +155,6 @@ class ZipMembers:
         return data
 
     def close(self) -> None:
-        """Close the file."""
         self._zip.close()
         self._stream.close()
 

@@ -18,26 +18,9 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.evaluation.base import Parsed
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
+from pcsuite.logging import manifest as manifests
+from pcsuite.logging import row as log_row
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
-from pcsuite.logging.manifest import (
-    ConditionNote,
-    ModelNote,
-    RunManifest,
-    TaskNote,
-    read_manifest,
-    write_manifest,
-)
-from pcsuite.logging.row import (
-    ConditionRef,
-    DecodingRef,
-    GenerationRecord,
-    ModelRef,
-    PerturbationRef,
-    PromptRecord,
-    RunRow,
-    TaskRef,
-    encode_row,
-)
 
 MARK = "imported:"
 """What profile and provider of an imported row begin with; the format's name follows."""
@@ -86,7 +69,7 @@ class Evaluation:
     options: ImportOptions
 
     @property
-    def decoding(self) -> DecodingRef:
+    def decoding(self) -> log_row.DecodingRef:
         """The decoding regime, named after what the log says of it: ``t0.7-p0.95``, ``default`` if nothing.
 
         A log by likelihood has a regime of that name instead.
@@ -98,7 +81,7 @@ class Evaluation:
         elif name is None:
             name = f"t{header.temperature:g}"
             name += f"-p{header.top_p:g}" if header.top_p not in (None, 1) else ""
-        return DecodingRef(name, header.temperature, header.top_p, header.max_tokens)
+        return log_row.DecodingRef(name, header.temperature, header.top_p, header.max_tokens)
 
     @property
     def keys(self) -> list[ReplicateKey]:
@@ -107,12 +90,10 @@ class Evaluation:
         ``--first-seed`` says where the numbers begin.
         """
         header, first = self.header, self.options.first_seed
-        return [
-            ReplicateKey(header.task, header.model, self.condition, self.decoding.id, seed)
-            for seed in range(first, first + header.epochs)
-        ]
+        cell = (header.task, header.model, self.condition, self.decoding.id)
+        return [ReplicateKey(*cell, seed) for seed in range(first, first + header.epochs)]
 
-    def row(self, sample: ImportedSample) -> RunRow:
+    def row(self, sample: ImportedSample) -> log_row.RunRow:
         """A sample's row; the same sample always gives the same row.
 
         A sample that failed, or that the tool left unscored, gives a row with the reason among its errors and no
@@ -142,28 +123,30 @@ class Evaluation:
             parsed = Parsed(answer=sample.answer, parse_errors=notes)
         generation = None
         if sample.text is not None or sample.error is None:
-            generation = GenerationRecord(
+            generation = log_row.GenerationRecord(
                 text=sample.text or "",
                 finish_reason=sample.finish_reason,
                 latency_ms=sample.latency_ms,
                 usage=usage,
                 tool_calls=sample.tool_calls,
             )
-        return RunRow(
+        return log_row.RunRow(
             run_id=sha256_hex(json.dumps(defining)),
             timestamp_utc=sample.finished_at or header.created,
             profile=f"{MARK}{self.format}",
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
-            task=TaskRef(header.task, header.split, item),
-            model=ModelRef(header.model, self.options.family, self.options.size, f"{MARK}{self.format}"),
-            condition=ConditionRef(self.condition, ()),
+            task=log_row.TaskRef(header.task, header.split, item),
+            model=log_row.ModelRef(
+                header.model, self.options.family, self.options.size, f"{MARK}{self.format}"
+            ),
+            condition=log_row.ConditionRef(self.condition, ()),
             decoding=self.decoding,
             seed=seed,
             seed_honoured=False,
-            perturbation=PerturbationRef(),
-            prompt=PromptRecord(
+            perturbation=log_row.PerturbationRef(),
+            prompt=log_row.PromptRecord(
                 prompt_hash=sha256_hex(sample.prompt),
                 schema_hash=None,
                 template=f"{MARK}{self.format}",
@@ -200,7 +183,6 @@ class ImportedLog:
 
     @property
     def reported(self) -> float | None:
-        """The tool's own mean of the score."""
         return self.evaluation.header.reported.get(self.evaluation.measure)
 
     @property
@@ -276,10 +258,8 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
     if not header.measures:
         raise DataError(f"{file}: no sample has a score", hint="score the log with its tool first")
     if not wanted and len(header.measures) > 1:
-        raise ConfigError(
-            f"{file} has several scores: {quoted_names(header.measures)}",
-            hint="choose one with --metric NAME",
-        )
+        hint = "choose one with --metric NAME"
+        raise ConfigError(f"{file} has several scores: {quoted_names(header.measures)}", hint=hint)
     chosen = [] if wanted else list(header.measures)
     for word in wanted:
         exact = [name for name in header.measures if name == word]
@@ -344,9 +324,8 @@ def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[b
     known: dict[bytes, bytes] = {}
     for row in iter_rows(paths.log) if paths.log.exists() else ():
         if not row.profile.startswith(MARK):
-            raise LogError(
-                f"{paths.log} is a run of pcsuite itself", hint="import under another name with --name"
-            )
+            hint = "import under another name with --name"
+            raise LogError(f"{paths.log} is a run of pcsuite itself", hint=hint)
         key = ReplicateKey(row.task.id, row.model.id, row.condition.id, row.decoding.id, row.seed)
         if key in expected and row.engine.get("source") != expected[key]:
             raise _clash(key, f"rows of {paths.log.name} and the log to import are")
@@ -354,11 +333,10 @@ def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[b
     return known
 
 
-def _row_digest(row: RunRow) -> bytes:
+def _row_digest(row: log_row.RunRow) -> bytes:
     """What a row says, whichever version of the suite wrote it."""
-    return hashlib.blake2b(
-        encode_row(msgspec.structs.replace(row, pcsuite_version="")), digest_size=16
-    ).digest()
+    plain = msgspec.structs.replace(row, pcsuite_version="")
+    return hashlib.blake2b(log_row.encode_row(plain), digest_size=16).digest()
 
 
 def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[bytes, bytes]) -> None:
@@ -399,9 +377,9 @@ def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[by
 def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
     """Add what was imported to the manifest of the run, where the report looks for it."""
     try:
-        manifest = read_manifest(log) or RunManifest()
+        manifest = manifests.read_manifest(log) or manifests.RunManifest()
     except LogError:
-        manifest = RunManifest()
+        manifest = manifests.RunManifest()
     manifest.run, manifest.pcsuite_version, manifest.length_control = log.stem, __version__, "off"
     for outcome in outcomes:
         evaluation, file = outcome.evaluation, outcome.path.name
@@ -409,7 +387,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
         manifest.profile = f"{MARK}{evaluation.format}"
         source = f"imported from {header.tool} {header.tool_version} ({file})"
         earlier = manifest.tasks[header.task].source if header.task in manifest.tasks else source
-        manifest.tasks[header.task] = TaskNote(
+        manifest.tasks[header.task] = manifests.TaskNote(
             title=header.task,
             kind="imported",
             primary_metric=evaluation.measure,
@@ -419,9 +397,9 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
             source=earlier if file in earlier else f"{earlier}; {source}",
             max_tokens=header.max_tokens or 0,
         )
-        manifest.models[header.model] = ModelNote(
+        manifest.models[header.model] = manifests.ModelNote(
             f"{MARK}{evaluation.format}", evaluation.options.family, evaluation.options.size
         )
-        manifest.conditions[evaluation.condition] = ConditionNote(evaluation.condition)
+        manifest.conditions[evaluation.condition] = manifests.ConditionNote(evaluation.condition)
         manifest.regimes[decoding.id] = {"temperature": decoding.temperature, "top_p": decoding.top_p}
-    write_manifest(log, manifest)
+    manifests.write_manifest(log, manifest)

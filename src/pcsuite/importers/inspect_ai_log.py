@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -81,16 +81,6 @@ class _Header(msgspec.Struct):
     invalidated: bool = False
 
 
-class _Container(Protocol):
-    """Where header and samples lie."""
-
-    def header(self) -> bytes: ...
-
-    def samples(self) -> Iterator[tuple[str, bytes, Mapping[str, Any]]]: ...
-
-    def close(self) -> None: ...
-
-
 class _EvalFile:
     """A ``.eval`` file."""
 
@@ -115,13 +105,11 @@ class _EvalFile:
             if shell is not None:
                 pool: dict[str, list[Any]] = {"messages": [], "attachments": []}
                 for chunk in sequences.get(shell.group(1), []):
-                    pool[chunk.split("/")[-2]] += decode_json(self._members.read(chunk), list[Any])
+                    problem = f"{self._members.path}: {chunk} cannot be read"
+                    pool[chunk.split("/")[-2]] += decode_json(self._members.read(chunk), list[Any], problem)
                 numbered = {str(index): text for index, text in enumerate(pool["attachments"])}
-                yield (
-                    name,
-                    self._members.read(name),
-                    {"message_pool": pool["messages"], "attachments": numbered},
-                )
+                beside = {"message_pool": pool["messages"], "attachments": numbered}
+                yield name, self._members.read(name), beside
             elif not chunked or not (_CHUNK.match(name) or _SIDECAR.match(name)):
                 yield name, self._members.read(name), {}
 
@@ -172,7 +160,7 @@ class InspectLog:
                 is_zip = stream.read(2) == b"PK"
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-        self._files: _Container = _EvalFile(path) if is_zip else _JsonFile(path)
+        self._files = _EvalFile(path) if is_zip else _JsonFile(path)
         try:
             self.header = self._read_header(model)
         except BaseException:
@@ -189,24 +177,17 @@ class InspectLog:
             yield imported_sample(sample, measure, self._model)
 
     def close(self) -> None:
-        """Close the file."""
         self._files.close()
 
     def _read_header(self, model: str | None) -> LogHeader:
-        try:
-            raw = self._files.header()
-            found = decode_json(raw, _Header)
-            fields = decode_json(raw, dict[str, Any])
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise DataError(f"{self.path}: the header cannot be read ({error})") from error
+        raw, problem = self._files.header(), f"{self.path}: the header cannot be read"
+        found, fields = decode_json(raw, _Header, problem), decode_json(raw, dict[str, Any], problem)
         spec, config = found.eval, found.plan.config
         self._model = spec.model
         self._first_scorer = next((entry.name for entry in spec.scorers or []), "score")
         epochs = spec.config.epochs or 1
-        samples = len(spec.dataset.sample_ids) if spec.dataset.sample_ids else None
-        expected = found.results.total_samples if found.results and found.results.total_samples else None
-        if expected is None and samples is not None:
-            expected = samples * epochs
+        total = found.results.total_samples if found.results else 0
+        expected = total or len(spec.dataset.sample_ids or []) * epochs or None
         base = spec.model_generate_config
         results = found.results.scores if found.results is not None else []
         condition = (spec.metadata or {}).get("condition")
@@ -218,9 +199,10 @@ class InspectLog:
             split=UNKNOWN,
             model=model or spec.model,
             measures=self._measures(results),
-            temperature=_first(config.temperature, base.temperature),
-            top_p=_first(config.top_p, base.top_p),
-            max_tokens=_first(config.max_tokens, base.max_tokens),
+            **{
+                name: getattr(base if getattr(config, name) is None else config, name)
+                for name in ("temperature", "top_p", "max_tokens")
+            },
             epochs=epochs,
             expected=expected,
             condition=str(condition) if isinstance(condition, (str, int)) and condition != "" else None,
@@ -238,9 +220,8 @@ class InspectLog:
         for looked, sample in enumerate(self._samples(), start=1):
             for name, _ in flat_values(sample.scores or {}):
                 names.setdefault(name)
-            nested |= {
-                name for name, score in (sample.scores or {}).items() if isinstance(score.value, (dict, list))
-            }
+            scores = (sample.scores or {}).items()
+            nested |= {name for name, score in scores if isinstance(score.value, (dict, list))}
             if names and looked >= 50:
                 break
         for result in results:
@@ -249,10 +230,7 @@ class InspectLog:
 
     def _samples(self) -> Iterator[Sample]:
         for where, raw, beside in self._files.samples():
-            try:
-                sample = decode_json(raw, Sample)
-            except (msgspec.MsgspecError, ValueError) as error:
-                raise DataError(f"{self.path}: {where} cannot be read ({error})") from error
+            sample = decode_json(raw, Sample, f"{self.path}: {where} cannot be read")
             if sample.score is not None and sample.scores is None:  # log schema 1
                 sample.scores = {self._first_scorer: sample.score}
             if beside:
@@ -268,26 +246,17 @@ class InspectFormat:
 
         Of a folder every ``.eval`` file counts, and ``.json`` files whose name begins with a time.
         """
-        if path.is_dir():
-            return sorted(
-                file
-                for file in path.rglob("*")
-                # Folders also hold logs.json, eval-set.json and the like.
-                if (file.suffix == ".eval" or re.match(r"\d{4}-\d{2}-\d{2}T.*\.json$", file.name))
-                and file.is_file()
-            )
-        return [path]
+        if not path.is_dir():
+            return [path]
+        # Folders also hold logs.json, eval-set.json and the like.
+        is_log = re.compile(r".*\.eval$|\d{4}-\d{2}-\d{2}T.*\.json$")
+        return sorted(file for file in path.rglob("*") if is_log.match(file.name) and file.is_file())
 
     def open(self, path: Path, *, model: str | None) -> InspectLog:
-        """Open one log."""
         return InspectLog(path, model=model)
 
 
 FORMAT = InspectFormat()
-
-
-def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
 
 
 def _remarks(found: _Header) -> Iterator[str]:

@@ -52,7 +52,6 @@ class ScoreResult(msgspec.Struct):
 
     @property
     def measure(self) -> str:
-        """The measure it is about."""
         return self.name if self.name == self.scorer else f"{self.scorer}.{self.name}"
 
 
@@ -66,10 +65,9 @@ def value_as_number(value: object) -> tuple[float | None, str | None]:
     if value is None:
         return None, None
     if isinstance(value, str):
-        if value in _LETTERS:
-            return _LETTERS[value], None
-        if value.lower() in _WORDS:
-            return _WORDS[value.lower()], None
+        known = _LETTERS.get(value, _WORDS.get(value.lower()))
+        if known is not None:
+            return known, None
         try:
             number = float(value)
         except ValueError:
@@ -85,14 +83,11 @@ def flat_values(scores: Mapping[str, Score]) -> Iterator[tuple[str, object]]:
     The values of a list are numbered from 0: ``scorer.0``.
     """
     for scorer, score in scores.items():
-        if isinstance(score.value, dict):
-            for key, value in score.value.items():
-                yield f"{scorer}.{key}", value
-        elif isinstance(score.value, list):
-            for index, value in enumerate(score.value):
-                yield f"{scorer}.{index}", value
-        else:
+        if not isinstance(score.value, dict | list):
             yield scorer, score.value
+            continue
+        parts = score.value.items() if isinstance(score.value, dict) else enumerate(score.value)
+        yield from ((f"{scorer}.{key}", value) for key, value in parts)
 
 
 def reported_means(results: list[ScoreResult]) -> dict[str, float]:
@@ -205,9 +200,8 @@ def imported_sample(sample: Sample, measure: str, model: str) -> ImportedSample:
     usage = None
     if spent is not None:
         # Prompt tokens are all that went in: the tool counts cached ones apart.
-        prompt = (
-            spent.input_tokens + (spent.input_tokens_cache_read or 0) + (spent.input_tokens_cache_write or 0)
-        )
+        cached = (spent.input_tokens_cache_read or 0) + (spent.input_tokens_cache_write or 0)
+        prompt = spent.input_tokens + cached
         usage = UsageRecord(prompt, spent.output_tokens, spent.total_tokens or prompt + spent.output_tokens)
     scored = numbers.get(measure, (None, None))[0] is not None
     error = str(sample.error.get("message") or "unknown error").strip() if sample.error else None

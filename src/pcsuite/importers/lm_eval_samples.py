@@ -21,12 +21,10 @@ from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, as_number
 from pcsuite.logging.segments import read_lines
 
 _NAME = re.compile(r"^samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d{2}-\d{2}T[\d.-]+))?\.jsonl$")
-_NOT_MEASURES = frozenset(
-    {
-        "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
-        "prompt_hash", "target_hash",
-    }
-)  # fmt: skip
+_NOT_MEASURES = frozenset({
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
+    "prompt_hash", "target_hash",
+})  # fmt: skip
 _BY_LIKELIHOOD = ("multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
 
@@ -82,21 +80,18 @@ class LmEvalSamples:
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, line in enumerate(read_lines(self.path), start=1):
             if line.strip():
-                try:
-                    yield number, decode_json(line, dict[str, Any])
-                except (msgspec.MsgspecError, ValueError) as error:
-                    raise DataError(f"{self.path}:{number}: not JSON ({error})") from error
+                yield number, decode_json(line, dict[str, Any], f"{self.path}:{number}: not JSON")
 
     def _read_results(self) -> _Results | None:
         """The results file of the same date, whatever its name begins with."""
-        if not self._date:
+        beside = sorted(self.path.parent.glob(f"*_{self._date}.json")) if self._date else []
+        if not beside:
             return None
-        for path in sorted(self.path.parent.glob(f"*_{self._date}.json")):
-            try:
-                return decode_json(path.read_bytes(), _Results)
-            except (msgspec.MsgspecError, ValueError, OSError) as error:
-                raise DataError(f"{path}: the results cannot be read ({error})") from error
-        return None
+        problem = f"{beside[0]}: the results cannot be read"
+        try:
+            return decode_json(beside[0].read_bytes(), _Results, problem)
+        except OSError as error:
+            raise DataError(f"{problem} ({error})") from error
 
     def _described(self, model: str | None) -> LogHeader:
         # Every measure with a number in some sample; the tool makes others over the whole set only.
@@ -107,15 +102,10 @@ class LmEvalSamples:
                 is_number = isinstance(sample.get(name), (bool, int, float))
                 (measures if is_number else others).setdefault(f"{name},{_filter(sample)}")
         without = ", ".join(name for name in others if name not in measures)
-        remarks = []
-        if self._results is None:
-            remarks.append(
-                "no results file beside it: decoding is unknown, and nothing to check the mean against"
-            )
+        lacks = "no results file beside it: decoding is unknown, and nothing to check the mean against"
+        remarks = [lacks] if self._results is None else []
         if without:
-            remarks.append(
-                f"no number for single samples: {without} (the tool makes these over the whole set)"
-            )
+            remarks += [f"no number for single samples: {without} (the tool makes these over the whole set)"]
         results = self._results or _Results()
         model = model or results.model_name
         if not model:
@@ -187,7 +177,6 @@ class LmEvalFormat:
         return sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else [path]
 
     def open(self, path: Path, *, model: str | None) -> LmEvalSamples:
-        """Open one samples file."""
         return LmEvalSamples(path, model=model)
 
 
@@ -247,9 +236,8 @@ def _prompt(sent: Any) -> str:
 def _metric_names(sample: Mapping[str, Any]) -> list[str]:
     """Metrics of a line; files before version 0.4.4 do not list them."""
     listed = sample.get("metrics")
-    return (
-        [str(name) for name in listed] if listed else [name for name in sample if name not in _NOT_MEASURES]
-    )
+    unlisted = (name for name in sample if name not in _NOT_MEASURES)
+    return [str(name) for name in listed or unlisted]
 
 
 def _filter(sample: Mapping[str, Any]) -> str:

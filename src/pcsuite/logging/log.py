@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -22,25 +21,15 @@ import numpy as np
 from pcsuite._util.files import file_lock
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import LogError
+from pcsuite.logging import segments
 from pcsuite.logging.row import RunRow, decode_row, encode_row
-from pcsuite.logging.segments import (
-    COMPRESSED,
-    AppendFile,
-    LogRotator,
-    Rotation,
-    closed_path,
-    closed_segments,
-    log_exists,
-    read_lines,
-    read_log_lines,
-)
 
 _HASH_CHARS = 64
 _MAX_NAMED = 20
 _MAX_BUCKET_BITS = 24
 _SYNC_ROWS = 200
 _SYNC_SECONDS = 1.0
-ONE_FILE = Rotation()
+ONE_FILE = segments.Rotation()
 
 
 class PromptStore:
@@ -51,8 +40,8 @@ class PromptStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendFile(path)
-        self._known = {bytes.fromhex(line[:32].decode("ascii")) for line in read_lines(path)}
+        self._file = segments.AppendFile(path)
+        self._known = {bytes.fromhex(line[:32].decode("ascii")) for line in segments.read_lines(path)}
 
     def add(self, prompt_hash: str, text: str) -> None:
         """Keep a prompt, unless it is there already.
@@ -67,11 +56,9 @@ class PromptStore:
         self._known.add(key)
 
     def sync(self) -> None:
-        """Bring what was written to the disk."""
         self._file.sync()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -82,12 +69,11 @@ def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
     """
     hashes = {prompt_hash.encode("ascii") for prompt_hash in wanted}
     found: dict[str, str] = {}
-    for line in read_lines(path):
+    for line in segments.read_lines(path):
         if line[:_HASH_CHARS] in hashes:
             try:
-                text = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :])).decode(
-                    "utf-8", "surrogatepass"
-                )
+                data = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :]))
+                text = data.decode("utf-8", "surrogatepass")
             except (ValueError, zlib.error) as error:
                 raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
             found[line[:_HASH_CHARS].decode("ascii")] = text
@@ -155,7 +141,6 @@ class ResumeIndex:
         return len(self._failed - self._added)
 
     def add(self, run_id: str) -> None:
-        """Mark a row as done."""
         self._added.add(bytes.fromhex(run_id[:32]))
 
     @classmethod
@@ -169,7 +154,7 @@ class ResumeIndex:
         decode = msgspec.json.Decoder(_Key).decode
         rows = malformed_count = 0
         malformed: list[int] = []
-        for number, line in enumerate(read_log_lines(path), start=1):
+        for number, line in enumerate(segments.read_log_lines(path), start=1):
             try:
                 row = decode(line)
                 key = bytes.fromhex(row.run_id[:32])
@@ -199,7 +184,7 @@ def iter_rows(path: Path, malformed: list[int] | None = None) -> Iterator[RunRow
     log.
     """
     _check_log(path)
-    for number, line in enumerate(read_log_lines(path), start=1):
+    for number, line in enumerate(segments.read_log_lines(path), start=1):
         try:
             yield decode_row(line)
         except msgspec.MsgspecError:
@@ -226,7 +211,7 @@ def iter_newest_rows(path: Path) -> Iterator[RunRow]:
     """
     _check_log(path)
     keys, numbers = bytearray(), array("Q")
-    for number, line in enumerate(read_log_lines(path)):
+    for number, line in enumerate(segments.read_log_lines(path)):
         try:
             keys += hashlib.blake2b(decode_row(line).run_id.encode(), digest_size=16).digest()
         except msgspec.MsgspecError:
@@ -240,7 +225,7 @@ def iter_newest_rows(path: Path) -> Iterator[RunRow]:
     is_last[:-1] = (ordered[1:] != ordered[:-1]).any(axis=1)
     wanted = iter(np.sort(lines[order[is_last]]).tolist())
     upcoming = next(wanted, None)
-    for number, line in enumerate(read_log_lines(path)):
+    for number, line in enumerate(segments.read_log_lines(path)):
         if upcoming is None:
             return
         if number == upcoming:
@@ -249,7 +234,7 @@ def iter_newest_rows(path: Path) -> Iterator[RunRow]:
 
 
 def _check_log(path: Path) -> None:
-    if not log_exists(path):
+    if not segments.log_exists(path):
         raise LogError(f"{path}: no such log", hint="pcsuite run --config PROFILE writes it")
 
 
@@ -285,7 +270,9 @@ class RunLog:
                 log.append(row, prompt)
     """
 
-    def __init__(self, paths: RunPaths, *, overwrite: bool = False, rotation: Rotation = ONE_FILE) -> None:
+    def __init__(
+        self, paths: RunPaths, *, overwrite: bool = False, rotation: segments.Rotation = ONE_FILE
+    ) -> None:
         self.paths = paths
         self._rotation = rotation
         self._overwrite = overwrite
@@ -305,27 +292,26 @@ class RunLog:
     @classmethod
     def of(cls, run: RunSection, *, overwrite: bool = False) -> RunLog:
         """The log of a profile's run, rotated as the profile says."""
-        return cls(RunPaths.of(run.output_dir, run.name), overwrite=overwrite, rotation=Rotation.of(run))
+        paths, rotation = RunPaths.of(run.output_dir, run.name), segments.Rotation.of(run)
+        return cls(paths, overwrite=overwrite, rotation=rotation)
 
     def __enter__(self) -> RunLog:
         self._lock.__enter__()
         try:
             if self._overwrite:
                 self._set_aside()
-            self._file = AppendFile(self.paths.log)
+            self._file = segments.AppendFile(self.paths.log)
             self.repaired_bytes = self._file.repaired_bytes
             """Bytes of a torn last line that were cut off when the log was opened."""
             self.index = ResumeIndex.read(self.paths.log)
             self.prompts = PromptStore(self.paths.prompts)
-            self._rotator = LogRotator(self.paths.log, self._rotation)
+            self._rotator = segments.LogRotator(self.paths.log, self._rotation)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             if self._failure is None:
                 self.sync()
@@ -412,7 +398,7 @@ class RunLog:
                 try:
                     self._rotator.close_live_file()
                 finally:
-                    self._file = AppendFile(self.paths.log)
+                    self._file = segments.AppendFile(self.paths.log)
         except LogError as error:
             if not in_loop:
                 raise
@@ -420,14 +406,15 @@ class RunLog:
 
     def _set_aside(self) -> None:
         log = self.paths.log
-        if not log_exists(log):
+        if not segments.log_exists(log):
             return
         number = 1
-        while log_exists(aside := log.with_suffix(f".old-{number}.jsonl")):
+        while segments.log_exists(aside := log.with_suffix(f".old-{number}.jsonl")):
             number += 1
-        for segment in closed_segments(log):
-            target = closed_path(aside, segment.number)
-            segment.path.rename(target.with_name(target.name + COMPRESSED) if segment.compressed else target)
+        for segment in segments.closed_segments(log):
+            target = segments.closed_path(aside, segment.number)
+            ending = segments.COMPRESSED if segment.compressed else ""
+            segment.path.rename(target.with_name(target.name + ending))
         if log.exists():
             log.rename(aside)
         if self.paths.prompts.exists():

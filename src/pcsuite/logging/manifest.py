@@ -120,9 +120,8 @@ def write_manifest(log: Path, manifest: RunManifest) -> None:
 
     Readers see the old or the new manifest and nothing between.
     """
-    replace_atomically(
-        manifest_path(log), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-    )
+    text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+    replace_atomically(manifest_path(log), text + b"\n")
 
 
 def read_manifest(log: Path) -> RunManifest | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from pcsuite._util.files import replacing, sync_folder
 from pcsuite.config.profile import RunSection
@@ -38,14 +38,10 @@ def read_lines(path: Path) -> Iterator[bytes]:
     if not path.exists():
         return
     with path.open("rb", buffering=0) as stream:
-        yield from split_lines(stream)
+        yield from _split_lines(stream)
 
 
-def split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
-    """Lines of an open file without their newline.
-
-    Reads a mebibyte at a time, so that a log of any size needs the memory of that.
-    """
+def _split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
     rest = b""
     while chunk := stream.read(_CHUNK_BYTES):
         lines = (rest + chunk).split(b"\n")
@@ -148,7 +144,6 @@ class Rotation:
 
     @classmethod
     def of(cls, run: RunSection) -> Rotation:
-        """The rotation that a profile asks for."""
         limit = run.rotate_log_mb
         return cls(None if limit is None else max(1, int(limit * (1 << 20))), run.compress_log)
 
@@ -233,8 +228,7 @@ def compress_segment(path: Path) -> None:
     path.unlink()
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One file of a log."""
 
     path: Path
@@ -243,7 +237,6 @@ class Segment:
 
     @property
     def compressed(self) -> bool:
-        """Whether the file is gzip."""
         return self.path.name.endswith(COMPRESSED)
 
     def open(self) -> BinaryIO:
@@ -276,9 +269,8 @@ def closed_segments(log: Path) -> list[Segment]:
 
     Of a segment that is there both plain and compressed, the plain one counts: its copy may not be whole.
     """
-    pattern = re.compile(
-        rf"{re.escape(log.stem)}\.(\d{{4,}}){re.escape(log.suffix)}({re.escape(COMPRESSED)})?"
-    )
+    stem, suffix, gz = (re.escape(part) for part in (log.stem, log.suffix, COMPRESSED))
+    pattern = re.compile(rf"{stem}\.(\d{{4,}}){suffix}({gz})?")
     found: dict[int, Path] = {}
     for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}*") if log.parent.is_dir() else ():
         match = pattern.fullmatch(path.name)
@@ -321,9 +313,9 @@ def read_log_lines(log: Path) -> Iterator[bytes]:
             except FileNotFoundError:  # compressed since it was listed
                 stream = next(one for one in closed_segments(log) if one.number == segment.number).open()
             with stream:
-                yield from split_lines(stream)
+                yield from _split_lines(stream)
         if live is not None:
-            yield from split_lines(live)
+            yield from _split_lines(live)
     finally:
         if live is not None:
             live.close()

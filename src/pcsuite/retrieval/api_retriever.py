@@ -38,7 +38,6 @@ class ApiRetriever(Retriever):
 
     @classmethod
     def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ApiRetriever:
-        """Check the address; nothing is sent yet."""
         return cls(_checked_url(settings))
 
     @classmethod
@@ -59,15 +58,12 @@ class ApiRetriever(Retriever):
         except HTTPError as error:
             with error:
                 status = error.code
-            raise EngineError(
-                f"search endpoint {self.url} answered HTTP {status}",
-                status=status,
-                retryable=status >= 500 or status in (408, 425, 429),
-            ) from None
+            again = status >= 500 or status in (408, 425, 429)
+            problem = f"search endpoint {self.url} answered HTTP {status}"
+            raise EngineError(problem, status=status, retryable=again) from None
         except (OSError, HTTPException) as error:
-            raise EngineError(
-                f"search endpoint {self.url} cannot be reached: {error}", retryable=True
-            ) from None
+            problem = f"search endpoint {self.url} cannot be reached: {error}"
+            raise EngineError(problem, retryable=True) from None
         try:
             if len(content) > _MAX_BYTES:
                 raise ValueError(f"more than {_MAX_BYTES >> 20} MB")
@@ -92,9 +88,8 @@ def _passage(entry: Any) -> Passage:
 def _checked_url(settings: RetrievalSection) -> str:
     url = settings.api_url
     if url is None:
-        raise ConfigError(
-            "backend api_retriever needs an address", hint="set integrations.retrieval.api_url in the profile"
-        )
+        hint = "set integrations.retrieval.api_url in the profile"
+        raise ConfigError("backend api_retriever needs an address", hint=hint)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
         raise ConfigError(

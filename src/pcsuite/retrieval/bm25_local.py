@@ -26,7 +26,7 @@ import numpy.typing as npt
 from pcsuite._util.files import building_folder, sha256_file
 from pcsuite._util.hashing import digest
 from pcsuite.config.profile import RetrievalSection
-from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, read_jsonl
+from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, find_file, read_jsonl
 from pcsuite.errors import DataError, require
 from pcsuite.retrieval.base import DEFAULT_K, Passage, Retriever
 
@@ -48,12 +48,11 @@ def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> Ite
 
     The file has one ``{"page", "sentences": [...]}`` a line.
     """
-    cached = datasets_dir(cache_dir) / f"{dataset}_pages.jsonl"
-    if cached.is_file():
-        return ItemSource("cache", cached)
-    bundled = samples / cached.name
-    if bundled.is_file():
-        return ItemSource("sample", bundled)
+    name = f"{dataset}_pages.jsonl"
+    found = find_file(name, cache_dir, samples)
+    if found is not None:
+        return found
+    cached = datasets_dir(cache_dir) / name
     raise DataError(
         f"no pages to search for dataset '{dataset}': neither {cached} nor a bundled sample exists",
         hint='write one {"page", "sentences": [...]} a line there, or run: pcsuite export-datasets',
@@ -94,17 +93,14 @@ def query_words(query: str) -> list[str]:
     return [word for word in distinct if word not in FUNCTION_WORDS] or distinct
 
 
-def file_sha256(path: Path) -> str:
-    """sha256 (hex) of a file; read again only when its size or time changed.
-
-    Raises :class:`OSError` where there is no file.
-    """
+def _file_sha256(path: Path) -> str:
+    """sha256 (hex) of a file; read again only when its size or time changed."""
     state = path.stat()
-    return _file_sha256(path, state.st_size, state.st_mtime_ns)
+    return _hash_of_file(path, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=16)
-def _file_sha256(path: Path, size: int, modified: int) -> str:
+def _hash_of_file(path: Path, size: int, modified: int) -> str:
     return sha256_file(path)
 
 
@@ -140,15 +136,11 @@ class IndexMeta:
 
 
 def index_key(source_sha256: str, settings: Bm25Settings) -> str:
-    """Name of an index: sha256 of its sources and settings.
-
-    Another file, other settings or another format of the index give another name.
-    """
+    """Name of an index: another file, other settings or another format give another name."""
     return digest({"format": FORMAT, "sources": [source_sha256], "settings": asdict(settings)})
 
 
 def index_folder(cache_dir: Path, key: str) -> Path:
-    """Where an index of that name lies."""
     return cache_dir / "indexes" / key
 
 
@@ -159,7 +151,7 @@ def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = 
     :class:`DataError` where the file has no sentences.
     """
     settings = settings or Bm25Settings()
-    key = index_key(file_sha256(source), settings)
+    key = index_key(_file_sha256(source), settings)
     folder = index_folder(cache_dir, key)
     if (folder / META).is_file():
         return folder
@@ -182,46 +174,33 @@ def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = 
         if not any(len(document) for document in documents):
             raise DataError(f"{source} has no sentences to index")
         np.save(building / OFFSETS, np.array(offsets, dtype=np.int64))
-        index = bm25s.BM25(
-            k1=settings.k1, b=settings.b, method=settings.method, dtype="float64", backend="numpy"
-        )
+        how = {"k1": settings.k1, "b": settings.b, "method": settings.method}
+        index = bm25s.BM25(**how, dtype="float64", backend="numpy")
         index.index((documents, vocabulary), show_progress=False)
         index.save(building, show_progress=False)
-        meta = IndexMeta(
-            FORMAT,
-            key,
-            source.name,
-            file_sha256(source),
-            settings,
-            len(pages),
-            len(documents),
-            f"bm25s {bm25s.__version__}",
-        )
+        built, library = (source.name, _file_sha256(source), settings), f"bm25s {bm25s.__version__}"
+        meta = IndexMeta(FORMAT, key, *built, len(pages), len(documents), library)
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
     return folder
 
 
-def read_meta(folder: Path) -> IndexMeta:
+def _read_meta(folder: Path) -> IndexMeta:
     """What the index in ``folder`` was built from; :class:`DataError` where it is no index of this format."""
     try:
         values = json.loads((folder / META).read_text(encoding="utf-8"))
         settings = Bm25Settings(**values.pop("settings"))
         meta = IndexMeta(settings=settings, **values)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(
-            f"{folder} is not a search index: {error}", hint="pcsuite index build makes one"
-        ) from error
+        problem = f"{folder} is not a search index: {error}"
+        raise DataError(problem, hint="pcsuite index build makes one") from error
     if meta.format != FORMAT:
-        raise DataError(
-            f"{folder} has index format {meta.format}, this version reads {FORMAT}",
-            hint="pcsuite index build makes a new one",
-        )
+        hint = "pcsuite index build makes a new one"
+        raise DataError(f"{folder} has index format {meta.format}, this version reads {FORMAT}", hint=hint)
     return meta
 
 
 def indexed_pages(folder: Path) -> Iterator[str]:
-    """Names of the pages in an index, each once."""
-    read_meta(folder)
+    _read_meta(folder)
     before: str | None = None
     with (folder / PASSAGES).open("rb") as stream:
         for line in stream:
@@ -236,16 +215,15 @@ class Bm25Index:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.meta = read_meta(folder)
+        self.meta = _read_meta(folder)
         bm25s = require("bm25s", "retrieval")
         try:
             self._index: Any = bm25s.BM25.load(folder, mmap=True, show_progress=False)
             self._offsets: npt.NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")
             self._passages: npt.NDArray[np.uint8] = np.memmap(folder / PASSAGES, dtype=np.uint8, mode="r")
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(
-                f"{folder}: damaged search index ({error})", hint="delete the folder; it is built again"
-            ) from error
+            problem = f"{folder}: damaged search index ({error})"
+            raise DataError(problem, hint="delete the folder; it is built again") from error
 
     def __len__(self) -> int:
         return self.meta.passages
@@ -317,9 +295,9 @@ class Bm25Retriever(Retriever):
     def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
         """The index's name, which is the hash of its sources and settings."""
         if settings.wiki_index_path is not None:
-            return {"backend": "bm25_local", "index": read_meta(Path(settings.wiki_index_path)).key}
+            return {"backend": "bm25_local", "index": _read_meta(Path(settings.wiki_index_path)).key}
         pages = find_pages(dataset, cache_dir).path
-        return {"backend": "bm25_local", "index": index_key(file_sha256(pages), Bm25Settings())}
+        return {"backend": "bm25_local", "index": index_key(_file_sha256(pages), Bm25Settings())}
 
     @classmethod
     def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
@@ -333,5 +311,4 @@ class Bm25Retriever(Retriever):
         return PageTitles(pages, indexed=False)
 
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
-        """The best sentences."""
         return self.index.search(query, k)

@@ -6,9 +6,8 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pcsuite.errors import DataError
 from pcsuite.verifier.mapping import FieldMapping, FieldRule
@@ -18,8 +17,7 @@ _C1_BYTES = re.compile(rb"[\x80-\x9f]")
 _UNIT = re.compile(r"^(.*?)\s*\(([^()]*)\)\s*:?\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row: its line number in the file and its cells, trimmed, without trailing empty ones."""
 
     number: int
@@ -44,9 +42,8 @@ def decode_text(data: bytes, source: str) -> str:
         raise DataError(f"{source}: row 1: this is a PDF, not a CSV file", hint="export the report as CSV")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data:
         row = data[: data.index(b"\x00")].count(b"\n") + 1 if b"\x00" in data else 1
-        raise DataError(
-            f"{source}: row {row}: not UTF-8 or latin-1 text (binary or UTF-16)", hint="save it as CSV UTF-8"
-        )
+        binary = f"{source}: row {row}: not UTF-8 or latin-1 text (binary or UTF-16)"
+        raise DataError(binary, hint="save it as CSV UTF-8")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -57,9 +54,8 @@ def decode_text(data: bytes, source: str) -> str:
         return data.decode("cp1252")
     except UnicodeDecodeError as error:
         row = data[: error.start].count(b"\n") + 1
-        raise DataError(
-            f"{source}: row {row}: bytes that are neither UTF-8 nor latin-1 text", hint="save it as CSV UTF-8"
-        ) from None
+        neither = f"{source}: row {row}: bytes that are neither UTF-8 nor latin-1 text"
+        raise DataError(neither, hint="save it as CSV UTF-8") from None
 
 
 def read_bytes(path: Path) -> bytes:
@@ -112,13 +108,12 @@ def split_unit(label: str) -> tuple[str, str | None]:
     return (match.group(1), match.group(2)) if match else (label, None)
 
 
-def unit_key(unit: str) -> str:
+def _unit_key(unit: str) -> str:
     """What units are compared by; a degree sign that an export lost does not matter."""
     return "".join(character for character in unit.casefold() if character.isascii() and character.isalnum())
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table: its label and the field it feeds, ``None`` where the mapping has none."""
 
     label: str
@@ -158,17 +153,17 @@ class CellReader:
         try:
             return self.value(text, rule)
         except ValueError as error:
-            raise DataError(
-                f"{self.source}: row {row.number}: {path}: {error}",
-                hint="correct the cell, or add it to not_given_numbers in the mapping",
-            ) from None
+            hint = "correct the cell, or add it to not_given_numbers in the mapping"
+            raise self.error(row, f"{path}: {error}", hint) from None
+
+    def error(self, row: Row, message: str, hint: str | None = None) -> DataError:
+        """An error that names file and row."""
+        return DataError(f"{self.source}: row {row.number}: {message}", hint=hint)
 
     def check_unit(self, row: Row, unit: str | None, rule: FieldRule, path: str) -> None:
         """Raise ``DataError`` where the truth states another unit than the mapping does."""
-        if unit and rule.unit and unit_key(unit) != unit_key(rule.unit):
-            raise DataError(
-                f"{self.source}: row {row.number}: {path}: unit '{unit}' where the mapping says '{rule.unit}'"
-            )
+        if unit and rule.unit and _unit_key(unit) != _unit_key(rule.unit):
+            raise self.error(row, f"{path}: unit '{unit}' where the mapping says '{rule.unit}'")
 
     def columns(self, row: Row, start: int, rules: Sequence[FieldRule]) -> tuple[Column, ...]:
         """The columns a header row announces, from cell ``start`` on.
@@ -212,10 +207,8 @@ class CellReader:
         if not lacking or len(reduced) == len(columns):
             return columns
         cells = row.cells[start:]
-        full_misfits, reduced_misfits = self._misfits(cells, columns), self._misfits(cells, reduced)
-        if full_misfits == reduced_misfits:
-            return reduced if usually_lacks else columns
-        return columns if full_misfits < reduced_misfits else reduced
+        readings = (reduced, columns) if usually_lacks else (columns, reduced)
+        return min(readings, key=lambda reading: self._misfits(cells, reading))
 
     def _misfits(self, cells: Sequence[str], columns: tuple[Column, ...]) -> int:
         count = sum(1 for cell in cells[len(columns) :] if cell)

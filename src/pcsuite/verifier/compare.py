@@ -29,11 +29,7 @@ MAX_DEPTH = 64
 
 
 def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
-    """The record in the bytes of a JSON file: strict JSON in UTF-8 with an object at the root.
-
-    Raises ``DataError`` in one line with ``source`` and row for anything else, numbers beyond a float's range and
-    nesting deeper than :data:`MAX_DEPTH` included.
-    """
+    """The record in the bytes of a JSON file: strict, finite, no deeper than :data:`MAX_DEPTH`, in UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -43,26 +39,19 @@ def parse_extraction(data: bytes, source: str = "extraction") -> dict[str, Any]:
     try:
         value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{source}: row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
-        ) from None
+        where = f"row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
+        raise DataError(f"{source}: {where}") from None
     except ValueError as error:
         raise DataError(f"{source}: not JSON: {error}") from None
     except RecursionError:
         raise too_deep from None
     if not isinstance(value, dict):
-        raise DataError(
-            f"{source}: row 1: the root is {type_in_words(value)}, not an object",
-            hint="one file holds one record",
-        )
+        hint = "one file holds one record"
+        raise DataError(f"{source}: row 1: the root is {type_in_words(value)}, not an object", hint=hint)
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(child, dict | list)
-        ]
+        inner = (parent.values() if isinstance(parent, dict) else parent for parent in level)
+        level = [child for values in inner for child in values if isinstance(child, dict | list)]
         if not level:
             return value
     raise too_deep
@@ -131,9 +120,8 @@ class _Comparer:
     ) -> None:
         self.verdicts[leaf.pattern, leaf.section, leaf.weight, verdict] += 1
         if verdict != "match":
-            self.discrepancies.append(
-                Discrepancy(path, expected, actual, verdict, note or _note(leaf, verdict, expected, actual))
-            )
+            note = note or _note(leaf, verdict, expected, actual)
+            self.discrepancies.append(Discrepancy(path, expected, actual, verdict, note))
 
     def compare(
         self, node: Node, expected: Any, actual: Any, path: str, pattern: str, note: str = ""
@@ -202,9 +190,8 @@ class _Comparer:
                 self._record(leaf, "format_error", f"{path}[{index}]", text, actual)
             return
         for verdict, index, left, right in pair_texts(truth, actual or []):
-            self._record(
-                leaf, verdict, f"{path}[{index}]", left, right, note if verdict != "format_error" else ""
-            )
+            said = note if verdict != "format_error" else ""
+            self._record(leaf, verdict, f"{path}[{index}]", left, right, said)
 
     def _wrong_shape(
         self, node: Node, expected: Any, actual: Any, path: str, pattern: str, wanted: str
@@ -224,11 +211,9 @@ class _Comparer:
         while stack:
             current, where, shape = stack.pop()
             if isinstance(current, dict):
-                children = [(child, f"{where}.{key}", f"{shape}.{key}") for key, child in current.items()]
-                stack.extend(reversed(children))
+                stack += [(v, f"{where}.{key}", f"{shape}.{key}") for key, v in current.items()][::-1]
             elif isinstance(current, list):
-                children = [(child, f"{where}[{i}]", f"{shape}[]") for i, child in enumerate(current)]
-                stack.extend(reversed(children))
+                stack += [(v, f"{where}[{i}]", f"{shape}[]") for i, v in enumerate(current)][::-1]
             elif current is not None:
                 leaf = Leaf(shape, section, "text", 0.0, 0.0, None, 1.0)
                 self._record(leaf, "hallucination", where, None, current, "no such field in the mapping")
@@ -254,10 +239,8 @@ def _truth_fields(node: Node, value: Any, path: str) -> Iterator[tuple[Leaf, str
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
     """What a reader should know about a discrepancy."""
     if verdict == "format_error":
-        wanted = {"text": "text", "text_list": "a list", "boolean": "true or false"}.get(
-            leaf.type, "a number"
-        )
-        return f"{type_in_words(actual)} where {wanted} belongs"
+        words = {"text": "text", "text_list": "a list", "boolean": "true or false"}
+        return f"{type_in_words(actual)} where {words.get(leaf.type, 'a number')} belongs"
     if verdict == "wrong_value" and leaf.type in ("number", "integer") and is_number(actual):
         difference = as_float(actual) - as_float(expected)
         if leaf.modulo is not None:
@@ -313,11 +296,7 @@ def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
 
 
 def results_document(
-    scored: Scored,
-    rules: Rules,
-    eval_id: str,
-    iteration: int | None,
-    instructions_version: str | None = None,
+    scored: Scored, rules: Rules, eval_id: str, iteration: int | None, instructions_version: str | None = None
 ) -> dict[str, Any]:
     """The content of ``eval-results.json``, time-stamped now (UTC).
 
@@ -334,10 +313,7 @@ def results_document(
         "truth_hash": rules.truth.content_hash,
         "instructions_version": instructions_version,
         "pcsuite_version": __version__,
-        "metrics": {
-            **comparison.counts.as_dict(),
-            "weighted": weighted._asdict(),
-        },
+        "metrics": {**comparison.counts.as_dict(), "weighted": weighted._asdict()},
         "by_section": {name: counts.as_dict() for name, counts in comparison.by_section.items()},
         "by_field": {name: counts.as_dict() for name, counts in sorted(comparison.by_field.items())},
         "discrepancies": [asdict(discrepancy) for discrepancy in comparison.discrepancies],

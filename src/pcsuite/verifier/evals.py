@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.compare import Rules, Scored, score_file
@@ -18,16 +18,14 @@ EXTRACTED = "extracted.json"
 DOCUMENT = "document.txt"
 
 
-@dataclass(frozen=True, slots=True)
-class Eval:
+class Eval(NamedTuple):
     """One eval: its name and folder."""
 
     eval_id: str
     folder: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredEval:
+class ScoredEval(NamedTuple):
     """One eval and the score of its extraction."""
 
     eval: Eval
@@ -49,11 +47,8 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     for name in (*only, *exclude):
         if name not in found:
             raise DataError(f"{root}: no eval '{name}'", hint=did_you_mean(name, found))
-    chosen = [
-        Eval(name, folder)
-        for name, folder in found.items()
-        if (not only or name in only) and name not in exclude
-    ]
+    names = [name for name in found if (not only or name in only) and name not in exclude]
+    chosen = [Eval(name, found[name]) for name in names]
     if not chosen:
         raise DataError(f"{root}: every eval is excluded")
     return chosen

@@ -59,9 +59,7 @@ class BuildingSpecEvaluator(Evaluator):
             extra={
                 "field_precision": counts.precision,
                 "field_recall": counts.recall,
-                "tp": int(counts.matches),
-                "fp": int(counts.false_positives),
-                "fn": int(counts.false_negatives),
+                **dict(zip(("tp", "fp", "fn"), map(int, counts.triple), strict=True)),
                 "omissions": int(counts.omission),
                 "hallucinations": int(counts.hallucination),
                 "wrong_values": int(counts.wrong_value),
@@ -70,7 +68,6 @@ class BuildingSpecEvaluator(Evaluator):
         )
 
     def gold_answer(self, item: Item) -> str:
-        """The truth as compact JSON."""
         return json.dumps(item.truth["record"], ensure_ascii=False, separators=(",", ":"))
 
     def wrong_answer(self, item: Item, rng: Random) -> str:

@@ -136,14 +136,11 @@ class FieldMapping(Definition):
         for rule in self.fields:
             yield rule.path, rule
         for block in self.blocks:
-            for rule in block.fields:
-                yield f"{block.path}[].{rule.path}", rule
+            yield from ((f"{block.path}[].{rule.path}", rule) for rule in block.fields)
         for table in self.tables:
-            for rule in table.columns:
-                yield f"{table.path}[].{rule.path}", rule
+            yield from ((f"{table.path}[].{rule.path}", rule) for rule in table.columns)
             for part in table.parts:
-                for rule in part.columns:
-                    yield f"{table.path}[].{part.path}.{rule.path}", rule
+                yield from ((f"{table.path}[].{part.path}.{rule.path}", rule) for rule in part.columns)
 
     def rules_hash(self) -> str:
         """Hash (sha256, hex) of everything that decides a score.
@@ -155,7 +152,6 @@ class FieldMapping(Definition):
 
 
 def bundled_mapping(name: str = "field_mapping.yaml") -> Path:
-    """Path of a mapping that ships with the package."""
     return Path(str(resources.files("pcsuite.verifier") / "schemas" / name))
 
 
@@ -194,16 +190,13 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
             raise ConfigError(f"{path}: path '{pattern}' is mapped twice")
         seen.add(pattern)
         if rule.tolerance not in mapping.tolerances:
-            raise ConfigError(
-                f"{path}: '{pattern}': unknown tolerance class '{rule.tolerance}'",
-                hint=did_you_mean(rule.tolerance, mapping.tolerances),
-            )
+            hint = did_you_mean(rule.tolerance, mapping.tolerances)
+            raise ConfigError(f"{path}: '{pattern}': unknown tolerance class '{rule.tolerance}'", hint=hint)
         if known is not None and pattern not in known:
             raise ConfigError(f"{path}: unknown path '{pattern}'", hint=did_you_mean(pattern, known))
         if known is not None and known[pattern] not in (rule.type, "any"):
-            raise ConfigError(
-                f"{path}: '{pattern}' is declared {rule.type}, but BuildingSpec says {known[pattern]}"
-            )
+            declared = f"declared {rule.type}, but BuildingSpec says {known[pattern]}"
+            raise ConfigError(f"{path}: '{pattern}' is {declared}")
     if known is not None:
         sections = {pattern.split(".")[0].removesuffix("[]") for pattern in known}
         for metadata in mapping.metadata:

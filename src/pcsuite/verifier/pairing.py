@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -131,11 +131,7 @@ def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item])
 
 
 def likeness_matrix(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> Matrix:
-    """Likeness (0..1) of every truth item (rows) with every extracted item (columns).
-
-    It is the share of agreeing fields among those that either item gives, and the sameness of the names, weighted by
-    the list's ``pairing``.
-    """
+    """Likeness (0..1) of truth items (rows) with extracted ones (columns): agreeing fields and names, weighted."""
     shape = (len(truth), len(extracted))
     agreeing = np.zeros(shape)
     given = np.zeros(shape)
@@ -143,19 +139,18 @@ def likeness_matrix(node: ListNode, truth: Sequence[Item], extracted: Sequence[I
     others = [entry for entry in node.scalars if entry[1].type in ("text", "boolean")]
     for fields, agree in ((numeric, _numbers_agree), (others, _codes_agree)):
         if fields:
-            truth_cells = [[_dig(item, keys) for keys, _ in fields] for item in truth]
-            other_cells = [[_dig(item, keys) for keys, _ in fields] for item in extracted]
-            equal, present = agree([leaf for _, leaf in fields], truth_cells, other_cells)
-            agreeing += equal
-            given += present
+            cells = [
+                [[_dig(item, keys) for keys, _ in fields] for item in side] for side in (truth, extracted)
+            ]
+            agreeing += agree([leaf for _, leaf in fields], *cells)
+            left, right = (np.array([[v is not None for v in row] for row in side], float) for side in cells)
+            # Fields that either item of a pair gives: |T ∪ E| = |T| + |E| - |T ∩ E|.
+            given += left.sum(axis=1)[:, None] + right.sum(axis=1)[None, :] - left @ right.T
     for keys in node.lists:
         # Dice overlap of the names (or texts) in a nested list, as one further field.
-        left = [_names_in(_dig(item, keys)) for item in truth]
-        right = [_names_in(_dig(item, keys)) for item in extracted]
-        agreeing += np.array(
-            [[2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0 for b in right] for a in left]
-        )
-        given += np.array([[bool(a or b) for b in right] for a in left], dtype=float)
+        rows, columns = ([_names_in(_dig(item, keys)) for item in side] for side in (truth, extracted))
+        agreeing += _dice(rows, columns)
+        given += np.array([[bool(a or b) for b in columns] for a in rows], dtype=float)
     content = agreeing / np.maximum(given, _CONTENT_FLOOR)
     weight = node.pairing.name_weight
     likeness: Matrix = weight * _same_names(truth, extracted) + (1 - weight) * content
@@ -171,22 +166,9 @@ def _dig(item: Item, keys: tuple[str, ...]) -> Any:
     return value
 
 
-def _present(cells: list[list[Any]]) -> NDArray[np.float64]:
-    return np.array([[value is not None for value in row] for row in cells], dtype=float)
-
-
-def _given(truth_cells: list[list[Any]], other_cells: list[list[Any]]) -> Matrix:
-    """How many fields either item of a pair gives: |T ∪ E| = |T| + |E| - |T ∩ E|."""
-    left, right = _present(truth_cells), _present(other_cells)
-    union: Matrix = left.sum(axis=1)[:, None] + right.sum(axis=1)[None, :] - left @ right.T
-    return union
-
-
-def _numbers_agree(
-    leaves: list[Leaf], truth_cells: list[list[Any]], other_cells: list[list[Any]]
-) -> tuple[Matrix, Matrix]:
-    expected = np.array([[_number(value) for value in row] for row in truth_cells])
-    actual = np.array([[_number(value) for value in row] for row in other_cells])
+def _numbers_agree(leaves: list[Leaf], truth: list[list[Any]], others: list[list[Any]]) -> Matrix:
+    expected = np.array([[_number(value) for value in row] for row in truth])
+    actual = np.array([[_number(value) for value in row] for row in others])
     relative = np.array([leaf.relative for leaf in leaves])
     absolute = np.array([leaf.absolute for leaf in leaves])
     size = np.abs(expected)
@@ -198,7 +180,7 @@ def _numbers_agree(
         part = np.mod(difference[:, :, angles], turn)
         difference[:, :, angles] = np.minimum(part, turn - part)
     equal: Matrix = (difference <= allowed[:, None, :]).sum(axis=2).astype(float)
-    return equal, _given(truth_cells, other_cells)
+    return equal
 
 
 def _number(value: Any) -> float:
@@ -209,9 +191,7 @@ def _number(value: Any) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _codes_agree(
-    leaves: list[Leaf], truth_cells: list[list[Any]], other_cells: list[list[Any]]
-) -> tuple[Matrix, Matrix]:
+def _codes_agree(leaves: list[Leaf], truth: list[list[Any]], others: list[list[Any]]) -> Matrix:
     codes: dict[Any, int] = {}
 
     def code(value: Any, leaf: Leaf, missing: int) -> int:
@@ -222,14 +202,15 @@ def _codes_agree(
             key = normalise_text(value)
         return missing if key is None else codes.setdefault(key, len(codes))
 
-    expected = np.array(
-        [[code(v, leaf, -1) for v, leaf in zip(row, leaves, strict=True)] for row in truth_cells]
-    )
-    actual = np.array(
-        [[code(v, leaf, -2) for v, leaf in zip(row, leaves, strict=True)] for row in other_cells]
-    )
+    expected = np.array([[code(v, leaf, -1) for v, leaf in zip(row, leaves, strict=True)] for row in truth])
+    actual = np.array([[code(v, leaf, -2) for v, leaf in zip(row, leaves, strict=True)] for row in others])
     equal: Matrix = (expected[:, None, :] == actual[None, :, :]).sum(axis=2).astype(float)
-    return equal, _given(truth_cells, other_cells)
+    return equal
+
+
+def _dice(rows: Sequence[Set[str]], columns: Sequence[Set[str]]) -> Matrix:
+    """Overlap of sets, 0 (also of two empty ones) to 1."""
+    return np.array([[2 * len(a & b) / max(1, len(a) + len(b)) for b in columns] for a in rows])
 
 
 def _names_in(value: Any) -> frozenset[str]:
@@ -286,15 +267,11 @@ def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Ver
         else:
             texts.append((index, value))
     left = sorted(index for indices in waiting.values() for index in indices)
-    yield from (
-        ("match", index, truth[index], truth[index]) for index in range(len(truth)) if index not in left
-    )
+    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in left)
     if left and texts:
         rows = [set(normalise_text(truth[index]).split()) for index in left]
         columns = [set(normalise_text(text).split()) for _, text in texts]
-        dice = np.array(
-            [[2 * len(a & b) / (len(a) + len(b)) if a and b else 0.0 for b in columns] for a in rows]
-        )
+        dice = _dice(rows, columns)
         pairs = best_assignment(np.where(dice >= _GATE, dice, 0.0))
         for row, column in pairs:
             yield "wrong_value", left[row], truth[left[row]], texts[column][1]

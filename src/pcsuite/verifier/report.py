@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
@@ -21,8 +20,7 @@ _INSET = 20
 _MAX_LABELS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One iteration in the plot."""
 
     x: float
@@ -35,8 +33,7 @@ class Point:
     labelled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Plot:
+class Plot(NamedTuple):
     """What the template draws."""
 
     width: int
@@ -56,8 +53,7 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
     ``best`` are numbers of iterations to mark.
     """
     scored = [entry for entry in iterations if entry["f1"] is not None]
-    lowest = min((entry["f1"] for entry in scored), default=0.0)
-    floor = max(0.0, math.floor(lowest * 10 - 0.5) / 10)
+    floor = max(0.0, math.floor(min((entry["f1"] for entry in scored), default=0.0) * 10 - 0.5) / 10)
     span = 1.0 - floor or 1.0
     inner_width, inner_height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 
@@ -86,12 +82,7 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
 
 
 _MAX_SHOWN = 300
-ERROR_NAMES = {
-    "omission": "Omission",
-    "hallucination": "Hallucination",
-    "format_error": "Format error",
-    "wrong_value": "Wrong value",
-}
+ERROR_NAMES = {kind: kind.replace("_", " ").capitalize() for kind in ERROR_TYPES}
 ERROR_MEANINGS = {
     "omission": "in the truth, missing in the extraction",
     "hallucination": "in the extraction, not in the truth",
@@ -137,15 +128,13 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters["shown"] = shown
-    environment.filters["breakable"] = breakable
+    # A path may wrap after a dot or an underscore, and not within a word.
+    environment.filters["breakable"] = lambda path: Markup(
+        str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>")
+    )
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
     environment.filters["score"] = lambda value: f"{value:.3f}"
     return environment.get_template("eval-report.html.j2")
-
-
-def breakable(path: str) -> Markup:
-    """A path that may wrap after a dot or an underscore, and not within a word."""
-    return Markup(str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
 
 
 def shown(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pcsuite.stats.f1 import f1_score, micro_f1, precision_recall_f1
 
@@ -12,7 +12,7 @@ ErrorType = Literal["omission", "hallucination", "format_error", "wrong_value"]
 ERROR_TYPES: tuple[ErrorType, ...] = ("omission", "hallucination", "format_error", "wrong_value")
 Interval = tuple[float, float]
 """Low and high end of a 95 % interval."""
-_RESAMPLES = 10_000
+_BOOTSTRAP: dict[str, Any] = {"resamples": 10_000, "method": "percentile"}
 _SEED = 1337
 
 
@@ -48,12 +48,10 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """TP / (TP + FP); 0/0 is 0."""
         return precision_recall_f1(*self.triple).precision
 
     @property
     def recall(self) -> float:
-        """TP / (TP + FN); 0/0 is 0."""
         return precision_recall_f1(*self.triple).recall
 
     @property
@@ -83,8 +81,7 @@ class Counts:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(NamedTuple):
     """Several evals together; intervals are ``None`` for fewer than two evals."""
 
     evals: int
@@ -103,26 +100,17 @@ def pool(counts: Sequence[Counts]) -> Pooled:
     if not counts:
         return Pooled(0, 0.0, 0.0, None, None)
     scores, triples = [one.f1 for one in counts], [one.triple for one in counts]
-    macro, micro = (
-        sum(scores) / len(scores),
-        f1_score(*(sum(column) for column in zip(*triples, strict=True))),
-    )
+    macro = sum(scores) / len(scores)
+    micro = f1_score(*(sum(column) for column in zip(*triples, strict=True)))
     if len(counts) < 2:
         return Pooled(len(counts), macro, micro, None, None)
     import numpy as np
 
     from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_totals
 
-    over_evals = bootstrap_mean(
-        scores, rng=np.random.default_rng(_SEED), resamples=_RESAMPLES, method="percentile"
-    )
-    pooled = bootstrap_totals(
-        triples,
-        lambda totals: micro_f1(totals, empty=0.0),
-        rng=np.random.default_rng(_SEED),
-        resamples=_RESAMPLES,
-        method="percentile",
-    )
+    over_evals = bootstrap_mean(scores, rng=np.random.default_rng(_SEED), **_BOOTSTRAP)
+    rng = np.random.default_rng(_SEED)  # the same resamples again
+    pooled = bootstrap_totals(triples, lambda totals: micro_f1(totals, empty=0.0), rng=rng, **_BOOTSTRAP)
     return Pooled(len(counts), macro, micro, (over_evals.low, over_evals.high), (pooled.low, pooled.high))
 
 
@@ -138,7 +126,5 @@ def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[
 
     from pcsuite.stats.bootstrap import paired_bootstrap
 
-    change = paired_bootstrap(
-        after, before, rng=np.random.default_rng(_SEED), resamples=_RESAMPLES, method="percentile"
-    )
+    change = paired_bootstrap(after, before, rng=np.random.default_rng(_SEED), **_BOOTSTRAP)
     return change.value, (change.low, change.high) if len(before) > 1 else None

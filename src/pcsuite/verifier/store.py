@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pcsuite._util.files import folder_lock, replace_atomically, sync_folder, write_durably
 from pcsuite.errors import DataError
+from pcsuite.stats.f1 import precision_recall_f1
 from pcsuite.verifier.compare import Rules, Scored, results_document, score_bytes
 from pcsuite.verifier.evals import TRUTH
 from pcsuite.verifier.mapping import bundled_mapping, load_mapping
@@ -29,8 +30,7 @@ _PARTIAL = ".partial-"
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """An iteration that was saved."""
 
     folder: Path
@@ -39,7 +39,6 @@ class Saved:
 
     @property
     def report(self) -> Path:
-        """The HTML report."""
         return self.folder / REPORT
 
 
@@ -64,9 +63,8 @@ def save_iteration(
         earlier = _iteration_folders(results)
         owner = _eval_id(earlier)
         if owner is not None and owner != eval_id:
-            raise DataError(
-                f"{results}: holds iterations of eval '{owner}', not '{eval_id}'", hint="choose another --out"
-            )
+            other = f"{results}: holds iterations of eval '{owner}', not '{eval_id}'"
+            raise DataError(other, hint="choose another --out")
         number = earlier[-1][0] + 1 if earlier else 1
         document = results_document(scored, rules, eval_id, number, instructions_version)
         aggregate = summarise(eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
@@ -142,14 +140,12 @@ def read_results(path: Path) -> Document:
     file = path / RESULTS if path.is_dir() else path
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(document["metrics"]["f1"], int | float) or not isinstance(
-            document["discrepancies"], list
-        ):
+        f1, discrepancies = document["metrics"]["f1"], document["discrepancies"]
+        if not isinstance(f1, int | float) or not isinstance(discrepancies, list):
             raise KeyError
     except FileNotFoundError:
-        raise DataError(
-            f"{file}: no such file", hint="give an iteration folder or its eval-results.json"
-        ) from None
+        hint = "give an iteration folder or its eval-results.json"
+        raise DataError(f"{file}: no such file", hint=hint) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{file}: not a results file of the verifier") from None
     return dict(document)
@@ -166,7 +162,6 @@ def _results_folder(eval_dir: Path) -> Path:
 
 
 def _iteration_folders(results: Path) -> list[tuple[int, Path]]:
-    """Saved iterations by number."""
     if not results.is_dir():
         return []
     found = ((_ITERATION.fullmatch(path.name), path) for path in results.iterdir() if path.is_dir())
@@ -203,9 +198,7 @@ def _entries(folders: list[tuple[int, Path]], rules: Rules | None) -> Iterator[D
         counts = score_bytes(data, rules, str(folder / EXTRACTION), strict=False).comparison.counts
         yield {
             **entry,
-            "f1": counts.f1,
-            "precision": counts.precision,
-            "recall": counts.recall,
+            **precision_recall_f1(*counts.triple)._asdict(),
             "error_counts": counts.errors_by_type(),
             "rules_hash": rules.rules_hash,
             "truth_hash": rules.truth.content_hash,
@@ -217,14 +210,10 @@ def _entry(document: Document) -> Document:
     metrics = document["metrics"]
     return {
         "iteration": document["iteration"],
-        "f1": metrics["f1"],
-        "precision": metrics["precision"],
-        "recall": metrics["recall"],
+        **{key: metrics[key] for key in ("f1", "precision", "recall")},
         "timestamp": document.get("timestamp"),
         "error_counts": metrics["errors_by_type"],
-        "rules_hash": document.get("rules_hash"),
-        "truth_hash": document.get("truth_hash"),
-        "instructions_version": document.get("instructions_version"),
+        **{key: document.get(key) for key in ("rules_hash", "truth_hash", "instructions_version")},
     }
 
 
@@ -239,38 +228,26 @@ def summarise(
     previous: float | None = None
     best: Document = {}
     for entry in entries:
-        comparable = (
-            entry["f1"] is not None
-            and entry["rules_hash"] == rules_hash
-            and (truth_hash is None or entry.get("truth_hash") == truth_hash)
-            and "note" not in entry
-        )
-        marked = {**entry, "comparable": comparable, "trend": "not comparable"}
-        if comparable:
-            f1 = entry["f1"]
-            if previous is None:
-                marked["trend"] = "first"
-            elif abs(f1 - previous) < 1e-12:
-                marked["trend"] = "unchanged"
-            else:
-                marked["trend"] = "improved" if f1 > previous else "regressed"
-            previous = f1
-            if not best or f1 > best["f1"]:
-                best = entry
-        else:
+        f1 = entry["f1"]
+        same_truth = truth_hash is None or entry.get("truth_hash") == truth_hash
+        if f1 is None or entry["rules_hash"] != rules_hash or not same_truth or "note" in entry:
+            marked = {**entry, "comparable": False, "trend": "not comparable"}
             marked.setdefault("note", "scored under other rules or another truth")
-        iterations.append(marked)
-    return {
-        "eval_id": eval_id,
-        "rules_hash": rules_hash,
-        "iterations": iterations,
-        "best_f1": best.get("f1"),
-        "best_iteration": best.get("iteration"),
-    }
+            iterations.append(marked)
+            continue
+        trend = "first"
+        if previous is not None:
+            trend = "improved" if f1 > previous else "regressed"
+            trend = "unchanged" if abs(f1 - previous) < 1e-12 else trend
+        iterations.append({**entry, "comparable": True, "trend": trend})
+        previous = f1
+        if not best or f1 > best["f1"]:
+            best = entry
+    found = {"best_f1": best.get("f1"), "best_iteration": best.get("iteration")}
+    return {"eval_id": eval_id, "rules_hash": rules_hash, "iterations": iterations, **found}
 
 
-@dataclass(frozen=True, slots=True)
-class FieldTrend:
+class FieldTrend(NamedTuple):
     """F1 of one field (``windows[].u_factor``) over the iterations that have it."""
 
     field: str
@@ -278,7 +255,6 @@ class FieldTrend:
 
     @property
     def change(self) -> float:
-        """Last less first."""
         return self.scores[-1] - self.scores[0]
 
 
@@ -287,9 +263,8 @@ def field_trends(eval_dir: Path, aggregate: Document, rules: Rules | None = None
 
     ``rules`` are those the aggregate was built under; iterations recorded under others are scored again.
     """
-    usable = {
-        entry["iteration"]: "rescored" in entry for entry in aggregate["iterations"] if entry["comparable"]
-    }
+    comparable = (entry for entry in aggregate["iterations"] if entry["comparable"])
+    usable = {entry["iteration"]: "rescored" in entry for entry in comparable}
     scores: dict[str, list[float]] = {}
     for number, folder in _iteration_folders(_results_folder(eval_dir)):
         if number not in usable:
@@ -333,32 +308,21 @@ def compare_results(before: Document, after: Document) -> Difference:
     Other evals, rules or truths on the two sides are no error, but ``warnings`` name them.
     """
     old, new = _keyed(before), _keyed(after)
-    fixed, broken, changed, unchanged = [], [], [], 0
+    found: dict[str, list[Change]] = {"fixed": [], "broken": [], "changed": [], "unchanged": []}
     for key in dict.fromkeys([*old, *new]):
         was, now = old.get(key), new.get(key)
-        change = Change(key[0], was, now)
-        if now is None:
-            fixed.append(change)
-        elif was is None:
-            broken.append(change)
-        elif any(was[part] != now[part] for part in ("error_type", "expected", "actual")):
-            changed.append(change)
-        else:
-            unchanged += 1
+        became = "fixed" if now is None else "broken" if was is None else "unchanged"
+        if was and now and any(was[part] != now[part] for part in ("error_type", "expected", "actual")):
+            became = "changed"
+        found[became].append(Change(key[0], was, now))
     warnings = [
         f"different {what}: {str(before.get(key))[:16]} and {str(after.get(key))[:16]}; differences may come from that"
         for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths"))
         if before.get(key) != after.get(key)
     ]
-    return Difference(
-        tuple(fixed),
-        tuple(broken),
-        tuple(changed),
-        unchanged,
-        before["metrics"]["f1"],
-        after["metrics"]["f1"],
-        tuple(warnings),
-    )
+    f1_before, f1_after = before["metrics"]["f1"], after["metrics"]["f1"]
+    fixed, broken, changed, unchanged = (tuple(changes) for changes in found.values())
+    return Difference(fixed, broken, changed, len(unchanged), f1_before, f1_after, tuple(warnings))
 
 
 def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:

@@ -53,7 +53,6 @@ Node = Leaf | Ignored | ObjectNode | ListNode
 
 
 _COMPILED: dict[int, tuple[FieldMapping, ObjectNode]] = {}
-_KEPT = 16
 
 
 def compile_mapping(mapping: FieldMapping) -> ObjectNode:
@@ -71,14 +70,13 @@ def compile_mapping(mapping: FieldMapping) -> ObjectNode:
         if rule.extractable:
             bounds = mapping.tolerances[rule.tolerance]
             section = pattern.split(".")[0].removesuffix("[]")
-            leaf = Leaf(
-                pattern, section, rule.type, bounds.relative, bounds.absolute, rule.modulo, rule.weight
-            )
+            tolerance = (bounds.relative, bounds.absolute, rule.modulo)
+            leaf = Leaf(pattern, section, rule.type, *tolerance, rule.weight)
         _insert(root, pattern, leaf, mapping.pairing)
     for path in mapping.metadata:
         _insert(root, path, Ignored(), mapping.pairing)
     _collect(root)
-    if len(_COMPILED) >= _KEPT:
+    if len(_COMPILED) >= 16:
         _COMPILED.clear()
     _COMPILED[id(mapping)] = (mapping, root)  # the mapping is held, so that its id stays its own
     return root
@@ -93,9 +91,8 @@ def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: Pairing) -> Non
         key = holder.removesuffix("[]")
         child = node.children.get(key)
         if child is None:
-            child = (
-                ListNode(".".join(walked), ObjectNode(), pairing) if holder.endswith("[]") else ObjectNode()
-            )
+            is_list = holder.endswith("[]")
+            child = ListNode(".".join(walked), ObjectNode(), pairing) if is_list else ObjectNode()
             node.children[key] = child
         if isinstance(child, ListNode) == holder.endswith("[]") and isinstance(child, ListNode | ObjectNode):
             node = child.item if isinstance(child, ListNode) else child

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,8 +26,7 @@ from pcsuite.verifier.paths import parse_path, pattern_of, set_path
 _A, _B, _C, _D = range(4)
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(NamedTuple):
     """A truth record, its content hash (equal for every dialect of one truth) and what was passed over."""
 
     record: dict[str, Any]
@@ -137,12 +136,8 @@ class _DetailedReport:
         self._source = source
         self._cells = CellReader(mapping, source)
         self._fields = {label_key(rule.label): rule for rule in mapping.fields if rule.label}
-        self._blocks: dict[str, tuple[BlockRule, FieldRule]] = {
-            label_key(rule.label): (block, rule)
-            for block in mapping.blocks
-            for rule in block.fields
-            if rule.label
-        }
+        in_blocks = ((block, rule) for block in mapping.blocks for rule in block.fields)
+        self._blocks = {label_key(rule.label): (block, rule) for block, rule in in_blocks if rule.label}
         self._headers = {label_key(header): table for table in mapping.tables for header in table.headers}
         self._given: dict[str, tuple[int, Any]] = {}
         self._table: _OpenTable | None = None
@@ -170,10 +165,8 @@ class _DetailedReport:
             else:
                 self._item_row(row)
         if not self.recognised:
-            raise DataError(
-                f"{self._source}: row 1: no label of the mapping occurs in this file",
-                hint="it must be a Detailed Report, a field,value CSV, or a header row and one value row",
-            )
+            hint = "it must be a Detailed Report, a field,value CSV, or a header row and one value row"
+            raise DataError(f"{self._source}: row 1: no label of the mapping occurs in this file", hint=hint)
         return self.record
 
     def _close(self) -> None:
@@ -218,11 +211,8 @@ class _DetailedReport:
         value = self._labelled_value(row, rule, rule.path)
         first_row, first = self._given.setdefault(rule.path, (row.number, value))
         if first != value:
-            raise DataError(
-                f"{self._source}: row {row.number}: '{rule.label}' is given again with another value than in row "
-                f"{first_row}",
-                hint="one file describes one run",
-            )
+            again = f"'{rule.label}' is given again with another value than in row {first_row}"
+            raise self._cells.error(row, again, "one file describes one run")
         if value is not None:
             set_path(self.record, rule.path, value)
 
@@ -230,14 +220,12 @@ class _DetailedReport:
         value = self._labelled_value(row, rule, f"{block.path}[].{rule.path}")
         if rule is block.fields[0]:
             if value is None:
-                raise DataError(f"{self._source}: row {row.number}: '{rule.label}' has no name")
+                raise self._cells.error(row, f"'{rule.label}' has no name")
             item: dict[str, Any] = {}
             self.record.setdefault(block.path, []).append(item)
             self._block_items[block.path] = item
         elif block.path not in self._block_items:
-            raise DataError(
-                f"{self._source}: row {row.number}: '{rule.label}' comes before any '{block.fields[0].label}'"
-            )
+            raise self._cells.error(row, f"'{rule.label}' comes before any '{block.fields[0].label}'")
         if value is not None:
             set_path(self._block_items[block.path], rule.path, value)
 
@@ -251,26 +239,22 @@ class _DetailedReport:
         table = self._table
         if table is None or table.rule is None:
             return
-        columns = self._cells.align(
-            row, table.start, table.columns, table.rule.may_lack, table.rule.usually_lacks
-        )
+        lacking = (table.rule.may_lack, table.rule.usually_lacks)
+        columns = self._cells.align(row, table.start, table.columns, *lacking)
         values = self._values(row, table.start, columns, table.rule.path)
         name = next((value for rule, value in values if rule.path == "name"), None)
         if name is not None:
             items: list[dict[str, Any]] = self.record.setdefault(table.rule.path, [])
-            known = None
-            if (
-                table.rule.rows_in == "B" and not table.rule.parts
-            ):  # a system comes again for each unit it has
-                known = next((item for item in items if item.get("name") == str(name)), None)
-            if known is None:
-                known = {}
-                items.append(known)
-                self._group.append(known)
-            self._item = known
+            # A system comes again for each unit it has.
+            again = table.rule.rows_in == "B" and not table.rule.parts
+            self._item = next((item for item in items if again and item.get("name") == str(name)), None)
+            if self._item is None:
+                self._item = {}
+                items.append(self._item)
+                self._group.append(self._item)
         elif self._item is None:
-            raise DataError(f"{self._source}: row {row.number}: a row without a name that continues nothing")
-        _fill(self._item, values, name is None, f"{self._source}: row {row.number}")
+            raise self._cells.error(row, "a row without a name that continues nothing")
+        self._fill(row, self._item, values, name is None)
 
     def _values(
         self, row: Row, start: int, columns: tuple[Column, ...], path: str
@@ -287,9 +271,8 @@ class _DetailedReport:
     def _open_part(self, row: Row, label: str) -> None:
         key = label.casefold()
         parts = self._systems.parts if self._systems else ()
-        rule = next(
-            (p for p in parts if any(fnmatchcase(key, header.casefold()) for header in p.headers)), None
-        )
+        matching = (p for p in parts if any(fnmatchcase(key, header.casefold()) for header in p.headers))
+        rule = next(matching, None)
         self._table = None
         if rule is None:
             self._part = _OpenPart(None)
@@ -305,38 +288,40 @@ class _DetailedReport:
             return
         if part.rows >= len(part.owners):
             owner = part.owners[-1].get("name") if part.owners else "no system"
-            self.warnings.append(
-                f"row {row.number}: '{row.cell(_C)}' is left out: {owner} already has its {part.rule.path}"
-            )
+            left_out = f"'{row.cell(_C)}' is left out: {owner} already has its {part.rule.path}"
+            self.warnings.append(f"row {row.number}: {left_out}")
             return
         owner_item = part.owners[part.rows]
         part.rows += 1
         columns = self._cells.align(row, _C, part.columns, part.rule.may_lack)
         values = self._values(row, _C, columns, part.rule.path)
         content: dict[str, Any] = {}
-        _fill(content, values, False, f"{self._source}: row {row.number}")
+        self._fill(row, content, values, False)
         owner_item[part.rule.path] = content
 
-
-def _fill(item: dict[str, Any], values: Sequence[tuple[FieldRule, Any]], continues: bool, where: str) -> None:
-    """Put a row's values into its item; fields of a nested list make one new nested item."""
-    nested: dict[str, dict[str, Any]] = {}
-    for rule, value in values:
-        if value is None:
-            continue
-        if "[]." in rule.path:
-            list_path, _, leaf = rule.path.partition("[].")
-            nested.setdefault(list_path, {})[leaf] = value
-        elif rule.type == "text_list":
-            item.setdefault(rule.path, []).append(value)
-        elif continues and item.get(rule.path, value) != value:
-            raise DataError(f"{where}: a row without a name gives '{rule.path}' of the row above again")
-        else:
-            set_path(item, rule.path, value)
-    for list_path, content in nested.items():
-        if "name" in content:
-            item.setdefault(list_path, []).append(content)
-        elif item.get(list_path):
-            item[list_path][-1].update(content)
-        else:
-            item[list_path] = [content]
+    def _fill(
+        self, row: Row, item: dict[str, Any], values: Sequence[tuple[FieldRule, Any]], continues: bool
+    ) -> None:
+        """Put a row's values into its item; fields of a nested list make one new nested item."""
+        nested: dict[str, dict[str, Any]] = {}
+        for rule, value in values:
+            if value is None:
+                continue
+            if "[]." in rule.path:
+                list_path, _, leaf = rule.path.partition("[].")
+                nested.setdefault(list_path, {})[leaf] = value
+            elif rule.type == "text_list":
+                item.setdefault(rule.path, []).append(value)
+            elif continues and item.get(rule.path, value) != value:
+                raise self._cells.error(
+                    row, f"a row without a name gives '{rule.path}' of the row above again"
+                )
+            else:
+                set_path(item, rule.path, value)
+        for list_path, content in nested.items():
+            if "name" in content:
+                item.setdefault(list_path, []).append(content)
+            elif item.get(list_path):
+                item[list_path][-1].update(content)
+            else:
+                item[list_path] = [content]

@@ -49,12 +49,10 @@ def parse_cell(text: str, field_type: FieldType) -> str | int | float | bool:
     if field_type in ("text", "text_list"):
         return text.strip()
     if field_type == "boolean":
-        word = text.strip().lower()
-        if word in ("yes", "true", "1"):
-            return True
-        if word in ("no", "false", "0"):
-            return False
-        raise ValueError(f"'{text}' is not Yes or No")
+        known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+        if text.strip().lower() not in known:
+            raise ValueError(f"'{text}' is not Yes or No")
+        return known[text.strip().lower()]
     value = parse_number(text)
     if field_type == "integer":
         if value != int(value):
@@ -100,8 +98,7 @@ def numbers_match(
 ) -> bool:
     """Whether |actual - expected| is within the larger of ``relative``·|expected| and ``absolute``, both inclusive.
 
-    ``modulo`` (360 for angles in degrees) measures the difference around the circle. Values that are not finite match
-    nothing.
+    ``modulo`` (360 for angles) measures the difference around the circle. Values that are not finite match nothing.
 
     >>> numbers_match(0.30, 0.31, 0.005, 0.01), numbers_match(359.5, 0.0, 0.0, 1.0, modulo=360)
     (True, True)
@@ -133,31 +130,17 @@ def judge_value(
         return "match" if actual is None else "hallucination"
     if actual is None:
         return "omission"
-    if field_type == "text":
-        if not isinstance(actual, str):
-            return "format_error"
-        if actual == expected or normalise_text(actual) == normalise_text(expected):
-            return "match"
-        return "wrong_value"
-    if field_type == "boolean":
-        truth_value = as_boolean(actual)
-        if truth_value is None:
-            return "format_error"
-        return "match" if truth_value == expected else "wrong_value"
-    if not is_number(actual):
+    if field_type == "text" and isinstance(actual, str):
+        matched = actual == expected or normalise_text(actual) == normalise_text(expected)
+    elif field_type == "boolean" and as_boolean(actual) is not None:
+        matched = as_boolean(actual) == expected
+    elif field_type not in ("text", "boolean") and is_number(actual):
+        matched = numbers_match(as_float(expected), as_float(actual), relative, absolute, modulo)
+    else:
         return "format_error"
-    matched = numbers_match(as_float(expected), as_float(actual), relative, absolute, modulo)
     return "match" if matched else "wrong_value"
 
 
 def type_in_words(value: object) -> str:
-    """What kind of JSON value this is, for notes."""
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, list):
-        return "a list"
-    if isinstance(value, dict):
-        return "an object"
-    return "a number" if is_number(value) else "null"
+    words = {bool: "a boolean", str: "text", list: "a list", dict: "an object"}
+    return words.get(type(value)) or ("a number" if is_number(value) else "null")

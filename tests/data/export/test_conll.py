@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pcsuite.data.export.conll import Sentence, entity_spans, sentence_item
+from pcsuite.data.export.conll import entity_spans, sentence_item
 
 
 def test_conll_item_has_character_offsets(exported):
@@ -38,5 +38,5 @@ def test_one_rule_reads_iob1_and_iob2(tags, spans):
 
 
 def test_offsets_count_code_points():
-    item = sentence_item("x", Sentence(("Zoë", "😀", "Tarn"), ("O", "O", "I-LOC")))
+    item = sentence_item("x", ["Zoë", "😀", "Tarn"], ("O", "O", "I-LOC"))
     assert item.truth["entities"] == [{"text": "Tarn", "type": "LOC", "start": 6, "end": 10}]

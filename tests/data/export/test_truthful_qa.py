@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pcsuite.data.export.truthful_qa import is_no_comment, split_answers
+from pcsuite.data.export.truthful_qa import _split_answers, is_no_comment
 
 
 def test_truthful_qa_splits_references_and_marks_the_unanswerable(exported):
@@ -21,7 +21,7 @@ def test_truthful_qa_splits_references_and_marks_the_unanswerable(exported):
 
 
 def test_truthful_qa_helpers():
-    assert split_answers("a; b ;;c;") == ["a", "b", "c"]
+    assert _split_answers("a; b ;;c;") == ["a", "b", "c"]
     assert is_no_comment(" I  have no comment. ")
     assert not is_no_comment("I have no comments on owls")
 

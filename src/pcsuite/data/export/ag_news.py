@@ -6,15 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 
-from pcsuite.data.export.base import (
-    ExportOptions,
-    HubTable,
-    ItemExporter,
-    OriginalFiles,
-    Split,
-    numbered,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
@@ -25,25 +17,26 @@ _BARE_NUMERIC = re.compile(r"(?<!&) ?#(\d{2,5}|x[0-9a-fA-F]{2,5});")
 _BARE_NAMED = re.compile(r" (quot|amp|lt|gt|nbsp|hellip|apos|[mn]dash|[lr][sd]quo);")
 # Only tags that are HTML: "<MSFT.O>" is a ticker and stays.
 _TAG = re.compile(
-    r"</?(?:a|b|br|cite|em|font|i|img|li|nobr|p|span|strong|table|td|tr|u|ul)(?:\s[^<>]*)?/?>",
-    re.IGNORECASE,
+    r"</?(?:a|b|br|cite|em|font|i|img|li|nobr|p|span|strong|table|td|tr|u|ul)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
 
 
-class AgNewsExporter(ItemExporter):
+class AgNewsExporter(base.ItemExporter):
     """Test as published; dev is 5,000 of train by the fixed seed, train is the rest."""
 
     name = "ag_news"
     folders = ("ag_news", "ag_news_csv", "agnews")
-    hub = HubTable("ag_news", "fancyzhx/ag_news")
+    hub = base.HubTable("ag_news", "fancyzhx/ag_news")
     splits = (
-        Split("train", 120000, ("train.csv", "train_part_*.csv")),
-        Split("test", 7600, ("test.csv",)),
+        base.Split("train", 120000, ("train.csv", "train_part_*.csv")),
+        base.Split("test", 7600, ("test.csv",)),
     )
     written = ("test", "train", "dev")
     split_off = ("train", "dev", 5000)
 
-    def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterator[Row]:
+    def file_rows(
+        self, files: base.OriginalFiles, split: base.Split, options: base.ExportOptions
+    ) -> Iterator[Row]:
         """Title and description joined by a blank, and the label's index from 0, as the hub has them.
 
         A first line without a class index is a header. Raises :class:`DataError` on any other line without one.
@@ -57,13 +50,11 @@ class AgNewsExporter(ItemExporter):
                 raise DataError(f"{where}: class index should be 1 to 4, found '{label}'")
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """An article with its topic."""
         label = row.get("label")
         if label not in range(4):
             raise row.error(f"'label' should be 0 to 3, found {label!r}")
-        return Item(
-            numbered(self.name, split, position), clean_text(row.text("text")), {"label": LABELS[label]}
-        )
+        item_id = base.numbered(self.name, split, position)
+        return Item(item_id, clean_text(row.text("text")), {"label": LABELS[label]})
 
 
 def clean_text(text: str) -> str:
@@ -76,4 +67,4 @@ def clean_text(text: str) -> str:
     text = _BARE_NAMED.sub(r"&\1;", f" {text}")
     for _ in range(2):  # some escapes were escaped twice
         text = html.unescape(text)
-    return squeeze(_TAG.sub(" ", text).replace("\\", " "))
+    return base.squeeze(_TAG.sub(" ", text).replace("\\", " "))

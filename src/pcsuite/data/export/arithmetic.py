@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from pcsuite.data.export.base import (
-    Built,
-    ExportOptions,
-    HubTable,
-    ItemExporter,
-    Split,
-    items_output,
-    numbered,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
 
 _CALCULATION = re.compile(r"<<[^<>]*>>")
@@ -22,13 +13,13 @@ _ANSWER_LINE = re.compile(r"^####\s*(-?[\d,]*\.?\d+)\s*$", re.MULTILINE)
 _OPENERS = frozenset({"How", "What", "Who", "Which", "Where", "When", "Find", "If", "Did", "Does", "Do"})
 
 
-class Gsm8kExporter(ItemExporter):
+class Gsm8kExporter(base.ItemExporter):
     """Test as published; dev is 1,000 of train by the fixed seed, train is the rest."""
 
     name = "gsm8k"
     folders = ("gsm8k", "grade_school_math")
-    hub = HubTable("gsm8k", "openai/gsm8k", config="main")
-    splits = (Split("train", 7473, ("train.jsonl",)), Split("test", 1319, ("test.jsonl",)))
+    hub = base.HubTable("gsm8k", "openai/gsm8k", config="main")
+    splits = (base.Split("train", 7473, ("train.jsonl",)), base.Split("test", 1319, ("test.jsonl",)))
     written = ("test", "train", "dev")
     split_off = ("train", "dev", 1000)
 
@@ -38,20 +29,18 @@ class Gsm8kExporter(ItemExporter):
         found = _ANSWER_LINE.search(worked)
         if found is None:
             raise row.error("'answer' has no '#### number' line")
-        truth = {
-            "answer": found.group(1).replace(",", ""),
-            "solution": _CALCULATION.sub("", worked[: found.start()]).strip(),
-        }
-        return Item(numbered(self.name, split, position), row.text("question").strip(), truth)
+        solution = _CALCULATION.sub("", worked[: found.start()]).strip()
+        truth = {"answer": found.group(1).replace(",", ""), "solution": solution}
+        return Item(base.numbered(self.name, split, position), row.text("question").strip(), truth)
 
 
-class SvampExporter(ItemExporter):
+class SvampExporter(base.ItemExporter):
     """The 1,000 challenge problems: all are the test set, in order of their ids (the hub parts them 700/300)."""
 
     name = "svamp"
     folders = ("svamp", "SVAMP")
-    hub = HubTable("svamp", "ChilleD/SVAMP")
-    splits = (Split("test", 1000, ("SVAMP.json",), hub=("train", "test")),)
+    hub = base.HubTable("svamp", "ChilleD/SVAMP")
+    splits = (base.Split("test", 1000, ("SVAMP.json",), hub=("train", "test")),)
     written = ("test",)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -62,7 +51,7 @@ class SvampExporter(ItemExporter):
         problem_id = row.text("ID")
         if not problem_id.rpartition("-")[2].isdigit():
             raise row.error(f"'ID' should end in a number, found '{problem_id}'")
-        body, question = squeeze(row.text("Body")), squeeze(row.text("Question"))
+        body, question = base.squeeze(row.text("Body")), base.squeeze(row.text("Question"))
         # bodies often end without a stop, because the question goes on in the same sentence
         joint = " " if body.endswith((".", "?", "!", ",")) else ", "
         if joint == ", " and question.split(" ")[0] in _OPENERS:
@@ -70,10 +59,9 @@ class SvampExporter(ItemExporter):
         text = f"{body}{joint}{question}" if body else question
         return Item(f"svamp-{problem_id}", text, {"answer": answer})
 
-    def build(self, records: dict[str, list[Item]], options: ExportOptions) -> Built:
-        """One file, in order of the numbers that ids end in."""
+    def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.Built:
         key = lambda item: (int(item.item_id.rpartition("-")[2]), item.item_id)  # noqa: E731
-        return Built([items_output(self.name, "test", sorted(records["test"], key=key))])
+        return base.Built([base.items_output(self.name, "test", sorted(records["test"], key=key))])
 
 
 def plain_number(value: object) -> str | None:

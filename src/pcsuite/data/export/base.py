@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pcsuite._util.files import sha256_file
 from pcsuite.data.items import Item, Row, decoded_lines, read_jsonl, split_off
@@ -35,8 +35,7 @@ class ExportOptions:
     """Folder with Spider's tables.json and database/, which the hub does not carry (hub road only)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(NamedTuple):
     """A file that items refer to and that is copied beside them."""
 
     target: str
@@ -44,8 +43,7 @@ class Asset:
     source: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """One file to write: ``<stem>.jsonl`` with one JSON object a line."""
 
     stem: str
@@ -64,8 +62,7 @@ class Built:
     """Parts the source lacks: an error unless partial sources are allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """A published split: how many records it has and where they lie, as files and on the hub."""
 
     name: str
@@ -78,11 +75,7 @@ class Split:
 
 
 class Exporter(ABC, Generic[R]):
-    """Declares one dataset, reads it by either road and builds its items.
-
-    A dataset whose records become items one by one is an :class:`ItemExporter`, which needs no more than the
-    declaration and the item of a record.
-    """
+    """Declares one dataset, reads it by either road and builds its items; mostly as an :class:`ItemExporter`."""
 
     name: ClassVar[str]
     """What ``--only`` calls it."""
@@ -160,11 +153,9 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
 
         JSON lists, JSON lines and CSV files with a header are known; other files need a reader of their own.
         """
-        path = (files.need if split.required else files.find)(*split.files, split=split.name)
-        if path is None:
-            return None
+        path = files.of_split(split)
         readers = {".json": files.json_list, ".jsonl": files.jsonl, ".csv": files.csv_rows}
-        return readers[path.suffix](path)
+        return None if path is None else readers[path.suffix](path)
 
     def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterable[Row] | None:
         """Records of a split's tables on the hub; ``None`` where a split that may be absent is.
@@ -177,7 +168,6 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         return (row for name in theirs for row in hub.rows(self.hub, name))
 
     def read_files(self, files: OriginalFiles, options: ExportOptions) -> dict[str, list[Item]]:
-        """Items by split, from the published files."""
         return {
             split.name: [self.item(row, split.name, number) for number, row in enumerate(rows, start=1)]
             for split in self.splits
@@ -185,7 +175,6 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         }
 
     def read_hub(self, hub: HubTables, options: ExportOptions) -> dict[str, list[Item]]:
-        """Items by split, from the hub's tables."""
         return {
             split.name: [self.hub_item(row, split.name, number) for number, row in enumerate(rows, start=1)]
             for split in self.splits
@@ -193,7 +182,6 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         }
 
     def counts(self, records: dict[str, list[Item]]) -> dict[str, int]:
-        """Items of each split."""
         return {split: len(items) for split, items in records.items()}
 
     def build(self, records: dict[str, list[Item]], options: ExportOptions) -> Built:
@@ -205,13 +193,10 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         if self.split_off is not None and self.split_off[0] in found:
             split, part, n = self.split_off
             found[part], found[split] = split_off(found[split], n, f"{self.name}_{part}", SPLIT_SEED)
-        return Built(
-            [items_output(self.name, split, found[split]) for split in self.written if split in found]
-        )
+        return Built([items_output(self.name, part, found[part]) for part in self.written if part in found])
 
 
 def items_output(dataset: str, split: str, items: Sequence[Item]) -> Output:
-    """The items file of a split."""
     return Output(f"{dataset}_{split}", (item.line() for item in items))
 
 
@@ -259,32 +244,27 @@ class OriginalFiles:
         return None
 
     def find_all(self, pattern: str) -> list[Path]:
-        """Every file that matches, in order of name."""
         return [self._use(path) for path in sorted(self.folder.glob(pattern)) if path.is_file()]
 
     def need(self, *patterns: str, split: str | None = None) -> Path:
-        """Like :meth:`find`, but a missing file is an error.
-
-        Raises :class:`DataError` with the patterns that were tried.
-        """
+        """Like :meth:`find`, but a missing file is a :class:`DataError` with the patterns that were tried."""
         path = self.find(*patterns, split=split)
         if path is None:
-            raise DataError(
-                f"{self.label(self.folder)}: none of {', '.join(patterns)} found",
-                hint="put the original file there, or see scripts/download_datasets.sh",
-            )
+            hint = "put the original file there, or see scripts/download_datasets.sh"
+            raise DataError(f"{self.label(self.folder)}: none of {', '.join(patterns)} found", hint=hint)
         return path
 
+    def of_split(self, split: Split) -> Path | None:
+        """The file of a split, ``None`` where a split that may be absent is."""
+        return (self.need if split.required else self.find)(*split.files, split=split.name)
+
     def sources(self) -> list[dict[str, Any]]:
-        """Manifest entries of the files used."""
         return [{"file": name, "sha256": sha256_file(path)} for name, path in sorted(self._used.items())]
 
     def lines(self, path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-        """Numbered lines of a text file."""
         return decoded_lines(path, self.label(path), encoding)
 
     def jsonl(self, path: Path) -> Iterator[Row]:
-        """Objects of a JSON-lines file."""
         return read_jsonl(path, self.label(path))
 
     def json_list(self, path: Path) -> list[Row]:
@@ -296,18 +276,16 @@ class OriginalFiles:
         try:
             values = json.loads(path.read_text(encoding="utf-8-sig"))
         except json.JSONDecodeError as error:
-            raise DataError(
-                f"{label} line {error.lineno}: not valid JSON ({error.msg})", hint="is the file cut short?"
-            ) from error
+            problem = f"{label} line {error.lineno}: not valid JSON ({error.msg})"
+            raise DataError(problem, hint="is the file cut short?") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{label}: byte {error.start + 1} is not utf-8") from error
         if not isinstance(values, list):
             raise DataError(f"{label}: expected a JSON list, found {type(values).__name__}")
-        rows = []
-        for number, value in enumerate(values, start=1):
-            if not isinstance(value, dict):
-                raise DataError(f"{label} entry {number}: expected an object, found {type(value).__name__}")
-            rows.append(Row(f"{label} entry {number}", value))
+        rows = [Row(f"{label} entry {number}", value) for number, value in enumerate(values, start=1)]
+        for row in rows:
+            if not isinstance(row.values, dict):
+                raise row.error(f"expected an object, found {type(row.values).__name__}")
         return rows
 
     def csv_cells(self, path: Path, columns: int) -> Iterator[tuple[int, list[str]]]:
@@ -320,26 +298,21 @@ class OriginalFiles:
         try:
             with path.open(encoding="utf-8-sig", newline="") as stream:
                 reader = csv.reader(stream, strict=True)
-                for cells in reader:
-                    if not cells:
-                        continue
+                for cells in filter(None, reader):
                     self._check_width(cells, columns, f"{label} line {reader.line_num}")
                     yield reader.line_num, cells
         except csv.Error as error:
-            raise DataError(
-                f"{label} line {reader.line_num}: {error}", hint="is the file cut short?"
-            ) from error
+            where = f"{label} line {reader.line_num}"
+            raise DataError(f"{where}: {error}", hint="is the file cut short?") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{label}: byte {error.start + 1} is not utf-8") from error
 
     def csv_rows(self, path: Path) -> Iterator[Row]:
         """Records of a CSV file with a header, as mappings."""
-        header: list[str] | None = None
-        for line, cells in self.csv_cells(path, 0):
+        records = self.csv_cells(path, 0)
+        _, header = next(records, (0, []))
+        for line, cells in records:
             where = f"{self.label(path)} line {line}"
-            if header is None:
-                header = cells
-                continue
             self._check_width(cells, len(header), where)
             yield Row(where, dict(zip(header, cells, strict=True)))
 
@@ -353,8 +326,7 @@ class OriginalFiles:
         return path
 
 
-@dataclass(frozen=True, slots=True)
-class HubTable:
+class HubTable(NamedTuple):
     """A dataset of the hub: its place there and its folder in a mirror."""
 
     folder: str
@@ -383,7 +355,6 @@ class HubTables:
         self._opened: dict[HubTable, Any] = {}
 
     def has_split(self, table: HubTable, split: str) -> bool:
-        """Whether the table has the split."""
         return split in self._open(table)
 
     def rows(self, table: HubTable, split: str) -> Iterator[Row]:
@@ -418,7 +389,6 @@ class HubTables:
         return table.repo is not None if self.mirror is None else self._mirror_path(table) is not None
 
     def sources(self) -> list[dict[str, Any]]:
-        """Manifest entries of the splits read."""
         return [self._sources[key] for key in sorted(self._sources)]
 
     def _open(self, table: HubTable) -> Any:
@@ -428,10 +398,8 @@ class HubTables:
         if self.mirror is not None:
             path = self._mirror_path(table)
             if path is None:
-                raise DataError(
-                    f"{self.mirror}: no table '{table.folder}'",
-                    hint="save a DatasetDict at DIR/<dataset>/<config>, or DIR/<dataset> where there is one",
-                )
+                hint = "save a DatasetDict at DIR/<dataset>/<config>, or DIR/<dataset> where there is one"
+                raise DataError(f"{self.mirror}: no table '{table.folder}'", hint=hint)
             try:
                 loaded = datasets.load_from_disk(str(path))
             except Exception as error:  # the library raises many kinds; each means the table could not be had
@@ -439,10 +407,8 @@ class HubTables:
             if not isinstance(loaded, datasets.DatasetDict):
                 raise DataError(f"{path} holds one table, not one a split", hint="save a DatasetDict there")
         elif table.repo is None:
-            raise DataError(
-                f"'{table.folder}' has no table with the published split on the hub",
-                hint="export it from the original files: --from DIR",
-            )
+            hint = "export it from the original files: --from DIR"
+            raise DataError(f"'{table.folder}' has no table with the published split on the hub", hint=hint)
         else:
             files = {split: f"{table.config}/{split}/*.parquet" for split in table.converted}
             try:

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from pcsuite.data.export.base import (
-    ExportOptions,
-    HubTable,
-    HubTables,
-    ItemExporter,
-    OriginalFiles,
-    Split,
-    numbered,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
@@ -22,28 +13,22 @@ HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC",
 TYPES = frozenset({"PER", "ORG", "LOC", "MISC"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """Tokens and their tags, in either IOB scheme."""
-
-    tokens: tuple[str, ...]
-    tags: tuple[str, ...]
-
-
-class ConllExporter(ItemExporter):
+class ConllExporter(base.ItemExporter):
     """Train, dev and test as published; ``-DOCSTART-`` lines are no sentences."""
 
     name = "conll2003"
     folders = ("conll2003", "conll03")
-    hub = HubTable("conll2003", "eriktks/conll2003", "conll2003", ("train", "validation", "test"))
+    hub = base.HubTable("conll2003", "eriktks/conll2003", "conll2003", ("train", "validation", "test"))
     splits = (
-        Split("train", 14041, ("train.txt", "eng.train")),
-        Split("dev", 3250, ("dev.txt", "valid.txt", "eng.testa"), hub=("validation",)),
-        Split("test", 3453, ("test.txt", "eng.testb")),
+        base.Split("train", 14041, ("train.txt", "eng.train")),
+        base.Split("dev", 3250, ("dev.txt", "valid.txt", "eng.testa"), hub=("validation",)),
+        base.Split("test", 3453, ("test.txt", "eng.testb")),
     )
     written = ("train", "dev", "test")
 
-    def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterator[Row]:
+    def file_rows(
+        self, files: base.OriginalFiles, split: base.Split, options: base.ExportOptions
+    ) -> Iterator[Row]:
         """Sentences of a column file, as rows of ``tokens`` and ``tags``.
 
         A blank line or a ``-DOCSTART-`` line ends a sentence. Raises :class:`DataError` on a line without four
@@ -67,7 +52,7 @@ class ConllExporter(ItemExporter):
         if tokens:
             yield Row(where, {"tokens": tokens, "tags": tags})
 
-    def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterator[Row]:
+    def hub_rows(self, hub: base.HubTables, split: base.Split, options: base.ExportOptions) -> Iterator[Row]:
         """Sentences of the hub's table, its tag numbers turned into tags.
 
         The table's own names of the tags are used where it has them.
@@ -85,27 +70,26 @@ class ConllExporter(ItemExporter):
             yield Row(row.where, {"tokens": tokens, "tags": tags})
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """The item of a sentence."""
-        sentence = Sentence(tuple(row.texts("tokens")), tuple(row.texts("tags")))
-        return sentence_item(numbered(self.name, split, position), sentence)
+        item_id = base.numbered(self.name, split, position)
+        return sentence_item(item_id, row.texts("tokens"), row.texts("tags"))
 
 
-def sentence_item(item_id: str, sentence: Sentence) -> Item:
+def sentence_item(item_id: str, tokens: list[str], tags: Sequence[str]) -> Item:
     """The item of a sentence: tokens joined by blanks, entities with character offsets (end exclusive).
 
     Offsets count characters of the joined text.
     """
     starts: list[int] = []
     offset = 0
-    for token in sentence.tokens:
+    for token in tokens:
         starts.append(offset)
         offset += len(token) + 1
-    text = " ".join(sentence.tokens)
+    text = " ".join(tokens)
     entities: list[dict[str, Any]] = []
-    for kind, first, after in entity_spans(sentence.tags):
-        start, end = starts[first], starts[after - 1] + len(sentence.tokens[after - 1])
+    for kind, first, after in entity_spans(tags):
+        start, end = starts[first], starts[after - 1] + len(tokens[after - 1])
         entities.append({"text": text[start:end], "type": kind, "start": start, "end": end})
-    return Item(item_id, text, {"tokens": list(sentence.tokens), "entities": entities})
+    return Item(item_id, text, {"tokens": tokens, "entities": entities})
 
 
 def entity_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:

@@ -6,26 +6,13 @@ Page names are put in Unicode normal form C, because claims and pages are publis
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pcsuite.data.export.base import (
-    SPLIT_SEED,
-    Built,
-    Exporter,
-    ExportOptions,
-    HubTable,
-    HubTables,
-    OriginalFiles,
-    Output,
-    Split,
-    items_output,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row, split_off
 
-HUB_PAGES = HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))
+HUB_PAGES = base.HubTable("fever", "fever/fever", "wiki_pages", ("wikipedia_pages",))
 OPT_ITEMS = 500
 LABELS = {"SUPPORTS": "SUPPORTS", "REFUTES": "REFUTES", "NOT ENOUGH INFO": "NOT_ENOUGH_INFO"}
 
@@ -50,19 +37,14 @@ class Page(NamedTuple):
     exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FeverRecords:
+class FeverRecords(NamedTuple):
     """Claims by source split, and a way to read the pages (which may not fit in memory) more than once."""
 
     claims: dict[str, list[Claim]]
     pages: Callable[[], Iterator[Page]] | None
 
 
-def page_name(name: str) -> str:
-    """A page name in the form that claims and pages share.
-
-    Unicode normal form C, because claims and pages are published in different forms.
-    """
+def _page_name(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
@@ -79,38 +61,37 @@ def sure_position(sentence_id: int, known_ids: Iterable[int], length: int) -> in
     return at_least if at_least == at_most else None
 
 
-class FeverExporter(Exporter[FeverRecords]):
+class FeverExporter(base.Exporter[FeverRecords]):
     """``fever_opt`` is 500 of paper_dev by the fixed seed, ``fever_dev`` the rest; train if it is there."""
 
     name = "fever"
     folders = ("fever",)
-    hub = HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
+    hub = base.HubTable("fever", "fever/fever", "v1.0", ("paper_dev", "train"))
     splits = (
-        Split("paper_dev", 9999, ("paper_dev.jsonl",)),
-        Split("train", 145449, ("train.jsonl",), required=False),
+        base.Split("paper_dev", 9999, ("paper_dev.jsonl",)),
+        base.Split("train", 145449, ("train.jsonl",), required=False),
     )
 
     def counts(self, records: FeverRecords) -> dict[str, int]:
-        """Claims of each split."""
         return {split: len(claims) for split, claims in records.claims.items()}
 
-    def read_files(self, files: OriginalFiles, options: ExportOptions) -> FeverRecords:
+    def read_files(self, files: base.OriginalFiles, options: base.ExportOptions) -> FeverRecords:
         """Claims, and the pages either repacked as one file or as the Wikipedia dump of the task.
 
         Pages are read when asked for: the dump does not fit in memory.
         """
-        claims = {}
-        for split in self.splits:
-            path = (files.need if split.required else files.find)(*split.files, split=split.name)
-            if path is not None:
-                claims[split.name] = [_claim(row) for row in files.jsonl(path)]
+        claims = {
+            split.name: [_claim(row) for row in files.jsonl(path)]
+            for split in self.splits
+            if (path := files.of_split(split)) is not None
+        }
         repacked = files.find("wiki_pages.jsonl")
         if repacked is not None:
             # Blank lines that are still there show that none were dropped: then the places are exact.
             return FeverRecords(
                 claims,
                 lambda: (
-                    Page(page_name(row.text("page")), row.texts("sentences"), "" in row.texts("sentences"))
+                    Page(_page_name(row.text("page")), row.texts("sentences"), "" in row.texts("sentences"))
                     for row in files.jsonl(repacked)
                 ),
             )
@@ -121,7 +102,7 @@ class FeverExporter(Exporter[FeverRecords]):
             claims, lambda: (_dump_page(row) for path in dump for row in files.jsonl(path) if row.get("id"))
         )
 
-    def read_hub(self, hub: HubTables, options: ExportOptions) -> FeverRecords:
+    def read_hub(self, hub: base.HubTables, options: base.ExportOptions) -> FeverRecords:
         """Claims, and the pages where a mirror has them or the user asks for all of Wikipedia.
 
         The hub has one row an evidence sentence; they are put together to one claim each.
@@ -138,31 +119,30 @@ class FeverExporter(Exporter[FeverRecords]):
             lambda: (_dump_page(row) for row in hub.rows(HUB_PAGES, "wikipedia_pages") if row.get("id")),
         )
 
-    def build(self, records: FeverRecords, options: ExportOptions) -> Built:
+    def build(self, records: FeverRecords, options: base.ExportOptions) -> base.Built:
         """Items with the texts of their evidence, and the pages as a corpus, where there are pages.
 
         ``opt`` is 500 of paper_dev by the fixed seed and ``dev`` the rest.
         """
         texts = _gold_texts(records)
-        items = {split: [_item(claim, texts) for claim in claims] for split, claims in records.claims.items()}
-        opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", SPLIT_SEED)
-        built = Built([items_output(self.name, "dev", dev), items_output(self.name, "opt", opt)])
-        if "train" in items:
-            built.outputs.append(items_output(self.name, "train", items["train"]))
+        items: dict[str, list[Item]] = {}
+        for split, claims in records.claims.items():
+            for claim in claims:
+                sets = [
+                    [{"page": page, "sentence": n, "text": texts.get((page, n))} for page, n in evidence]
+                    for evidence in claim.evidence
+                ]
+                truth = {"label": claim.label, "evidence_sets": sets}
+                items.setdefault(split, []).append(Item(f"fever-{claim.claim_id}", claim.text, truth))
+        opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", base.SPLIT_SEED)
+        parts = {"dev": dev, "opt": opt} | {split: items[split] for split in items if split == "train"}
+        built = base.Built([base.items_output(self.name, split, part) for split, part in parts.items()])
         if records.pages is None:
             built.notes.append("without wiki pages evidence has no text and there is no corpus to search")
         else:
             pages = ({"page": page.name, "sentences": page.sentences} for page in records.pages())
-            built.outputs.append(Output("fever_pages", pages))
+            built.outputs.append(base.Output("fever_pages", pages))
         return built
-
-
-def _item(claim: Claim, texts: Mapping[Sentence, str]) -> Item:
-    sets = [
-        [{"page": page, "sentence": number, "text": texts.get((page, number))} for page, number in evidence]
-        for evidence in claim.evidence
-    ]
-    return Item(f"fever-{claim.claim_id}", claim.text, {"label": claim.label, "evidence_sets": sets})
 
 
 def _gold_texts(records: FeverRecords) -> dict[Sentence, str]:
@@ -205,15 +185,12 @@ def _checked_claim(row: Row, sets: Sequence[Sequence[tuple[Any, Any]]]) -> Claim
             if not all(isinstance(page, str) and isinstance(number, int) for page, number in evidence):
                 raise row.error(f"a claim labelled {label} cites no page or no sentence")
             # annotators often chose the same sentences: one set of them is enough
-            distinct[tuple(dict.fromkeys((page_name(page), number) for page, number in evidence))] = None
-    return Claim(str(row.get("id")), squeeze(row.text("claim")), LABELS[label], tuple(distinct))
+            distinct[tuple(dict.fromkeys((_page_name(page), number) for page, number in evidence))] = None
+    return Claim(str(row.get("id")), base.squeeze(row.text("claim")), LABELS[label], tuple(distinct))
 
 
 def _grouped_claims(rows: Iterable[Row]) -> list[Claim]:
-    """Claims from the hub's layout, which has one row an evidence sentence.
-
-    Rows of one evidence set stand together and share annotation and evidence ids.
-    """
+    """Claims from the hub's rows, one an evidence sentence; those of one set share annotation and evidence ids."""
     first_rows: dict[Any, Row] = {}
     sets: dict[Any, dict[tuple[Any, Any], list[tuple[Any, Any]]]] = {}
     for row in rows:
@@ -232,4 +209,4 @@ def _dump_page(row: Row) -> Page:
         number, _, rest = line.partition("\t")
         if number.isdigit() and int(number) == len(sentences):
             sentences.append(rest.split("\t", 1)[0])
-    return Page(page_name(row.text("id")), sentences, exact=True)
+    return Page(_page_name(row.text("id")), sentences, exact=True)

@@ -16,26 +16,8 @@ from typing import Any, NamedTuple
 
 from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
-from pcsuite.data.export.ag_news import AgNewsExporter
-from pcsuite.data.export.arithmetic import Gsm8kExporter, SvampExporter
-from pcsuite.data.export.base import (
-    Exporter,
-    ExportOptions,
-    HubTables,
-    OriginalFiles,
-    Output,
-)
-from pcsuite.data.export.conll import ConllExporter
-from pcsuite.data.export.fever import FeverExporter
-from pcsuite.data.export.questions import (
-    BoolQExporter,
-    CommonsenseQaExporter,
-    NqOpenExporter,
-    StrategyQaExporter,
-    TrecExporter,
-)
-from pcsuite.data.export.spider import SpiderExporter
-from pcsuite.data.export.truthful_qa import TruthfulQaExporter, TruthfulQaMcExporter
+from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, spider, truthful_qa
+from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
 from pcsuite.data.items import datasets_dir, dump_line
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
 
@@ -44,19 +26,19 @@ MANIFEST = "manifest.json"
 EXPORTERS: Mapping[str, Exporter[Any]] = {
     exporter.name: exporter
     for exporter in (
-        ConllExporter(),
-        AgNewsExporter(),
-        Gsm8kExporter(),
-        CommonsenseQaExporter(),
-        TruthfulQaExporter(),
-        TruthfulQaMcExporter(),
-        FeverExporter(),
-        SpiderExporter(),
-        SvampExporter(),
-        StrategyQaExporter(),
-        BoolQExporter(),
-        TrecExporter(),
-        NqOpenExporter(),
+        conll.ConllExporter(),
+        ag_news.AgNewsExporter(),
+        arithmetic.Gsm8kExporter(),
+        questions.CommonsenseQaExporter(),
+        truthful_qa.TruthfulQaExporter(),
+        truthful_qa.TruthfulQaMcExporter(),
+        fever.FeverExporter(),
+        spider.SpiderExporter(),
+        arithmetic.SvampExporter(),
+        questions.StrategyQaExporter(),
+        questions.BoolQExporter(),
+        questions.TrecExporter(),
+        questions.NqOpenExporter(),
     )
 }
 
@@ -125,10 +107,8 @@ def export_datasets(
             result.error = error
     if all(result.skipped for result in results):
         place = from_dir if from_dir is not None else hub_dir
-        raise DataError(
-            f"no dataset found under {place}",
-            hint=f"expected folders such as {', '.join(e.folders[0] for e in list(EXPORTERS.values())[:4])}",
-        )
+        hint = f"expected folders such as {', '.join(e.folders[0] for e in list(EXPORTERS.values())[:4])}"
+        raise DataError(f"no dataset found under {place}", hint=hint)
     return results
 
 
@@ -139,11 +119,9 @@ class _Road(NamedTuple):
     hub_dir: Path | None
 
     def folder(self, exporter: Exporter[Any]) -> Path | None:
-        """The dataset's folder of original files."""
         assert self.from_dir is not None
-        return next(
-            (self.from_dir / name for name in exporter.folders if (self.from_dir / name).is_dir()), None
-        )
+        folders = (self.from_dir / name for name in exporter.folders)
+        return next((folder for folder in folders if folder.is_dir()), None)
 
     def absence(self, exporter: Exporter[Any], options: ExportOptions) -> str | None:
         """Why the source has nothing for this exporter, or ``None`` if it has."""
@@ -192,9 +170,8 @@ def _export(
     built = exporter.build(records, options)
     partial += built.missing
     if partial and not options.allow_partial:
-        raise DataError(
-            "; ".join(partial), hint="complete the files, or accept them as they are with --allow-partial"
-        )
+        hint = "complete the files, or accept them as they are with --allow-partial"
+        raise DataError("; ".join(partial), hint=hint)
     outputs = {f"{output.stem}.jsonl": _write_output(target, output) for output in built.outputs}
     assets = {}
     for asset in built.assets:
@@ -231,9 +208,8 @@ def _write_output(folder: Path, output: Output) -> dict[str, Any]:
         for row in output.rows:
             item_id = str(row.get("item_id", row.get("page", len(seen))))
             if item_id in seen:
-                raise DataError(
-                    f"{output.stem}: two records have the id '{item_id}'", hint="is the source file doubled?"
-                )
+                twice = f"{output.stem}: two records have the id '{item_id}'"
+                raise DataError(twice, hint="is the source file doubled?")
             seen.add(item_id)
             line = dump_line(row).encode("utf-8")
             hashed.update(line)
@@ -242,7 +218,6 @@ def _write_output(folder: Path, output: Output) -> dict[str, Any]:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Entries of earlier exports, by dataset."""
     path = folder / MANIFEST
     if not path.is_file():
         return {}

@@ -9,15 +9,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator, Mapping
 
-from pcsuite.data.export.base import (
-    ExportOptions,
-    HubTable,
-    ItemExporter,
-    OriginalFiles,
-    Split,
-    numbered,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row, decode_line
 from pcsuite.errors import DataError
 
@@ -26,28 +18,26 @@ OPT_ITEMS = 500
 TREC_LABELS = ("ABBR", "ENTY", "DESC", "HUM", "LOC", "NUM")
 
 
-class CommonsenseQaExporter(ItemExporter):
+class CommonsenseQaExporter(base.ItemExporter):
     """Validation is scored (the test set has no labels); dev is 1,000 of train by the fixed seed."""
 
     name = "commonsense_qa"
     folders = ("commonsenseqa", "commonsense_qa", "csqa")
-    hub = HubTable("commonsense_qa", "tau/commonsense_qa")
+    hub = base.HubTable("commonsense_qa", "tau/commonsense_qa")
     splits = (
-        Split("train", 9741, ("train_rand_split.jsonl",)),
-        Split("validation", 1221, ("dev_rand_split.jsonl",)),
+        base.Split("train", 9741, ("train_rand_split.jsonl",)),
+        base.Split("validation", 1221, ("dev_rand_split.jsonl",)),
     )
     written = ("validation", "train", "dev")
     split_off = ("train", "dev", 1000)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question with its lettered choices, as the published file nests them."""
         question = row.row("question")
         choices = [Row(row.where, choice) for choice in question.items("choices")]
         lettered = {choice.text("label"): choice.text("text").strip() for choice in choices}
         return _choice_item(row, question.text("stem"), lettered)
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        """A question with its lettered choices, which the hub has as two lists."""
         choices = row.row("choices")
         pairs = zip(choices.texts("label"), choices.texts("text"), strict=True)
         return _choice_item(row, row.text("question"), {label: text.strip() for label, text in pairs})
@@ -68,87 +58,86 @@ def choice_text(question: str, choices: Mapping[str, str]) -> str:
     return "\n".join([question, *(f"{letter}. {text}" for letter, text in choices.items())])
 
 
-class StrategyQaExporter(ItemExporter):
+class StrategyQaExporter(base.ItemExporter):
     """StrategyQA's own dev split; the hub's copies part the questions differently."""
 
     name = "strategyqa"
     folders = ("strategyqa", "strategy_qa")
-    hub = HubTable("strategyqa", None)
+    hub = base.HubTable("strategyqa", None)
     splits = (
-        Split("dev", 229, ("dev.json",), hub=("validation",)),
-        Split("train", 2061, ("train.json",), required=False),
+        base.Split("dev", 229, ("dev.json",), hub=("validation",)),
+        base.Split("train", 2061, ("train.json",), required=False),
     )
     written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question and its answer, yes or no."""
         label = "yes" if row.boolean("answer") else "no"
-        return Item(f"strategyqa-{row.text('qid')}", squeeze(row.text("question")), {"label": label})
+        return Item(f"strategyqa-{row.text('qid')}", base.squeeze(row.text("question")), {"label": label})
 
 
-class BoolQExporter(ItemExporter):
+class BoolQExporter(base.ItemExporter):
     """BoolQ: a passage, then a question about it."""
 
     name = "boolq"
     folders = ("boolq", "BoolQ")
-    hub = HubTable("boolq", "google/boolq")
+    hub = base.HubTable("boolq", "google/boolq")
     splits = (
-        Split("dev", 3270, ("dev.jsonl",), hub=("validation",)),
-        Split("train", 9427, ("train.jsonl",), required=False),
+        base.Split("dev", 3270, ("dev.jsonl",), hub=("validation",)),
+        base.Split("train", 9427, ("train.jsonl",), required=False),
     )
     written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """Passage and question as one text, and the answer, yes or no."""
         label = "yes" if row.boolean("answer") else "no"
-        text = f"Passage: {squeeze(row.text('passage'))}\n\nQuestion: {_with_mark(row.text('question'))}"
-        return Item(numbered(self.name, split, position), text, {"label": label})
+        text = f"Passage: {base.squeeze(row.text('passage'))}\n\nQuestion: {_with_mark(row.text('question'))}"
+        return Item(base.numbered(self.name, split, position), text, {"label": label})
 
 
-class NqOpenExporter(ItemExporter):
+class NqOpenExporter(base.ItemExporter):
     """Natural Questions, open-domain part: questions with their accepted short answers."""
 
     name = "nq_open"
     folders = ("nq_open",)
-    hub = HubTable("nq_open", "google-research-datasets/nq_open")
+    hub = base.HubTable("nq_open", "google-research-datasets/nq_open")
     splits = (
-        Split("dev", 3610, ("NQ-open.dev.jsonl",), hub=("validation",)),
-        Split("train", 87925, ("NQ-open.train.jsonl",), required=False),
+        base.Split("dev", 3610, ("NQ-open.dev.jsonl",), hub=("validation",)),
+        base.Split("train", 87925, ("NQ-open.train.jsonl",), required=False),
     )
     written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question and the answers that are accepted."""
         answers = row.texts("answer")
         if not answers:
             raise row.error("'answer' is empty")
         text = _with_mark(row.text("question"))
-        return Item(numbered(self.name, split, position), text, {"answers": answers})
+        return Item(base.numbered(self.name, split, position), text, {"answers": answers})
 
 
 def _with_mark(question: str) -> str:
     """A question with its mark: the published ones are search queries without."""
-    text = squeeze(question)
+    text = base.squeeze(question)
     return text if text.endswith("?") else f"{text}?"
 
 
-class TrecExporter(ItemExporter):
+class TrecExporter(base.ItemExporter):
     """TREC question classes, coarse; dev is 500 of train by the fixed seed, train is the rest."""
 
     name = "trec"
     folders = ("trec",)
-    hub = HubTable("trec", "CogComp/trec", "default", ("train", "test"))
+    hub = base.HubTable("trec", "CogComp/trec", "default", ("train", "test"))
     splits = (
-        Split("train", 5452, ("train.txt", "train_5500.label", "qc/train.txt", "qc/train_5500.label")),
-        Split("test", 500, ("test.txt", "TREC_10.label", "qc/test.txt", "qc/TREC_10.label")),
+        base.Split("train", 5452, ("train.txt", "train_5500.label", "qc/train.txt", "qc/train_5500.label")),
+        base.Split("test", 500, ("test.txt", "TREC_10.label", "qc/test.txt", "qc/TREC_10.label")),
     )
     written = ("test", "train", "dev")
     split_off = ("train", "dev", OPT_ITEMS)
 
-    def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterator[Row]:
+    def file_rows(
+        self, files: base.OriginalFiles, split: base.Split, options: base.ExportOptions
+    ) -> Iterator[Row]:
         """Lines of the published archive or of the files unpacked from it, as rows of the hub's columns.
 
         The files are Latin-1. Raises :class:`DataError` on a line without class and question.
@@ -165,15 +154,14 @@ class TrecExporter(ItemExporter):
             yield Row(where, {"text": text, "coarse_label": TREC_LABELS.index(coarse)})
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A question and its class."""
         number = row.get("coarse_label")
         if number not in range(len(TREC_LABELS)):
             raise row.error(f"'coarse_label' should be 0 to 5, found {number!r}")
-        text = squeeze(row.text("text"))
-        return Item(numbered(self.name, split, position), text, {"label": TREC_LABELS[number]})
+        text = base.squeeze(row.text("text"))
+        return Item(base.numbered(self.name, split, position), text, {"label": TREC_LABELS[number]})
 
 
-def _trec_lines(files: OriginalFiles, split: Split) -> Iterator[tuple[str, str]]:
+def _trec_lines(files: base.OriginalFiles, split: base.Split) -> Iterator[tuple[str, str]]:
     """Lines, each with the words that name its place."""
     loose = files.find(*split.files, split=split.name)
     if loose is not None:

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pcsuite.data.export.base import (
-    Asset,
-    Built,
-    Exporter,
-    ExportOptions,
-    HubTable,
-    HubTables,
-    OriginalFiles,
-    Split,
-    items_output,
-    numbered,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError
 
@@ -36,8 +22,7 @@ class SqlQuestion(NamedTuple):
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpiderRecords:
+class SpiderRecords(NamedTuple):
     """Questions by split, schema text by database, and the SQLite files that are there."""
 
     questions: dict[str, list[SqlQuestion]]
@@ -45,74 +30,72 @@ class SpiderRecords:
     databases: dict[str, Path]
 
 
-class SpiderExporter(Exporter[SpiderRecords]):
+class SpiderExporter(base.Exporter[SpiderRecords]):
     """Dev, and train where its file is there. Questions on a database that is missing cannot be scored."""
 
     name = "spider"
     folders = ("spider",)
-    hub = HubTable("spider", "xlangai/spider")
+    hub = base.HubTable("spider", "xlangai/spider")
     splits = (
-        Split("dev", 1034, ("dev.json",), hub=("validation",)),
-        Split("train", 7000, ("train_spider.json",), required=False),
+        base.Split("dev", 1034, ("dev.json",), hub=("validation",)),
+        base.Split("train", 7000, ("train_spider.json",), required=False),
     )
 
     def counts(self, records: SpiderRecords) -> dict[str, int]:
-        """Questions of each split."""
         return {split: len(questions) for split, questions in records.questions.items()}
 
-    def not_on_hub(self, options: ExportOptions) -> str | None:
-        """The databases come from a folder of the user's."""
+    def not_on_hub(self, options: base.ExportOptions) -> str | None:
         return None if options.spider_dir else "the hub does not carry its databases (--spider-dir DIR)"
 
-    def read_files(self, files: OriginalFiles, options: ExportOptions) -> SpiderRecords:
-        """Questions, schemas and databases from one folder."""
-        questions = {}
-        for split in self.splits:
-            path = (files.need if split.required else files.find)(*split.files, split=split.name)
-            if path is not None:
-                questions[split.name] = [_question(row) for row in files.json_list(path)]
+    def read_files(self, files: base.OriginalFiles, options: base.ExportOptions) -> SpiderRecords:
+        questions = {
+            split.name: [_question(row) for row in files.json_list(path)]
+            for split in self.splits
+            if (path := files.of_split(split)) is not None
+        }
         return _records(files, questions)
 
-    def read_hub(self, hub: HubTables, options: ExportOptions) -> SpiderRecords:
+    def read_hub(self, hub: base.HubTables, options: base.ExportOptions) -> SpiderRecords:
         """Questions from the hub, schemas and databases from ``--spider-dir``.
 
         Raises :class:`DataError` without that folder: the hub carries no databases.
         """
         if options.spider_dir is None:
-            raise DataError(
-                "the hub carries Spider's questions but not its databases",
-                hint="give the folder that has tables.json and database/: --spider-dir DIR",
-            )
+            hint = "give the folder that has tables.json and database/: --spider-dir DIR"
+            raise DataError("the hub carries Spider's questions but not its databases", hint=hint)
         questions = {
             split.name: [_question(row) for row in hub.rows(self.hub, theirs)]
             for split in self.splits
             for theirs in (split.hub or (split.name,))
             if split.required or hub.has_split(self.hub, theirs)
         }
-        return _records(OriginalFiles(options.spider_dir, options.spider_dir), questions)
+        return _records(base.OriginalFiles(options.spider_dir, options.spider_dir), questions)
 
-    def build(self, records: SpiderRecords, options: ExportOptions) -> Built:
+    def build(self, records: SpiderRecords, options: base.ExportOptions) -> base.Built:
         """Items of the questions whose database is there, and those databases.
 
         Questions whose database is missing cannot be scored; they are told as missing and left out.
         """
-        built = Built([])
+        built = base.Built([])
         used: set[str] = set()
         for split, questions in records.questions.items():
             items = []
-            for position, question in enumerate(questions, start=1):
-                if question.db_id in records.databases:
-                    used.add(question.db_id)
-                    items.append(_item(split, position, question, records.schemas))
-            built.outputs.append(items_output(self.name, split, items))
+            for position, (db_id, question, query, where) in enumerate(questions, start=1):
+                if db_id not in records.databases:
+                    continue
+                if db_id not in records.schemas:
+                    raise DataError(f"{where}: database '{db_id}' is not in tables.json")
+                used.add(db_id)
+                truth = {"query": query, "db_id": db_id, "database": f"datasets/{DATABASES}/{db_id}.sqlite"}
+                text = f"{records.schemas[db_id]}\n\nQuestion: {question}"
+                items.append(Item(base.numbered("spider", split, position), text, truth))
+            built.outputs.append(base.items_output(self.name, split, items))
             lost = Counter(q.db_id for q in questions if q.db_id not in records.databases)
             for db_id, count in sorted(lost.items()):
-                built.missing.append(
-                    f"spider/database/{db_id}/{db_id}.sqlite is missing: {count} {split} questions cannot run"
-                )
-        built.assets = [
-            Asset(f"{DATABASES}/{db_id}.sqlite", records.databases[db_id]) for db_id in sorted(used)
-        ]
+                file = f"spider/database/{db_id}/{db_id}.sqlite"
+                built.missing.append(f"{file} is missing: {count} {split} questions cannot run")
+        files = {f"{DATABASES}/{db_id}.sqlite": records.databases[db_id] for db_id in sorted(used)}
+        built.assets = [base.Asset(*entry) for entry in files.items()]
         return built
 
 
@@ -121,58 +104,40 @@ def schema_text(row: Row) -> str:
 
     Raises :class:`DataError` where columns, types and keys of the entry do not fit together.
     """
-    tables, columns, types = (
-        row.texts("table_names_original"),
-        row.items("column_names_original"),
-        row.texts("column_types"),
-    )
-    primary = {
-        key for keys in row.items("primary_keys") for key in (keys if isinstance(keys, list) else [keys])
-    }
+    tables, columns = row.texts("table_names_original"), row.items("column_names_original")
+    keyed = (keys if isinstance(keys, list) else [keys] for keys in row.items("primary_keys"))
+    primary = {key for keys in keyed for key in keys}
     parts: dict[int, list[str]] = {number: [] for number in range(len(tables))}
     try:
-        for number, ((table, column), kind) in enumerate(zip(columns, types, strict=True)):
+        for number, ((table, column), kind) in enumerate(
+            zip(columns, row.texts("column_types"), strict=True)
+        ):
             if table >= 0:
-                parts[table].append(
-                    f"{_quoted(column)} {kind}" + (" PRIMARY KEY" if number in primary else "")
-                )
+                key = " PRIMARY KEY" if number in primary else ""
+                parts[table].append(f"{_quoted(column)} {kind}{key}")
         for here, there in row.items("foreign_keys"):
             (table, column), (other, key) = columns[here], columns[there]
-            parts[table].append(
-                f"FOREIGN KEY ({_quoted(column)}) REFERENCES {_quoted(tables[other])}({_quoted(key)})"
-            )
+            target = f"{_quoted(tables[other])}({_quoted(key)})"
+            parts[table].append(f"FOREIGN KEY ({_quoted(column)}) REFERENCES {target}")
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise row.error(f"columns, types and keys do not fit together ({error})") from error
-    return "\n".join(
-        f"CREATE TABLE {_quoted(name)} ({', '.join(parts[n])});" for n, name in enumerate(tables)
-    )
+    lines = (f"CREATE TABLE {_quoted(name)} ({', '.join(parts[n])});" for n, name in enumerate(tables))
+    return "\n".join(lines)
 
 
 def _quoted(name: str) -> str:
     return name if name.isidentifier() else f'"{name}"'
 
 
-def _item(split: str, position: int, question: SqlQuestion, schemas: Mapping[str, str]) -> Item:
-    if question.db_id not in schemas:
-        raise DataError(f"{question.where}: database '{question.db_id}' is not in tables.json")
-    truth: dict[str, Any] = {
-        "query": question.query,
-        "db_id": question.db_id,
-        "database": f"datasets/{DATABASES}/{question.db_id}.sqlite",
-    }
-    text = f"{schemas[question.db_id]}\n\nQuestion: {question.question}"
-    return Item(numbered("spider", split, position), text, truth)
-
-
 def _question(row: Row) -> SqlQuestion:
-    return SqlQuestion(row.text("db_id"), squeeze(row.text("question")), row.text("query").strip(), row.where)
+    text, query = base.squeeze(row.text("question")), row.text("query").strip()
+    return SqlQuestion(row.text("db_id"), text, query, row.where)
 
 
-def _records(files: OriginalFiles, questions: dict[str, list[SqlQuestion]]) -> SpiderRecords:
+def _records(files: base.OriginalFiles, questions: dict[str, list[SqlQuestion]]) -> SpiderRecords:
     """Questions with the schemas of tables.json and the databases that are there."""
     schemas = {row.text("db_id"): schema_text(row) for row in files.json_list(files.need("tables.json"))}
     wanted = sorted({question.db_id for rows in questions.values() for question in rows})
     found = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in wanted}
-    return SpiderRecords(
-        questions, schemas, {db_id: path for db_id, path in found.items() if path is not None}
-    )
+    there = {db_id: path for db_id, path in found.items() if path is not None}
+    return SpiderRecords(questions, schemas, there)

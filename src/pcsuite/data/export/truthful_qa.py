@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.data.export.base import (
-    Built,
-    ExportOptions,
-    HubTable,
-    HubTables,
-    ItemExporter,
-    OriginalFiles,
-    Split,
-    items_output,
-    squeeze,
-)
+from pcsuite.data.export import base
 from pcsuite.data.export.questions import LETTERS, choice_text
 from pcsuite.data.items import Item, Row, rank_of
 from pcsuite.errors import DataError, did_you_mean
@@ -23,31 +13,31 @@ from pcsuite.errors import DataError, did_you_mean
 VERSIONS: Mapping[str, int] = {"v1": 817, "v2025": 790}
 
 
-class _TruthfulQaFiles(ItemExporter):
+class _TruthfulQaFiles(base.ItemExporter):
     """All questions in one split, ``validation``; upstream has no training split."""
 
     folders = ("truthfulqa", "truthful_qa")
     written = ("validation",)
     option_names = ("allow_partial", "truthfulqa_version")
 
-    def official_counts(self, options: ExportOptions) -> Mapping[str, int]:
-        """Questions of the version that is asked for."""
+    def official_counts(self, options: base.ExportOptions) -> Mapping[str, int]:
         return {"validation": VERSIONS[_version(options)]}
 
-    def file_rows(self, files: OriginalFiles, split: Split, options: ExportOptions) -> Iterable[Row] | None:
+    def file_rows(
+        self, files: base.OriginalFiles, split: base.Split, options: base.ExportOptions
+    ) -> Iterable[Row] | None:
         """The file lies under its version's folder, or (the original benchmark) at the top."""
         version, (name,) = _version(options), split.files
         places = (f"{version}/{name}", name, f"data/{name}", f"{version}/data/{name}")
-        located = Split(split.name, split.official, places if version == "v1" else places[:1])
+        located = base.Split(split.name, split.official, places if version == "v1" else places[:1])
         return super().file_rows(files, located, options)
 
-    def hub_rows(self, hub: HubTables, split: Split, options: ExportOptions) -> Iterable[Row] | None:
-        """The hub has the original benchmark only."""
+    def hub_rows(
+        self, hub: base.HubTables, split: base.Split, options: base.ExportOptions
+    ) -> Iterable[Row] | None:
         if _version(options) != "v1":
-            raise DataError(
-                f"the hub has TruthfulQA v1 only, not {options.truthfulqa_version}",
-                hint="export the revision from its original files: --from DIR",
-            )
+            hint = "export the revision from its original files: --from DIR"
+            raise DataError(f"the hub has TruthfulQA v1 only, not {options.truthfulqa_version}", hint=hint)
         return super().hub_rows(hub, split, options)
 
 
@@ -55,19 +45,17 @@ class TruthfulQaExporter(_TruthfulQaFiles):
     """Questions with their true and false reference answers."""
 
     name = "truthful_qa"
-    hub = HubTable("truthful_qa", "truthfulqa/truthful_qa", config="generation")
-    splits = (Split("validation", VERSIONS["v1"], ("TruthfulQA.csv",)),)
+    hub = base.HubTable("truthful_qa", "truthfulqa/truthful_qa", config="generation")
+    splits = (base.Split("validation", VERSIONS["v1"], ("TruthfulQA.csv",)),)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """A record of the CSV file, whose answers are parted by ``;``."""
-        correct = split_answers(row.text("Correct Answers"))
-        incorrect = split_answers(row.text("Incorrect Answers"))
+        correct = _split_answers(row.text("Correct Answers"))
+        incorrect = _split_answers(row.text("Incorrect Answers"))
         return _open_item(row, ("Question", "Category", "Best Answer"), correct, incorrect)
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        """A row of the hub, which has the answers as lists."""
-        correct = [squeeze(answer) for answer in row.texts("correct_answers") if answer.strip()]
-        incorrect = [squeeze(answer) for answer in row.texts("incorrect_answers") if answer.strip()]
+        keys = ("correct_answers", "incorrect_answers")
+        correct, incorrect = ([base.squeeze(one) for one in row.texts(key) if one.strip()] for key in keys)
         return _open_item(row, ("question", "category", "best_answer"), correct, incorrect)
 
 
@@ -75,27 +63,25 @@ class TruthfulQaMcExporter(_TruthfulQaFiles):
     """MC1: options put in an order fixed by hash (upstream the true one is always first)."""
 
     name = "truthful_qa_mc"
-    hub = HubTable("truthful_qa", "truthfulqa/truthful_qa", config="multiple_choice")
-    splits = (Split("validation", VERSIONS["v1"], ("mc_task.json",)),)
+    hub = base.HubTable("truthful_qa", "truthfulqa/truthful_qa", config="multiple_choice")
+    splits = (base.Split("validation", VERSIONS["v1"], ("mc_task.json",)),)
 
     def item(self, row: Row, split: str, position: int) -> Item:
-        """An entry of the file, whose options are the keys of a mapping."""
         targets = row.row("mc1_targets").values
-        return _choice_item(row, [(squeeze(text), label == 1) for text, label in targets.items()])
+        return _choice_item(row, [(base.squeeze(text), label == 1) for text, label in targets.items()])
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
-        """A row of the hub, which has options and labels as lists."""
         targets = row.row("mc1_targets")
         pairs = zip(targets.texts("choices"), targets.items("labels"), strict=True)
-        return _choice_item(row, [(squeeze(text), label == 1) for text, label in pairs])
+        return _choice_item(row, [(base.squeeze(text), label == 1) for text, label in pairs])
 
-    def build(self, records: dict[str, list[Item]], options: ExportOptions) -> Built:
+    def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.Built:
         """One file, in order of ids: the published copies differ in order."""
         items = sorted(records["validation"], key=lambda item: item.item_id)
-        return Built([items_output(self.name, "validation", items)])
+        return base.Built([base.items_output(self.name, "validation", items)])
 
 
-def _version(options: ExportOptions) -> str:
+def _version(options: base.ExportOptions) -> str:
     version = options.truthfulqa_version
     if version not in VERSIONS:
         raise DataError(f"unknown TruthfulQA version '{version}'", hint=did_you_mean(version, VERSIONS))
@@ -103,7 +89,7 @@ def _version(options: ExportOptions) -> str:
 
 
 def _open_item(row: Row, keys: tuple[str, str, str], correct: list[str], incorrect: list[str]) -> Item:
-    question, category, best = (squeeze(row.text(key)) for key in keys)
+    question, category, best = (base.squeeze(row.text(key)) for key in keys)
     if not (question and correct and incorrect):
         raise row.error("question, correct answers and incorrect answers must not be empty")
     truth = {
@@ -113,7 +99,7 @@ def _open_item(row: Row, keys: tuple[str, str, str], correct: list[str], incorre
         "unanswerable": any(is_no_comment(answer) for answer in correct),
         "category": category,
     }
-    return Item(question_id(question), question, truth)
+    return Item(_question_id(question), question, truth)
 
 
 def _choice_item(row: Row, options: list[tuple[str, bool]]) -> Item:
@@ -122,26 +108,23 @@ def _choice_item(row: Row, options: list[tuple[str, bool]]) -> Item:
         raise row.error("mc1_targets must have exactly one true option")
     if len(options) > len(LETTERS):
         raise row.error(f"{len(options)} options cannot be lettered A to Z")
-    question = squeeze(row.text("question"))
+    question = base.squeeze(row.text("question"))
     ordered = sorted(options, key=lambda option: rank_of("truthful_qa_mc", question, option[0]))
     choices = {letter: text for letter, (text, _) in zip(LETTERS, ordered, strict=False)}
     gold = next(letter for letter, (_, true) in zip(LETTERS, ordered, strict=False) if true)
-    return Item(question_id(question), choice_text(question, choices), {"choice": gold, "choices": choices})
+    return Item(_question_id(question), choice_text(question, choices), {"choice": gold, "choices": choices})
 
 
-def question_id(question: str) -> str:
-    """Id from the question's text: the published copies differ in order, and neither carries ids.
-
-    The first 12 digits of its sha256, white space squeezed.
-    """
-    return f"truthfulqa-{sha256_hex(squeeze(question))[:12]}"
+def _question_id(question: str) -> str:
+    """Id from the question's text: the published copies differ in order, and neither carries ids."""
+    return f"truthfulqa-{sha256_hex(base.squeeze(question))[:12]}"
 
 
-def split_answers(cell: str) -> list[str]:
+def _split_answers(cell: str) -> list[str]:
     """Answers of a ``;``-separated cell; a trailing separator makes no empty answer."""
-    return [answer for answer in (squeeze(part) for part in cell.split(";")) if answer]
+    return [answer for answer in (base.squeeze(part) for part in cell.split(";")) if answer]
 
 
 def is_no_comment(answer: str) -> bool:
     """Whether a reference answer says that the question has no answer."""
-    return squeeze(answer).rstrip(".").casefold() == "i have no comment"
+    return base.squeeze(answer).rstrip(".").casefold() == "i have no comment"

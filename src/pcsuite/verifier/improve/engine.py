@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
@@ -15,57 +15,120 @@ from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.engines.session import (
-    LoopThread,
-    ModelClient,
-    check_model,
-    constraint_of,
-    open_models,
-)
+from pcsuite.engines.session import LoopThread, ModelClient, check_model, constraint_of, open_models
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Job
-from pcsuite.prompts.conditions.conditions import (
-    ConditionBundle,
-    PromptCondition,
-    apply_condition,
-    expand_conditions,
-)
-from pcsuite.prompts.context import TaskPrompting
+from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
 from pcsuite.prompts.operators import render_text
 from pcsuite.prompts.prompt import LengthControl, fit
 from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
-from pcsuite.verifier.cells import decode_text, read_bytes
-from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
+from pcsuite.verifier.cells import read_text
+from pcsuite.verifier.evals import DOCUMENT, TRUTH, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
-from pcsuite.verifier.improve.loop import (
-    ImproveConfig,
-    ImprovementLoop,
-    ImproveResult,
-    Propose,
-    choose_held_out,
-)
-from pcsuite.verifier.improve.state import (
-    Failure,
-    PromptVersion,
-    RuleCatalogue,
-    RuleProposer,
-    load_rules,
-    stored_prompts,
-)
-from pcsuite.verifier.mapping import FieldMapping, load_mapping
+from pcsuite.verifier.improve import loop, state
+from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.store import to_json
 from pcsuite.verifier.tree import compared_record
 from pcsuite.verifier.truth import read_truth
 
-# Who extracts and who proposes in the improvement loop: the suite's model client behind plain functions.
-
-
 REDRAFT_TEMPLATE = "redraft-instruction.j2"
 REDRAFT = Decoding("redraft", temperature=0.7, top_p=0.95, max_tokens=500)
+SUMMARY = "summary.json"
+BEST_PROMPT = "best_prompt.txt"
 _LONGEST_INSTRUCTION = 4_000
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ImproveSettings:
+    """What a loop is run with."""
+
+    evals_dir: Path
+    model: str
+    condition: str = "C4"
+    task: str = "buildingspec_json"
+    regime: str = "d0_greedy"
+    seed: int = 0
+    folder: Path | None = None
+    """Folder of the loop's state; ``EVALS_DIR/improve`` by default."""
+    held_out: tuple[str, ...] = ()
+    """Evals that only decide; a third of all by default."""
+    iterations: int = 10
+    patience: int = 3
+    margin: float = 0.02
+    min_gain: float = 0.0
+    method: Literal["rules", "model"] = "rules"
+    propose_only: bool = False
+    instruction: str | None = None
+    """Where to start; the task's own instruction by default."""
+    mapping: Path | None = None
+    rules: Path | None = None
+    use_cache: bool = True
+
+
+class ImproveOutcome(NamedTuple):
+    """What a loop came to."""
+
+    result: loop.ImproveResult
+    folder: Path
+    held_out: tuple[str, ...]
+    spent_tokens: int
+    spent_cost_usd: float
+
+
+def run_improvement(
+    suite: Suite, settings: ImproveSettings, policy: RetryPolicy | None = None
+) -> ImproveOutcome:
+    """Run a loop, or go on with it; everything is on disk before the next step begins.
+
+    A model of the suite extracts under a condition, instructed by the prompt version. Raises ``ConfigError`` for an
+    unknown name, ``PromptError`` where the condition does not apply and ``DataError`` for evals that cannot be used.
+    """
+    evals = find_evals(settings.evals_dir)
+    task = plan_task(suite, _known(settings.task, suite.tasks, "task"))
+    options = task.evaluator.options
+    if settings.mapping is None and not isinstance(options, BuildingSpecOptions):
+        raise ConfigError(
+            f"task '{task.id}' is scored by '{task.spec.evaluator}', not field by field",
+            hint="choose a task whose evaluator is 'buildingspec'",
+        )
+    own = options.mapping if isinstance(options, BuildingSpecOptions) else None
+    mapping = load_mapping(settings.mapping or (Path(own) if own else None))
+    names, seed = [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
+    held_out = settings.held_out or loop.choose_held_out(names, seed)
+    items: dict[str, Item] = {}
+    for one in evals:
+        document = read_text(one.folder / DOCUMENT)
+        record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
+        items.setdefault(document, Item(one.eval_id, document, {"record": record}))
+    setup = _setup(suite, settings, task, items)
+    config = loop.ImproveConfig(
+        held_out=held_out,
+        max_iterations=settings.iterations,
+        patience=settings.patience,
+        margin=settings.margin,
+        min_gain=settings.min_gain,
+        engine=setup.fingerprint,
+    )
+    folder = settings.folder or settings.evals_dir / "improve"
+    opened = open_models(suite, [settings.model], policy=policy, use_cache=settings.use_cache)
+    with LoopThread() as thread, thread.entered(opened) as session:
+        client = session.clients[settings.model]
+        thread.call(_prove_constraint(client, setup))
+        propose: loop.Propose = state.RuleProposer(setup.catalogue, lambda: state.stored_prompts(folder))
+        if settings.method == "model":
+            propose = ModelProposer(setup, client, thread, propose, lambda: state.stored_prompts(folder))
+        extract = RecordExtractor(setup, client, thread)
+        workers = client.concurrency
+        improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
+        first = settings.instruction or task.spec.instruction
+        result = improvement.run(first, propose_only=settings.propose_only)
+        budget = session.budget
+    outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
+    _write_summary(outcome, settings)
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +136,33 @@ class ExtractionSetup:
     """Everything that decides what a model is asked, except the instruction."""
 
     task: TaskPlan
-    prompting: TaskPrompting
     condition: ConditionBundle
     decoding: Decoding
     seed: int
     length_control: LengthControl
     items: Mapping[str, Item]
     """Evals as items, by document."""
-    catalogue: RuleCatalogue
+    catalogue: state.RuleCatalogue
     fingerprint: str
     """Hash of all of it."""
 
-    def condition_for(self, instruction: str, document: str) -> PromptCondition:
-        """The condition with another instruction."""
-        spec = self.prompting.task.model_copy(update={"instruction": instruction})
-        prompting = TaskPrompting(
-            self.task.id, spec, self.prompting.schema, self.prompting.grammar, self.prompting.exemplars
-        )
-        return apply_condition(self.condition, prompting.context(document))
 
-
+@dataclass(frozen=True, slots=True)
 class RecordExtractor:
     """``extract`` of the loop: asks the model as a run of the suite would, and reads the record out of the answer."""
 
-    def __init__(self, setup: ExtractionSetup, client: ModelClient, thread: LoopThread) -> None:
-        self._setup = setup
-        self._client = client
-        self._thread = thread
+    setup: ExtractionSetup
+    client: ModelClient
+    thread: LoopThread
 
-    def __call__(self, prompt: PromptVersion, document: str) -> Mapping[str, Any] | str:
-        """The record, or the answer as it came where it holds none."""
-        return self._thread.call(self._extract(prompt, document))
+    def __call__(self, prompt: state.PromptVersion, document: str) -> Mapping[str, Any] | str:
+        return self.thread.call(self._extract(prompt, document))
 
-    async def _extract(self, prompt: PromptVersion, document: str) -> Mapping[str, Any] | str:
-        setup = self._setup
-        condition = setup.condition_for(prompt.text, document)
-        counter = self._client.adapter.count_tokens
+    async def _extract(self, prompt: state.PromptVersion, document: str) -> Mapping[str, Any] | str:
+        setup, prompting = self.setup, self.setup.task.prompting
+        spec = prompting.task.model_copy(update={"instruction": prompt.text})
+        condition = apply_condition(setup.condition, replace(prompting, task=spec).context(document))
+        counter = self.client.adapter.count_tokens
         measured = fit(condition.tree, setup.task.band, setup.length_control, counter)
         item, evaluator, operator = setup.items[document], setup.task.evaluator, condition.program
         context = CallContext(
@@ -121,24 +175,20 @@ class RecordExtractor:
             gold=lambda: evaluator.gold_answer(item),
             wrong=lambda rng: evaluator.wrong_answer(item, rng),
         )
-        counted = measured.tokens if measured.exact else None
-        request = Request(
-            measured.text,
-            setup.decoding,
-            setup.seed,
-            constraint_of(condition),
-            context,
-            prompt_tokens=counted,
-        )
+        tokens = measured.tokens if measured.exact else None
+        asked = (measured.text, setup.decoding, setup.seed, constraint_of(condition), context)
+        request = Request(*asked, prompt_tokens=tokens)
         program = PROGRAMS.get("single" if operator is None else operator.spec.engine or operator.name)()
         steps = 1 if operator is None else operator.spec.max_steps or 1
-        outcome = await program.run(Job(setup.task.id, item, request, evaluator, steps), self._client.ask)
-        parsed = parse_object(clean_text(outcome.text), setup.prompting.schema)
+        job = Job(setup.task.id, item, request, evaluator, steps)
+        outcome = await program.run(job, self.client.ask)
+        parsed = parse_object(clean_text(outcome.text), prompting.schema)
         if parsed.json_valid and parsed.fields and outcome.finish_reason != "length":
             return parsed.fields
         return outcome.text
 
 
+@dataclass(frozen=True, slots=True)
 class ModelProposer:
     """``propose`` of the loop: the model itself redrafts the instruction from the failures.
 
@@ -146,40 +196,29 @@ class ModelProposer:
     off or overlong leaves the instruction as it is, which the loop records as no change.
     """
 
-    def __init__(
-        self,
-        setup: ExtractionSetup,
-        client: ModelClient,
-        thread: LoopThread,
-        simulated: Propose,
-        tried: Callable[[], Iterable[str]],
-    ) -> None:
-        """``simulated`` is what a simulated model drafts."""
-        self._setup = setup
-        self._client = client
-        self._thread = thread
-        self._simulated = simulated
-        self._tried = tried
-        folder = resources.files("pcsuite.verifier") / "templates"
-        self._template = (folder / REDRAFT_TEMPLATE).read_text(encoding="utf-8")
+    setup: ExtractionSetup
+    client: ModelClient
+    thread: LoopThread
+    simulated: loop.Propose
+    """What a simulated model drafts."""
+    tried: Callable[[], Iterable[str]]
 
-    def __call__(self, failures: Sequence[Failure], prompt: str) -> str:
-        """The redrafted instruction."""
-        drafts = len(list(self._tried()))
-        request = render_text(
-            self._template, {"instruction": prompt, "failures": failures}, where=REDRAFT_TEMPLATE
-        )
+    def __call__(self, failures: Sequence[state.Failure], prompt: str) -> str:
+        drafts = len(list(self.tried()))
+        folder = resources.files("pcsuite.verifier") / "templates"
+        template = (folder / REDRAFT_TEMPLATE).read_text(encoding="utf-8")
+        text = render_text(template, {"instruction": prompt, "failures": failures}, where=REDRAFT_TEMPLATE)
         context = CallContext(
-            task_id=self._setup.task.id,
+            task_id=self.setup.task.id,
             item_id=f"redraft-{drafts}",
             condition_id="redraft",
             operators=(),
             perturbation="none",
-            gold=lambda: self._simulated(failures, prompt),
+            gold=lambda: self.simulated(failures, prompt),
             wrong=lambda rng: prompt,
         )
-        seed = derived_seed(self._setup.seed, f"redraft {drafts}")
-        reply = self._thread.call(self._client.ask(Request(request, REDRAFT, seed, context=context)))
+        seed = derived_seed(self.setup.seed, f"redraft {drafts}")
+        reply = self.thread.call(self.client.ask(Request(text, REDRAFT, seed, context=context)))
         draft = clean_text(reply["text"]).strip()
         fenced = _FENCE.match(draft)
         draft = fenced.group(1).strip() if fenced else draft
@@ -187,119 +226,24 @@ class ModelProposer:
         return draft if usable else prompt
 
 
-# The improvement loop on the suite's engine: a model extracts under a condition, instructed by the prompt version.
-
-
-SUMMARY = "summary.json"
-BEST_PROMPT = "best_prompt.txt"
-
-Method = Literal["rules", "model"]
-
-
-@dataclass(frozen=True, slots=True)
-class ImproveSettings:
-    """What a loop is run with."""
-
-    evals_dir: Path
-    model_id: str
-    condition_id: str = "C4"
-    task_id: str = "buildingspec_json"
-    regime: str = "d0_greedy"
-    seed: int = 0
-    folder: Path | None = None
-    """Folder of the loop's state; ``EVALS_DIR/improve`` by default."""
-    held_out: tuple[str, ...] = ()
-    """Evals that only decide; a third of all by default."""
-    iterations: int = 10
-    patience: int = 3
-    margin: float = 0.02
-    min_gain: float = 0.0
-    method: Method = "rules"
-    propose_only: bool = False
-    instruction: str | None = None
-    """Where to start; the task's own instruction by default."""
-    mapping: Path | None = None
-    rules: Path | None = None
-    use_cache: bool = True
-
-    @property
-    def state_folder(self) -> Path:
-        """Where the loop keeps its state."""
-        return self.folder or self.evals_dir / "improve"
-
-
-@dataclass(frozen=True, slots=True)
-class ImproveOutcome:
-    """What a loop came to."""
-
-    result: ImproveResult
-    folder: Path
-    held_out: tuple[str, ...]
-    spent_tokens: int
-    spent_cost_usd: float
-
-
-def run_improvement(
-    suite: Suite, settings: ImproveSettings, policy: RetryPolicy | None = None
-) -> ImproveOutcome:
-    """Run a loop, or go on with it; everything is on disk before the next step begins."""
-    evals = find_evals(settings.evals_dir)
-    task = plan_task(suite, _known(settings.task_id, suite.tasks, "task"))
-    mapping = load_mapping(settings.mapping or _mapping_of(task))
-    items = _items(evals, mapping)
-    held_out = settings.held_out or choose_held_out(
-        [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
-    )
-    setup = _setup(suite, settings, task, items)
-    config = ImproveConfig(
-        held_out=held_out,
-        max_iterations=settings.iterations,
-        patience=settings.patience,
-        margin=settings.margin,
-        min_gain=settings.min_gain,
-        engine=setup.fingerprint,
-    )
-    folder = settings.state_folder
-    opened = open_models(suite, [settings.model_id], policy=policy, use_cache=settings.use_cache)
-    with LoopThread() as thread, thread.entered(opened) as session:
-        client = session.clients[settings.model_id]
-        thread.call(_prove_constraint(client, setup))
-        extractor = RecordExtractor(setup, client, thread)
-        propose: Propose = RuleProposer(setup.catalogue, lambda: stored_prompts(folder))
-        if settings.method == "model":
-            propose = ModelProposer(setup, client, thread, propose, lambda: stored_prompts(folder))
-        loop = ImprovementLoop(evals, folder, mapping, config, extractor, propose, client.concurrency)
-        first = settings.instruction or task.spec.instruction
-        result = loop.run(first, propose_only=settings.propose_only)
-        budget = session.budget
-    outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
-    _write_summary(outcome, settings)
-    return outcome
-
-
 def _setup(
-    suite: Suite, settings: ImproveSettings, task: TaskPlan, items: dict[str, Item]
+    suite: Suite, settings: ImproveSettings, planned: TaskPlan, items: dict[str, Item]
 ) -> ExtractionSetup:
-    """Everything that decides what a model is asked, except the instruction."""
-    model_id = _known(settings.model_id, suite.models, "model")
+    model_id = _known(settings.model, suite.models, "model")
     regime = suite.regimes[_known(settings.regime, suite.regimes, "regime")]
-    condition = _condition(suite, settings.condition_id)
+    name = _known(settings.condition.partition(":")[0], suite.conditions, "condition")
+    members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
+    condition = members[_known(settings.condition, members, "condition")]
     shown = {document.strip() for document in items}
-    prompting = TaskPrompting(
-        task.id,
-        task.spec,
-        task.prompting.schema,
-        task.prompting.grammar,
-        # An exemplar must not be one of the evals: it would show the answer.
-        tuple(entry for entry in task.prompting.exemplars if entry.input_text.strip() not in shown),
-    )
+    # An exemplar must not be one of the evals: it would show the answer.
+    exemplars = tuple(one for one in planned.prompting.exemplars if one.input_text.strip() not in shown)
+    prompting = replace(planned.prompting, exemplars=exemplars, lmql_query=None)
+    task = replace(planned, prompting=prompting)
     adapter, options = check_model(model_id, suite.models[model_id])
-    planned = replace(task, prompting=prompting)
-    reason = why_not_applicable(suite, planned, adapter, options, condition)
+    reason = why_not_applicable(suite, task, adapter, options, condition)
     if reason is not None:
         raise PromptError(f"condition {condition.id} does not apply to '{task.id}' on '{model_id}': {reason}")
     decoding = Decoding(settings.regime, regime.temperature, regime.top_p, task.spec.max_tokens)
-    catalogue = load_rules(settings.rules)
     control = suite.profile.length_control
     bundle = condition.bundle(prompting.context(""))
     assert bundle is not None, "an applicable condition has a bundle"
@@ -307,22 +251,15 @@ def _setup(
         {
             "task": task.spec.model_dump(mode="json", exclude={"instruction", "evaluator_options"}),
             "schema": prompting.schema,
-            "exemplars": [[entry.input_text, entry.output_text] for entry in prompting.exemplars],
+            "exemplars": [[entry.input_text, entry.output_text] for entry in exemplars],
             "model": [model_id, suite.models[model_id]],
             "condition": [condition.id, [[operator.name, operator.spec] for operator in bundle]],
             "decoding": [decoding.as_dict(), settings.seed],
             "length": [control, task.band],
         }
     )
-    return ExtractionSetup(
-        task, prompting, condition, decoding, settings.seed, control, items, catalogue, fingerprint
-    )
-
-
-def _condition(suite: Suite, condition_id: str) -> ConditionBundle:
-    name = _known(condition_id.partition(":")[0], suite.conditions, "condition")
-    members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
-    return members[_known(condition_id, members, "condition")]
+    rules = state.load_rules(settings.rules)
+    return ExtractionSetup(task, condition, decoding, settings.seed, control, items, rules, fingerprint)
 
 
 def _known(name: str, choices: Any, what: str) -> str:
@@ -331,32 +268,9 @@ def _known(name: str, choices: Any, what: str) -> str:
     return name
 
 
-def _mapping_of(task: TaskPlan) -> Path | None:
-    options = task.evaluator.options
-    if not isinstance(options, BuildingSpecOptions):
-        raise ConfigError(
-            f"task '{task.id}' is scored by '{task.spec.evaluator}', not field by field",
-            hint="choose a task whose evaluator is 'buildingspec'",
-        )
-    return Path(options.mapping) if options.mapping else None
-
-
-def _items(evals: list[Eval], mapping: FieldMapping) -> dict[str, Item]:
-    """The evals as items, by their document."""
-    items: dict[str, Item] = {}
-    for one in evals:
-        path = one.folder / DOCUMENT
-        document = decode_text(read_bytes(path), str(path))
-        record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
-        items.setdefault(document, Item(one.eval_id, document, {"record": record}))
-    return items
-
-
 async def _prove_constraint(client: ModelClient, setup: ExtractionSetup) -> None:
-    wanted = constraint_of(apply_condition(setup.condition, setup.prompting.context("")))
-    if wanted is None:
-        return
-    reason = await client.why_unenforced(wanted)
+    wanted = constraint_of(apply_condition(setup.condition, setup.task.prompting.context("")))
+    reason = None if wanted is None else await client.why_unenforced(wanted)
     if reason is not None:
         raise ConstraintUnavailableError(
             f"condition {setup.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
@@ -366,22 +280,18 @@ async def _prove_constraint(client: ModelClient, setup: ExtractionSetup) -> None
 def _write_summary(outcome: ImproveOutcome, settings: ImproveSettings) -> None:
     """``summary.json`` and, once a prompt was scored, ``best_prompt.txt``."""
     result, best = outcome.result, outcome.result.best
+    figures = ("prompt_version", "prompt_hash", "rules_hash", "config_hash", "train_f1", "held_out_f1")
     document = {
-        "task": settings.task_id,
-        "model": settings.model_id,
-        "condition": settings.condition_id,
+        "task": settings.task,
+        "model": settings.model,
+        "condition": settings.condition,
         "stopped": result.stopped,
         "held_out": list(outcome.held_out),
         "best_iteration": best.iteration,
-        "prompt_version": best.prompt_version,
-        "prompt_hash": best.prompt_hash,
-        "rules_hash": best.rules_hash,
-        "config_hash": best.config_hash,
-        "train_f1": best.train_f1,
-        "held_out_f1": best.held_out_f1,
+        **{key: getattr(best, key) for key in figures},
         "gap": result.gap,
         "iterations": [{**asdict(step), "gap": step.train_f1 - step.held_out_f1} for step in result.steps],
     }
-    text = stored_prompts(outcome.folder)[best.prompt_version]
+    text = state.stored_prompts(outcome.folder)[best.prompt_version]
     replace_atomically(outcome.folder / BEST_PROMPT, text.encode("utf-8", "backslashreplace"))
     replace_atomically(outcome.folder / SUMMARY, to_json(document))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -23,20 +23,14 @@ from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.compare import Rules, Scored, score_bytes
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval
-from pcsuite.verifier.improve.state import (
-    Failure,
-    ImproveState,
-    PromptVersion,
-    StepRecord,
-    summarise_failures,
-)
+from pcsuite.verifier.improve import state
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.scores import paired_difference
 from pcsuite.verifier.truth import read_truth
 
-Extract = Callable[[PromptVersion, str], Mapping[str, Any] | str]
+Extract = Callable[[state.PromptVersion, str], Mapping[str, Any] | str]
 """``extract(prompt_version, document)``: the record, or the answer text to read it from."""
-Propose = Callable[[Sequence[Failure], str], str]
+Propose = Callable[[Sequence[state.Failure], str], str]
 """``propose(failures, prompt)``: a changed prompt, drafted from what went wrong in the training evals."""
 
 Decision = Literal["baseline", "kept", "rolled back"]
@@ -65,16 +59,15 @@ class ImproveConfig(Definition):
         return digest(self.model_dump(mode="json", exclude={"max_iterations", "patience"}))
 
 
-@dataclass(frozen=True, slots=True)
-class ImproveResult:
+class ImproveResult(NamedTuple):
     """Where the loop stands: every step, the best prompt, and why it stopped."""
 
-    steps: tuple[StepRecord, ...]
-    prompt: PromptVersion
+    steps: tuple[state.StepRecord, ...]
+    prompt: state.PromptVersion
     stopped: Literal["plateau", "max_iterations", "perfect", "proposed"]
 
     @property
-    def best(self) -> StepRecord:
+    def best(self) -> state.StepRecord:
         """The step whose prompt is in use: the last that was not rolled back."""
         return _in_use(self.steps)
 
@@ -84,8 +77,7 @@ class ImproveResult:
         return self.best.train_f1 - self.best.held_out_f1
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(NamedTuple):
     name: str
     document: str
     rules: Rules
@@ -117,23 +109,17 @@ class ImprovementLoop:
             raise DataError("no evals are held out", hint="name some: they decide whether a change is kept")
         if len(set(config.held_out)) == len(names):
             raise DataError("every eval is held out", hint="leave some for the optimiser")
-        self._cases = [
-            _Case(
-                one.eval_id,
-                read_text(one.folder / DOCUMENT),
-                Rules(read_truth(one.folder / TRUTH, mapping), mapping),
-            )
-            for one in evals
-        ]
+        self._cases = []
+        for one in evals:
+            document, truth = read_text(one.folder / DOCUMENT), read_truth(one.folder / TRUTH, mapping)
+            self._cases.append(_Case(one.eval_id, document, Rules(truth, mapping)))
         self._config = config
         self._extract = extract
         self._propose = propose
         self._workers = workers
         self._folder = folder
-        contents = {
-            case.name: [case.rules.truth.content_hash, sha256_hex(case.document)] for case in self._cases
-        }
-        self._state = ImproveState(folder, mapping.rules_hash(), config.config_hash(), digest(contents))
+        contents = {one.name: [one.rules.truth.content_hash, sha256_hex(one.document)] for one in self._cases}
+        self._state = state.ImproveState(folder, mapping.rules_hash(), config.config_hash(), digest(contents))
 
     def run(self, first_prompt: str, *, propose_only: bool = False) -> ImproveResult:
         """Go on from the state on disk until a plateau, the last iteration or a perfect score.
@@ -158,7 +144,9 @@ class ImprovementLoop:
             prompt = self._state.prompt(_in_use(steps).prompt_version)
         return ImproveResult(tuple(steps), prompt, stopped)
 
-    def _stop_reason(self, steps: list[StepRecord]) -> Literal["plateau", "max_iterations", "perfect"] | None:
+    def _stop_reason(
+        self, steps: list[state.StepRecord]
+    ) -> Literal["plateau", "max_iterations", "perfect"] | None:
         current = _in_use(steps)
         if current.train_f1 == 1.0:
             return "perfect"
@@ -166,17 +154,19 @@ class ImprovementLoop:
             return "plateau"
         return "max_iterations" if len(steps) > self._config.max_iterations else None
 
-    def _draft(self, current: StepRecord, iteration: int) -> PromptVersion:
+    def _draft(self, current: state.StepRecord, iteration: int) -> state.PromptVersion:
         """Have a change drafted from the failures of the training evals, and store both."""
         prompt = self._state.prompt(current.prompt_version)
         training = [case for case in self._cases if case.name not in self._config.held_out]
         scored = [(case.name, self._score(prompt, case)) for case in training]
-        failures = summarise_failures(scored)[: self._config.failures_shown]
+        failures = state.summarise_failures(scored)[: self._config.failures_shown]
         text = self._propose(failures, prompt.text)
         self._state.save_failures(iteration, [asdict(failure) for failure in failures])
         return self._state.save_prompt(iteration, text)
 
-    def _try(self, candidate: PromptVersion, current: StepRecord, iteration: int) -> StepRecord:
+    def _try(
+        self, candidate: state.PromptVersion, current: state.StepRecord, iteration: int
+    ) -> state.StepRecord:
         """Score a change; keep it if training gains and the held-out evals neither lose on average nor may by more."""
         if candidate.text_hash == current.prompt_hash:
             reason = "the prompt did not change"
@@ -197,17 +187,17 @@ class ImprovementLoop:
     def _record(
         self,
         iteration: int,
-        prompt: PromptVersion,
+        prompt: state.PromptVersion,
         scores: dict[str, float],
         decision: Decision,
         reason: str,
-        before: StepRecord | None,
-    ) -> StepRecord:
+        before: state.StepRecord | None,
+    ) -> state.StepRecord:
         held_out = sorted(self._config.held_out)
         train = [f1 for name, f1 in scores.items() if name not in held_out]
         earlier = before.scores if before else scores
         change, interval = paired_difference([earlier[n] for n in held_out], [scores[n] for n in held_out])
-        return StepRecord(
+        return state.StepRecord(
             iteration=iteration,
             timestamp=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             prompt_version=prompt.version,
@@ -224,7 +214,7 @@ class ImprovementLoop:
             reason=reason,
         )
 
-    def _scores(self, prompt: PromptVersion) -> dict[str, float]:
+    def _scores(self, prompt: state.PromptVersion) -> dict[str, float]:
         if self._workers == 1:
             scored = [self._score(prompt, case) for case in self._cases]
         else:
@@ -232,7 +222,7 @@ class ImprovementLoop:
                 scored = list(pool.map(lambda case: self._score(prompt, case), self._cases))
         return {case.name: one.comparison.counts.f1 for case, one in zip(self._cases, scored, strict=True)}
 
-    def _score(self, prompt: PromptVersion, case: _Case) -> Scored:
+    def _score(self, prompt: state.PromptVersion, case: _Case) -> Scored:
         """Score an eval under a prompt, extracting only what is not on disk yet."""
         data = self._state.extraction(prompt, case.name)
         if data is None:
@@ -241,7 +231,7 @@ class ImprovementLoop:
         return score_bytes(data, case.rules, case.name, strict=False)
 
 
-def _in_use(steps: Sequence[StepRecord]) -> StepRecord:
+def _in_use(steps: Sequence[state.StepRecord]) -> state.StepRecord:
     return next(step for step in reversed(steps) if step.decision != "rolled back")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -49,18 +49,14 @@ def summarise_failures(scored: Iterable[tuple[str, Scored]]) -> list[Failure]:
             except ValueError:  # a key the model made up can hold any character
                 pattern = entry.field_path
             found.setdefault((pattern, entry.error_type), []).append({"eval_id": eval_id, **asdict(entry)})
-    failures = [
-        Failure(field, kind, len(entries), tuple(entries[:_EXAMPLES]))
-        for (field, kind), entries in found.items()
-    ]
+    failures = [Failure(*key, len(entries), tuple(entries[:_EXAMPLES])) for key, entries in found.items()]
     return sorted(failures, key=lambda failure: (-failure.count, failure.field, failure.error_type))
 
 
 STATE = "state.json"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptVersion:
+class PromptVersion(NamedTuple):
     """A prompt, its number and the hash of its text."""
 
     version: int
@@ -122,19 +118,16 @@ class ImproveState:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             names = {field.name for field in fields(StepRecord)}
-            steps = [
-                StepRecord(**{k: v for k, v in step.items() if k in names}) for step in document["steps"]
-            ]
+            known = [{key: step[key] for key in step if key in names} for step in document["steps"]]
+            self._steps = [StepRecord(**step) for step in known]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not the state of an improvement loop ({error})") from None
         for key, value in self._made_under.items():
             if document.get(key) != value:
-                what = {"rules_hash": "another mapping", "config_hash": "another configuration"}.get(
-                    key, "other evals"
-                )
-                raise DataError(f"{path}: this loop was run under {what}", hint="choose another folder")
-        self._steps = steps
-        return list(steps)
+                what = {"rules_hash": "another mapping", "config_hash": "another configuration"}
+                under = what.get(key, "other evals")
+                raise DataError(f"{path}: this loop was run under {under}", hint="choose another folder")
+        return list(self._steps)
 
     def append(self, step: StepRecord) -> None:
         """Add a finished step; it is on disk when this returns."""
@@ -148,7 +141,6 @@ class ImproveState:
         return self.prompt(version)
 
     def prompt(self, version: int) -> PromptVersion:
-        """A stored prompt."""
         return PromptVersion(version, self._prompt_path(version).read_bytes().decode("utf-8"))
 
     def pending(self, version: int) -> PromptVersion | None:
@@ -162,11 +154,9 @@ class ImproveState:
         return self._folder / "prompts" / f"v{version:03d}.txt"
 
     def save_failures(self, version: int, failures: list[dict[str, Any]]) -> None:
-        """Store what a prompt was drafted from."""
         _write(self._folder / "failures" / f"v{version:03d}.json", to_json({"failures": failures}))
 
     def extraction(self, prompt: PromptVersion, eval_id: str) -> bytes | None:
-        """A stored answer."""
         path = self._extraction_path(prompt, eval_id)
         return path.read_bytes() if path.exists() else None
 
@@ -205,10 +195,8 @@ class PromptRule(Definition):
 
     def meets(self, failure: Failure) -> bool:
         """Whether the rule is meant for a failure."""
-        field = failure.field.replace("[]", "")
-        return failure.error_type in self.error_types and any(
-            fnmatchcase(field, pattern) for pattern in self.fields
-        )
+        field, is_meant = failure.field.replace("[]", ""), failure.error_type in self.error_types
+        return is_meant and any(fnmatchcase(field, pattern) for pattern in self.fields)
 
     def sentence(self, field: str) -> str:
         """The text as it goes into the prompt."""
@@ -233,7 +221,6 @@ class RuleCatalogue(Definition):
     """Rules, the particular before the general."""
 
     def in_prompt(self, prompt: str) -> tuple[str, ...]:
-        """Names of the rules a prompt has."""
         return tuple(rule.id for rule in self.rules if rule.stands_in(prompt))
 
 
