@@ -169,6 +169,8 @@ def unreachable(modules: list[Module]) -> list[Definition]:
             reached.update(mentions_of(module.tree))
             reached.update(entry.name for entry in everything if entry.where.startswith(module.name))
     reached |= documented_names()
+    for template in PACKAGE.rglob("*.j2"):
+        reached.update(re.findall(r"[A-Za-z_]\w+", template.read_text(encoding="utf-8")))
     overrides = _foreign_overrides(modules)
     pending = list(everything)
     progress = True
