@@ -85,12 +85,18 @@ class SharedPlaces:
         return PlaceGrant(places, limiter.cut_count, limiter.pause_left())
 
     def forget(self, worker: str) -> None:
-        """Free what a worker held."""
+        """Free what a worker held.
+
+        Its places go to others with the next exchange.
+        """
         for key in [key for key in self._holdings if key[0] == worker]:
             del self._holdings[key]
 
     def in_use(self, model_id: str | None = None) -> int:
-        """Places granted, of one model or of all."""
+        """Places granted, of one model or of all.
+
+        Counts what is granted or still in flight, whichever is more.
+        """
         return sum(entry.held for key, entry in self._holdings.items() if model_id in (None, key[1]))
 
     def _share(self, holding: _Holding, model_id: str, limit: int) -> int:
@@ -118,7 +124,10 @@ class LeasedLimiter(AdaptiveLimiter):
         self._overloads: list[tuple[float | None, int]] = []
 
     async def acquire(self) -> int:
-        """Wait for a place, and ask for places where there are none."""
+        """Wait for a place, and ask for places where there are none.
+
+        Nothing is granted to a worker before it first asks.
+        """
         if self.limit == 0:
             self._call_for_exchange()
         return await super().acquire()
@@ -128,7 +137,10 @@ class LeasedLimiter(AdaptiveLimiter):
         self._successes += 1
 
     def record_overload(self, retry_after: float | None, cuts_before: int | None = None) -> None:
-        """Slow down here at once, and tell the others."""
+        """Slow down here at once, and tell the others.
+
+        The run's own limiter cuts once for all calls that were under way, whoever made them.
+        """
         began = self.cut_count if cuts_before is None else cuts_before
         self._overloads.append((retry_after, began))
         if began == self.cut_count:
@@ -137,14 +149,20 @@ class LeasedLimiter(AdaptiveLimiter):
         self._call_for_exchange()
 
     def report(self) -> PlaceReport:
-        """What happened since the last report."""
+        """What happened since the last report.
+
+        Counts of successes and overloads begin anew.
+        """
         overloads, self._overloads = tuple(self._overloads), []
         successes, self._successes = self._successes, 0
         wanted = min(self.maximum, self.in_flight + len(self._waiting))
         return PlaceReport(self.maximum, wanted, self.in_flight, successes, overloads)
 
     def take(self, grant: PlaceGrant) -> None:
-        """Go by a new grant."""
+        """Go by a new grant.
+
+        Calls that wait begin at once where there is room; those above the grant are not broken off.
+        """
         self.limit = grant.places
         self.cut_count = grant.cut_count
         self._pause(grant.pause_s)
@@ -163,12 +181,18 @@ class LeaseKeeper:
         self._due = asyncio.Event()
 
     def limiter(self, model_id: str, maximum: int) -> LeasedLimiter:
-        """The limiter of a model."""
+        """The limiter of a model.
+
+        ``maximum`` is the most calls that the model takes at once, over all workers.
+        """
         limiter = self._limiters[model_id] = LeasedLimiter(maximum, self._due.set)
         return limiter
 
     async def keep(self) -> None:
-        """Report and take grants: often while there is work, at once on a call, never when idle."""
+        """Report and take grants: often while there is work, at once on a call, never when idle.
+
+        Runs until it is cancelled; raises where the run's limits cannot be reached.
+        """
         while True:
             reports = {model_id: limiter.report() for model_id, limiter in self._limiters.items()}
             self._due.clear()
@@ -266,7 +290,10 @@ class LeasedBudget(Budget):
         self._borrowing = asyncio.Lock()
 
     async def set_aside(self, wanted: Reservation) -> None:
-        """Take a reservation from the block, borrowing another where it does not cover it."""
+        """Take a reservation from the block, borrowing another where it does not cover it.
+
+        Those who wait for the lender wait in line, so that one block serves several.
+        """
         async with self._borrowing:
             if wanted.tokens > self._free.tokens or wanted.cost_usd > self._free.cost_usd:
                 granted = await self._lender.borrow(self._repayment(), wanted)
@@ -282,7 +309,10 @@ class LeasedBudget(Budget):
             self._lender.repay(self._repayment())
 
     def give_back(self) -> None:
-        """Return what is not in use."""
+        """Return what is not in use.
+
+        For a worker that has nothing to do: others may need it.
+        """
         self._lender.repay(self._repayment())
 
     def _repayment(self) -> Repayment:

@@ -74,7 +74,10 @@ async def call_with_retries(
 
 
 def is_overload(error: EngineError) -> bool:
-    """Whether an error says "too much": 429, time-outs, lost connections, server faults."""
+    """Whether an error says "too much": 429, time-outs, lost connections, server faults.
+
+    Client errors such as 400 or 409 say nothing about load, and leave the limit as it is.
+    """
     return error.retryable and (error.status is None or error.status in (408, 429) or error.status >= 500)
 
 
@@ -171,7 +174,10 @@ class AdaptiveLimiter:
         self._pause(retry_after)
 
     def pause_left(self) -> float:
-        """Seconds for which no call may begin; 0 where none is held."""
+        """Seconds for which no call may begin; 0 where none is held.
+
+        Set by ``Retry-After``, and told to other workers of the same model.
+        """
         if not self._paused_until:
             return 0.0
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
@@ -264,7 +270,10 @@ class Budget:
         return wanted
 
     async def set_aside(self, wanted: Reservation) -> None:
-        """Wait for a reservation as :meth:`reserve` does."""
+        """Wait for a reservation as :meth:`reserve` does.
+
+        Raises :class:`BudgetExceededError` where what is spent leaves too little.
+        """
         while not self.fits(wanted):
             if self._outstanding == 0 or not self.fits(wanted, beside_others=False):
                 over = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
@@ -283,7 +292,10 @@ class Budget:
         self.hold(wanted)
 
     def fits(self, wanted: Reservation, *, beside_others: bool = True) -> bool:
-        """Whether a reservation can be made: now, or once all others are settled (not ``beside_others``)."""
+        """Whether a reservation can be made: now, or once all others are settled (not ``beside_others``).
+
+        Spent, reserved and wanted together must stay within both limits, tokens and USD.
+        """
         tokens = self.spent_tokens + wanted.tokens + (self._reserved_tokens if beside_others else 0)
         cost_usd = self.spent_cost_usd + wanted.cost_usd + (self._reserved_cost_usd if beside_others else 0.0)
         within_tokens = self.max_tokens is None or tokens <= self.max_tokens

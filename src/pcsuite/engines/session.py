@@ -73,7 +73,10 @@ def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], Bas
 
 
 def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
-    """An adapter for the model, ready to be asked."""
+    """An adapter for the model, ready to be asked.
+
+    Raises as :func:`check_model` does, and :class:`EngineError` where the model cannot be started.
+    """
     adapter, options = check_model(model_id, spec)
     return adapter(model_id, options)
 
@@ -282,7 +285,10 @@ class ModelClient:
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:
-    """What a condition asks for, as an engine takes it."""
+    """What a condition asks for, as an engine takes it.
+
+    ``None`` for a condition without a constraint; an LMQL query goes along only for the backend that runs it.
+    """
     wanted = condition.constraint
     if wanted is None:
         return None
@@ -367,7 +373,10 @@ class LoopThread:
         self._loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Run a coroutine and wait for what it returns or raises."""
+        """Run a coroutine and wait for what it returns or raises.
+
+        Safe to call from any thread but the loop's own; an interrupt cancels the coroutine.
+        """
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
@@ -384,7 +393,10 @@ class LoopThread:
 
     @contextmanager
     def entered(self, manager: AbstractAsyncContextManager[ResultT]) -> Iterator[ResultT]:
-        """An asynchronous context as an ordinary one: entered and left in the loop's thread."""
+        """An asynchronous context as an ordinary one: entered and left in the loop's thread.
+
+        What the body raises is given to the context, which may swallow it.
+        """
         value = self.call(_entering(manager))
         try:
             yield value

@@ -70,12 +70,18 @@ class Program(ABC):
 
     @classmethod
     def worst_case(cls, max_steps: int) -> WorstCase:
-        """What a row can take at most, for estimates before a run."""
+        """What a row can take at most, for estimates before a run.
+
+        ``max_steps`` is the condition's own limit; budgets and ``pcsuite plan`` count on these figures.
+        """
         return WorstCase()
 
     @abstractmethod
     async def run(self, job: Job, ask: Ask) -> Outcome:
-        """Make the calls."""
+        """Make the calls.
+
+        Every question goes through ``ask``. Raises :class:`EngineError` where a call failed for good.
+        """
 
 
 # Whether an answer can be read: by form alone, never by the truth.
@@ -99,7 +105,10 @@ def problems_of(evaluator: Evaluator, item: Item, text: str, finish_reason: str)
 
 
 def conforms(evaluator: Evaluator, item: Item, text: str) -> bool:
-    """Whether a text is beyond doubt an answer: the task has a schema and the text conforms to it."""
+    """Whether a text is beyond doubt an answer: the task has a schema and the text conforms to it.
+
+    Truth plays no part; without a schema any text might be an answer, so none is beyond doubt.
+    """
     if evaluator.schema is None:
         return False
     parsed = evaluator.evaluate(item, Answer(text)).parsed

@@ -77,7 +77,11 @@ class Turn:
 
 
 def read_turn(text: str, tools: frozenset[str]) -> Turn:
-    """Read a turn's text; never raises."""
+    """Read a turn's text; never raises.
+
+    The first directive counts: calls that follow each other directly, or the final answer. An observation that
+    the model made up ends the turn.
+    """
     marks = list(_DIRECTIVE.finditer(text))
     for place, mark in enumerate(marks):
         word = mark["word"].casefold()

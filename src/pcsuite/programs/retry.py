@@ -65,7 +65,10 @@ class RetryOnFail(Program):
 
 
 def retry_prompt(prompt: str, answer: str, problems: list[str]) -> str:
-    """The prompt of a retry: the same prompt, the answer before, and what was wrong with its form."""
+    """The prompt of a retry: the same prompt, the answer before, and what was wrong with its form.
+
+    Of a long answer the beginning is shown, and each problem on a line of its own.
+    """
     shown = answer.strip()
     if len(shown) > SHOWN_CHARACTERS:
         shown = shown[:SHOWN_CHARACTERS] + "…"

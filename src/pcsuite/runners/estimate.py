@@ -50,7 +50,10 @@ class CellEstimate:
 
 
 def estimate_plan(plan: Plan) -> list[CellEstimate]:
-    """Size of every cell, less what the log already has."""
+    """Size of every cell, less what the log already has.
+
+    Prompt lengths are the mean over a few items at four characters a token; nothing is called. Cost is in USD.
+    """
     run = plan.suite.profile.run
     index = ResumeIndex.read(RunPaths.of(Path(run.output_dir), run.name).log)
     done: dict[int, int] = defaultdict(int)
@@ -122,7 +125,11 @@ class DesignPower:
 
 
 def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -> list[DesignPower]:
-    """Power of every task, model and regime of a plan; comparisons are all conditions against the first."""
+    """Power of every task, model and regime of a plan; comparisons are all conditions against the first.
+
+    Variances come from the ``pilot`` log where one is given, else from the stated accuracy and correlation. Designs
+    of fewer than two items or conditions are left out.
+    """
     measured = _pilot(pilot, plan) if pilot is not None else {}
     designs: dict[DesignKey, list[tuple[int, int, str]]] = defaultdict(list)
     for cell in plan.cells:

@@ -73,7 +73,10 @@ class FinishedRow:
 
     @classmethod
     def of(cls, row: RunRow, prompt: str) -> FinishedRow:
-        """A row with the prompt that was sent for it."""
+        """A row with the prompt that was sent for it.
+
+        Tokens and cost are what is paid now: nothing for a stored answer or a failed call.
+        """
         made = row.generation
         paid = made is not None and not made.cache_hit
         return cls(
@@ -260,7 +263,10 @@ def utc_now() -> str:
 
 @lru_cache(maxsize=8)
 def git_commit(folder: Path) -> str | None:
-    """Commit of the checkout a profile lies in, or ``None``."""
+    """Commit of the checkout a profile lies in, or ``None``.
+
+    Also ``None`` where git is missing or does not answer within five seconds.
+    """
     try:
         found = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5, check=False
@@ -316,12 +322,18 @@ class Perturber(Protocol):
 
 
 def perturbation_refs(kinds: Iterable[str], most: int | None = None) -> tuple[PerturbationRef, ...]:
-    """The clean prompt and the variants of some kinds, as the log names them."""
+    """The clean prompt and the variants of some kinds, as the log names them.
+
+    ``most`` limits the variants of each kind; the clean prompt always comes first.
+    """
     return (CLEAN, *(PerturbationRef(entry.kind, entry.id) for entry in variants(kinds, most)))
 
 
 def registered_perturbation(unit: Unit) -> Edit | None:
-    """The edit of a unit whose perturbation is one of the registered kinds."""
+    """The edit of a unit whose perturbation is one of the registered kinds.
+
+    ``None`` for a clean unit. Raises :class:`ConfigError` for a kind or variant that there is none of.
+    """
     if unit.perturbation == CLEAN:
         return None
     variant = variant_of(unit.perturbation.type, unit.perturbation.id)
@@ -330,7 +342,10 @@ def registered_perturbation(unit: Unit) -> Edit | None:
 
 
 def site_of(unit: Unit) -> Site:
-    """Where a unit's perturbation is applied."""
+    """Where a unit's perturbation is applied.
+
+    Holds what perturbations may ask: the right answer, a wrong one, and whether a text is right.
+    """
     task, item = unit.cell.task, unit.item
     ctx = task.prompting.context(item.input_text)
     bundle = unit.cell.condition.bundle(ctx)

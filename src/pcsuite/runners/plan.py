@@ -86,12 +86,18 @@ class Cell:
 
     @cached_property
     def applied(self) -> PromptCondition:
-        """The condition on the task: operators, constraint, program, and the prompt of an empty input."""
+        """The condition on the task: operators, constraint, program, and the prompt of an empty input.
+
+        Made once a cell: it holds what does not depend on the item.
+        """
         return apply_condition(self.condition, self.task.prompting.context(""))
 
     @cached_property
     def constraint(self) -> Constraint | None:
-        """What is enforced on every answer of the cell."""
+        """What is enforced on every answer of the cell.
+
+        ``None`` where the condition has none.
+        """
         return constraint_of(self.applied)
 
     def tree(self, item: Item) -> PromptTree:
@@ -132,7 +138,10 @@ class Scope:
 
     @classmethod
     def of_selection(cls, suite: Suite) -> Scope:
-        """All that the profile selects."""
+        """All that the profile selects.
+
+        All its items count; ``limits.max_items_per_task`` is applied when they are sampled.
+        """
         chosen = suite.profile.selection
         return cls(chosen.tasks, chosen.models, chosen.conditions, chosen.decoding_regimes)
 
@@ -177,7 +186,10 @@ class Plan:
         return sum(cell.calls for cell in self.cells)
 
     def units(self, model_id: str) -> Iterator[Unit]:
-        """A model's rows, item by item, so that conditions stay paired however early a run ends."""
+        """A model's rows, item by item, so that conditions stay paired however early a run ends.
+
+        Tasks come in the order of the profile; the same plan always gives the same units.
+        """
         for task in self.tasks.values():
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
             for item in task.items if cells else ():
@@ -227,7 +239,10 @@ def build_plan(
 def with_compiled_prompt(
     suite: Suite, condition: ConditionBundle, task_id: str, model_id: str
 ) -> ConditionBundle:
-    """A compiled condition with the prompt that was frozen for a task and a model; others as they are."""
+    """A compiled condition with the prompt that was frozen for a task and a model; others as they are.
+
+    Raises :class:`PromptError`, with the command that makes it, where there is no such file.
+    """
     if not condition.compiled:
         return condition
     output_dir = suite.profile.run.output_dir
@@ -300,7 +315,10 @@ def why_not_applicable(
     options: BaseModel,
     condition: ConditionBundle,
 ) -> str | None:
-    """Why a condition cannot run on a task and model, or ``None`` if it can."""
+    """Why a condition cannot run on a task and model, or ``None`` if it can.
+
+    Nothing is started for it: whether a constraint is really enforced is for the canary to say.
+    """
     ctx = task.prompting.context("")
     bundle = condition.bundle(ctx)
     if bundle is None:
@@ -337,7 +355,10 @@ def plan_cell(
     regime: str,
     perturbations: tuple[PerturbationRef, ...] = (CLEAN,),
 ) -> Cell:
-    """The cell of an applicable condition."""
+    """The cell of an applicable condition.
+
+    Its fingerprint covers task, model, condition, decoding and program: a change of any makes other rows.
+    """
     spec = suite.regimes[regime]
     decoding = Decoding(regime, spec.temperature, spec.top_p, task.spec.max_tokens)
     bundle = condition.bundle(task.prompting.context(""))
@@ -400,7 +421,10 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
 
 
 def check_components(suite: Suite) -> None:
-    """Check the options of everything the profile selects, without starting anything."""
+    """Check the options of everything the profile selects, without starting anything.
+
+    Raises :class:`ConfigError`, with file and line, for the first that is wrong.
+    """
     retriever_type(suite)
     for task_id in suite.profile.selection.tasks:
         build_evaluator(suite, task_id)
@@ -421,7 +445,10 @@ def retriever_type(suite: Suite) -> type[Retriever]:
 
 
 def retrieval_version(suite: Suite, task_id: str) -> Mapping[str, str]:
-    """What determines the passages a task's loop is shown; nothing is built or asked."""
+    """What determines the passages a task's loop is shown; nothing is built or asked.
+
+    Part of the fingerprint of cells whose program searches: another corpus makes other rows.
+    """
     settings = suite.profile.integrations.retrieval
     backend = retriever_type(suite)
     return backend.version(settings, suite.tasks[task_id].dataset, Path(suite.profile.run.cache_dir))
@@ -441,7 +468,11 @@ class TaskRetrievers:
         await self._retriever(self._suite.tasks[task_id].dataset)
 
     def search_of(self, task_id: str) -> Search:
-        """The search function of a task's corpus."""
+        """The search function of a task's corpus.
+
+        Searches that fail for a while are tried again as the retry policy says; then :class:`EngineError` is
+        raised.
+        """
         rng = Random(task_id)
 
         async def search(query: str, k: int) -> list[Passage]:

@@ -86,7 +86,10 @@ class Progress:
             self._shown = now
 
     def facts(self) -> str:
-        """Rate, tokens, cost and failures in words."""
+        """Rate, tokens, cost and failures in words.
+
+        What is zero is left out, but for rate and tokens.
+        """
         tally = self.tally
         seconds = max(time.monotonic() - self._started, 1e-9)
         parts = [_pace(tally.done / seconds), f"{_short(tally.tokens)} tokens"]
@@ -99,7 +102,10 @@ class Progress:
         return ", ".join(parts)
 
     def eta_seconds(self) -> float | None:
-        """Seconds left at the pace so far."""
+        """Seconds left at the pace so far.
+
+        ``None`` before the first row.
+        """
         tally = self.tally
         if not tally.done:
             return None
@@ -146,7 +152,10 @@ class RowSink:
         self._most_failed = stop_on_error_rate
 
     def accept(self, row: FinishedRow) -> None:
-        """Log and count one row; a row that is done already is left out."""
+        """Log and count one row; a row that is done already is left out.
+
+        Asks for the end of the run where more rows failed than ``stop_on_error_rate`` allows.
+        """
         if row.run_id in self._log.index:
             return
         failed = row.error is not None

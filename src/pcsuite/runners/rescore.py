@@ -92,7 +92,10 @@ def _again(
 
 
 def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
-    """The passages a loop was shown, from the transcript; ``None`` for a row that is not of such a loop."""
+    """The passages a loop was shown, from the transcript; ``None`` for a row that is not of such a loop.
+
+    Triples of page, sentence number and text, in the order shown.
+    """
     if row.generation is None or row.generation.react_steps == 0:
         return None
     passages: list[tuple[str, int, str]] = []

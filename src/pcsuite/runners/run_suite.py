@@ -32,7 +32,10 @@ from pcsuite.runners.progress import Progress, RowSink, Tally
 
 
 def plan_manifest(plan: Plan) -> RunManifest:
-    """What a plan is made of, as the manifest beside its log says it; the block of a plan is its own affair."""
+    """What a plan is made of, as the manifest beside its log says it; the block of a plan is its own affair.
+
+    Tasks, models, conditions, regimes, metrics, compiled prompts and what is not applicable, with reasons.
+    """
     suite = plan.suite
     return RunManifest(
         run=suite.profile.run.name,

@@ -68,7 +68,10 @@ class Verdict:
 
 
 def verdict_prompt(instruction: str, input_label: str, input_text: str, answer: str) -> str:
-    """The question about one answer."""
+    """The question about one answer.
+
+    Shows the bare instruction, the input and the answer; of a long answer both ends.
+    """
     shown = answer.strip()
     if len(shown) > ANSWER_CHARACTERS:
         half = ANSWER_CHARACTERS // 2
@@ -89,7 +92,10 @@ def verdict_text(*, contradiction: bool, correct: bool) -> str:
 
 
 def read_verdict(text: str, finish_reason: str) -> Verdict:
-    """Read a verdict: from JSON, else from lines such as ``contradiction: no``; never guess one."""
+    """Read a verdict: from JSON, else from lines such as ``contradiction: no``; never guess one.
+
+    A truncated verdict counts only where it is whole JSON; a value that cannot be read is ``None``.
+    """
     cleaned = clean_text(text)
     parsed = parse_object(cleaned, SCHEMA)
     if finish_reason == "length" and not parsed.schema_valid:
@@ -149,12 +155,18 @@ class VerifierSummary:
 def verifier_pass(
     suite: Suite, *, quiet: bool = False, policy: RetryPolicy | None = None, use_cache: bool = True
 ) -> VerifierSummary:
-    """Judge every stored answer that the profile selects and that was not judged yet."""
+    """Judge every stored answer that the profile selects and that was not judged yet.
+
+    Raises :class:`LogError` where there is no log, and what ends a run: a used-up budget, too many errors.
+    """
     return asyncio.run(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
 
 
 def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], ContradictionRate]:
-    """Rates by task, model and condition from verifier rows; replicates are averaged within the item first."""
+    """Rates by task, model and condition from verifier rows; replicates are averaged within the item first.
+
+    Unreadable verdicts count in no rate; ``rate`` is ``None`` where none of a cell could be read.
+    """
     by_cell: dict[tuple[str, str, str], dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.kind == KIND and not row.errors:
@@ -175,7 +187,10 @@ def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], Co
 
 
 def verifier_run_id(judged: RunRow) -> str:
-    """Run id of the row that judges another: its run id and its very answer."""
+    """Run id of the row that judges another: its run id and its very answer.
+
+    A rescored row keeps its judge; another answer under the same run id is judged anew.
+    """
     assert judged.generation is not None
     answer = sha256_hex(judged.generation.text)
     return sha256_hex(f"{KIND}|{VERSION}|{judged.run_id}|{answer}")

@@ -28,7 +28,10 @@ class Executor(ABC):
         return self
 
     def use(self, plan: Plan) -> None:
-        """Go on to another plan of the same suite and models, which stay open."""
+        """Go on to another plan of the same suite and models, which stay open.
+
+        Work of the earlier plan must be done; what holds for the models (limits, budget, cache) goes on.
+        """
         self.work = replace(self.work, plan=plan)
 
     async def __aexit__(self, *exception: object) -> None:
@@ -36,11 +39,17 @@ class Executor(ABC):
 
     @abstractmethod
     async def why_unenforced(self, model_id: str, constraint: Constraint) -> str | None:
-        """Why a constraint is not enforced on a model, or ``None`` if it is."""
+        """Why a constraint is not enforced on a model, or ``None`` if it is.
+
+        A constraint is tried on the model itself; the answer is kept for the next question about it.
+        """
 
     @abstractmethod
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
-        """Open what the tasks search in, so that what is missing is told before the first model call."""
+        """Open what the tasks search in, so that what is missing is told before the first model call.
+
+        Raises where an index or a server is missing; nothing happens without tasks.
+        """
 
     @abstractmethod
     async def run(
@@ -57,7 +66,10 @@ class Executor(ABC):
 
 
 def phases(plan: Plan, models: Iterable[str]) -> list[list[str]]:
-    """Models that run side by side: all remote ones first, then each that computes where it is called."""
+    """Models that run side by side: all remote ones first, then each that computes where it is called.
+
+    Models that compute share one machine's memory, so they run one after the other.
+    """
     chosen = list(models)
     exclusive = {
         model_id: ADAPTERS.get(plan.suite.models[model_id].provider).exclusive for model_id in chosen

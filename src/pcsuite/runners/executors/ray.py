@@ -51,13 +51,19 @@ _QUIET = {
 
 
 def check_installed() -> None:
-    """Refuse where Ray is not installed; it is not imported before its environment is set."""
+    """Refuse where Ray is not installed; it is not imported before its environment is set.
+
+    Raises :class:`MissingExtraError`, which names the extra to install.
+    """
     if importlib.util.find_spec("ray") is None:
         raise MissingExtraError("ray", "ray")
 
 
 def chosen_address(address: str | None) -> str | None:
-    """The cluster to join: as given, else ``RAY_ADDRESS``; ``None`` for one of our own."""
+    """The cluster to join: as given, else ``RAY_ADDRESS``; ``None`` for one of our own.
+
+    ``None`` starts a cluster of our own on this machine.
+    """
     address = address or os.environ.get("RAY_ADDRESS") or None
     if address is not None and address.startswith("ray://"):
         raise ConfigError(
@@ -69,7 +75,10 @@ def chosen_address(address: str | None) -> str | None:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Ray, connected; at the end the connection is given up, and with it a cluster that was started here."""
+    """Ray, connected; at the end the connection is given up, and with it a cluster that was started here.
+
+    Raises :class:`IntegrationError`, with a remedy, where there is no cluster or it refuses us.
+    """
     if address is None:
         _own_token()
     with _environment(_QUIET):

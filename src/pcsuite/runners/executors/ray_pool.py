@@ -50,7 +50,10 @@ class Placing:
     fixed: bool = False
 
     def gpus(self, nodes: list[Mapping[str, float]]) -> float:
-        """GPUs of a worker: none where the cluster has none."""
+        """GPUs of a worker.
+
+        None where no node has as many: the copy then computes on the CPU.
+        """
         wanted = self.need.gpus if self.need else 0.0
         return wanted if any(node.get("GPU", 0) >= max(wanted, 1) for node in nodes) else 0.0
 
@@ -59,7 +62,10 @@ class Placing:
         return self.need.cpus if self.need else 1.0
 
     def target(self, nodes: list[Mapping[str, float]]) -> int:
-        """How many workers the cluster has room for now, at least one."""
+        """How many workers the cluster has room for now, at least one.
+
+        A number that was asked for is kept; else it is the room that the nodes have, up to ``most``.
+        """
         if self.fixed and self.most is not None:
             return self.most
         gpus = self.gpus(nodes)
@@ -104,7 +110,10 @@ class WorkerPool:
         self._work, self._keys = work, keys
 
     async def ask_one(self, method: str, *arguments: Any) -> Any:
-        """Call a method of one worker; of another one where it is lost."""
+        """Call a method of one worker, which is started where there is none.
+
+        Where it is lost, another one is asked. Raises :class:`IntegrationError` where too many are lost in a row.
+        """
         while True:
             worker = self._workers[0] if self._workers else self._start()
             try:
@@ -114,7 +123,11 @@ class WorkerPool:
                 await self._forget(worker, error)
 
     async def drain(self, sources: Mapping[str, ChunkSource], sink: RowSink) -> None:
-        """Have all units answered, whatever happens to workers on the way."""
+        """Have all units answered, whatever happens to workers on the way.
+
+        Rows of lost workers are handed out again. Raises :class:`IntegrationError` where too many
+        are lost, or a node has other versions.
+        """
         serving: dict[asyncio.Task[None], _Worker] = {}
         feed = _Feed(sources, sink)
         try:
@@ -136,7 +149,10 @@ class WorkerPool:
             await asyncio.gather(*serving, return_exceptions=True)
 
     async def close(self) -> None:
-        """End all workers; those that answer in time close their models and caches first."""
+        """End all workers; those that answer in time close their models and caches first.
+
+        They are given a few seconds to close their models, then ended.
+        """
         workers, self._workers = self._workers, []
         closing = [asyncio.ensure_future(_future(w.actor.close.remote())) for w in workers if w.host]
         if closing:

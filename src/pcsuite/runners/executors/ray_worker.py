@@ -61,7 +61,10 @@ class UnitKeys:
         }
 
     def key_of(self, unit: Unit) -> UnitKey:
-        """The key of a unit of the plan, or of a plan with some of its cells left out."""
+        """The key of a unit of the plan, or of a plan with some of its cells left out.
+
+        Raises :class:`KeyError` for a unit of another plan.
+        """
         cell = unit.cell
         return (
             self._cells[id(cell)],
@@ -73,7 +76,10 @@ class UnitKeys:
 
 
 def unit_of(plan: Plan, key: UnitKey) -> Unit:
-    """The unit that a key names."""
+    """The unit that a key names.
+
+    The reverse of :meth:`UnitKeys.key_of`, on the worker's copy of the plan.
+    """
     cell_index, item_index, perturbation_index, seed, run_id = key
     cell = plan.cells[cell_index]
     return Unit(cell, cell.task.items[item_index], seed, cell.perturbations[perturbation_index], run_id)
@@ -116,7 +122,10 @@ class ChunkSource:
         self._changed = asyncio.Event()
 
     async def take(self, lanes: int) -> Chunk | None:
-        """The next chunk, for one of ``lanes`` takers; waits while one under way might be given back."""
+        """The next chunk, for one of ``lanes`` takers; waits while one under way might be given back.
+
+        A chunk is sized by the pace so far, and smaller towards the end; ``None`` where everything came back.
+        """
         while True:
             even = -(-self.left // (2 * max(1, lanes)))
             if self._pace is None:
@@ -139,7 +148,10 @@ class ChunkSource:
             await self._changed.wait()
 
     def close(self, chunk: Chunk) -> None:
-        """Say that a chunk is over; what did not come back is handed out again."""
+        """Say that a chunk is over; what did not come back is handed out again.
+
+        The pace of a whole chunk is remembered for the size of the next.
+        """
         self.under_way -= 1
         seconds = max(self._clock() - chunk.begun, 1e-6)
         if chunk.waiting:
@@ -166,13 +178,19 @@ class RunLimits:
         self._cache: ResponseCache | None = None
 
     async def exchange(self, worker: str, reports: Mapping[str, PlaceReport]) -> dict[str, PlaceGrant]:
-        """Divide places anew."""
+        """Divide places anew.
+
+        Returns a grant for each model that was reported.
+        """
         return {
             model_id: self._places.exchange(worker, model_id, report) for model_id, report in reports.items()
         }
 
     async def borrow(self, worker: str, repayment: Repayment, need: Reservation) -> Reservation:
-        """Lend a block of the budget."""
+        """Lend a block of the budget.
+
+        Raises :class:`BudgetExceededError` where the budget is used up.
+        """
         return await self._budget.borrow(worker, repayment, need)
 
     async def repay(self, worker: str, repayment: Repayment) -> None:
@@ -180,7 +198,10 @@ class RunLimits:
         self._budget.repay(worker, repayment)
 
     async def forget(self, worker: str) -> None:
-        """Settle with a worker that was lost."""
+        """Settle with a worker that was lost.
+
+        Its places are free; its part of the budget counts as spent, since nobody knows what it used.
+        """
         self._places.forget(worker)
         self._budget.forget(worker)
 
@@ -237,7 +258,10 @@ class LimitsLink:
 
 
 async def answered(reference: Any) -> Any:
-    """What a remote call returned; an error of ours is raised as it was there, without Ray's wrapping."""
+    """What a remote call returned; an error of ours is raised as it was there, without Ray's wrapping.
+
+    Raises :class:`PcsuiteError` as the worker raised it; Ray's own errors, of a lost worker, pass through.
+    """
     try:
         return await reference
     except PcsuiteError as error:
@@ -308,7 +332,10 @@ class GridWorker:
         return HostInfo.here()
 
     async def open(self, work: Work, models: Sequence[str], setting: Setting) -> None:
-        """Build the models."""
+        """Build the models.
+
+        Relative paths are taken from the driver's folder where this node has it. Raises what a model raises.
+        """
         if Path(setting.folder).is_dir():
             os.chdir(setting.folder)
         self._plan = work.plan
@@ -351,7 +378,10 @@ class GridWorker:
         await self._pipeline.open_retrievers(task_ids)
 
     async def run_chunk(self, model_id: str, keys: Sequence[UnitKey]) -> AsyncIterator[Delivery]:
-        """Answer units and deliver rows as they are finished."""
+        """Answer units and deliver rows as they are finished.
+
+        Yields rows at least every quarter of a second. Raises :class:`IntegrationError` where the limits are lost.
+        """
         units = (unit_of(self._plan, key) for key in keys)
         lanes = min(self._pipeline.session.clients[model_id].concurrency, len(keys))
         rows: list[FinishedRow] = []
