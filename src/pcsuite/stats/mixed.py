@@ -59,8 +59,9 @@ class _RemlProblem:
         # The columns are summed over the cells of an item that have the same number of replicates.
         self.sizes, size_code = np.unique(totals.count, return_inverse=True)
         self.cells_of_size = np.bincount(size_code).astype(np.float64)
-        parts = [columns[size_code == d] for d in range(len(self.sizes))]
-        self.products = np.stack([part.T @ part for part in parts])
+        of_size = [size_code == d for d in range(len(self.sizes))]
+        # Two copies on purpose: NumPy multiplies an array with itself by another routine, which rounds otherwise.
+        self.products = np.stack([columns[chosen].T @ columns[chosen] for chosen in of_size])
         key = totals.item * len(self.sizes) + size_code
         order = np.argsort(key, kind="stable")
         starts = np.flatnonzero(np.diff(key[order], prepend=-1))
