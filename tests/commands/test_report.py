@@ -73,3 +73,12 @@ def test_markdown_table(runs, capsys):
 def test_a_negative_margin_is_refused(runs, capsys):
     assert main(["compare", *runs, "--margin", "-1"]) == 2
     assert "not negative" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["report", "nowhere"], ["compare", "nowhere", "elsewhere"]])
+def test_a_run_that_is_not_there_is_one_line(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert (
+        capsys.readouterr().err == "pcsuite: nowhere: no such log (pcsuite run --config PROFILE writes it)\n"
+    )

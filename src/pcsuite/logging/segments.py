@@ -265,14 +265,16 @@ def closed_path(log: Path, number: int) -> Path:
 
 
 def closed_segments(log: Path) -> list[Segment]:
-    """The closed segments of a log in order.
+    """The closed segments of a log in order; none for a path without a suffix, which is no log's.
 
     Of a segment that is there both plain and compressed, the plain one counts: its copy may not be whole.
     """
+    if not log.suffix or not log.parent.is_dir():
+        return []
     stem, suffix, gz = (re.escape(part) for part in (log.stem, log.suffix, COMPRESSED))
     pattern = re.compile(rf"{stem}\.(\d{{4,}}){suffix}({gz})?")
     found: dict[int, Path] = {}
-    for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}*") if log.parent.is_dir() else ():
+    for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}*"):
         match = pattern.fullmatch(path.name)
         if match and (match[2] is None or int(match[1]) not in found):
             found[int(match[1])] = path
