@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,17 +162,30 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     options.add_profile_arguments(parser)
     about = "list every cell, not only the totals by task and model"
     parser.add_argument("--cells", action="store_true", help=about)
-    about = "the smallest effect the plan can detect, and what a wanted one needs"
+    about = (
+        "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
+        " regimes of a task)"
+    )
     add = parser.add_argument_group("power", about).add_argument
-    add("--power", action="store_true", help="show the smallest detectable effects")
-    add("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
-    add("--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed")
-    add("--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)")
+    add("--power", action="store_true", help="show the smallest detectable gains and losses")
+    add("--pilot", type=Path, metavar="LOG", help="take accuracy, correlation and noise from this run log")
+    about = "wanted effect, e.g. 0.03 (a loss: -0.03): its power, and the items and replicates it needs"
+    add("--effect", type=float, metavar="D", help=about)
+    add(
+        "--accuracy",
+        type=float,
+        default=0.5,
+        help="stated accuracy of the control without a pilot (default 0.5)",
+    )
     about = "stated correlation of item means between conditions (default 0.5)"
     add("--correlation", type=float, default=0.5, help=about)
     add("--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)")
-    add("--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)")
+    add("--alpha", type=float, default=0.05, help="two-sided level after correction (default 0.05)")
     add("--target", type=float, default=0.8, help="wanted power (default 0.8)")
+    about = (
+        "comparisons of a task that have the effect, the others having none (default 1, the hardest to find)"
+    )
+    add("--affected", type=int, default=1, metavar="K", help=about)
 
 
 def execute_plan(args: argparse.Namespace) -> int:
@@ -236,25 +250,43 @@ def _print_power(console: Console, designs: list[DesignPower], settings: PowerSe
     from rich.table import Table
 
     table = Table("task", "model", "regime", title="smallest detectable effect")
-    for column in ("items", "replicates", "comparisons", "detectable"):
+    for column in ("items", "replicates", "comparisons", "gain", "loss"):
         table.add_column(column, justify="right")
     if settings.effect is not None:
-        table.add_column(f"items for {settings.effect:g}", justify="right")
-        table.add_column(f"replicates for {settings.effect:g}", justify="right")
+        for column in ("power for", "items for", "replicates for"):
+            table.add_column(f"{column} {settings.effect:g}", justify="right")
+
+    def shown(value: float | None) -> str:
+        return "none" if value is None else f"{value:+.3f}"
+
     for design in designs:
         cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
-        cells.append(f"{design.detectable:.3f}" + ("" if design.from_pilot else " *"))
-        if settings.effect is not None:
-            replicates = "none suffices" if design.replicates_needed is None else design.replicates_needed
-            cells += [str(design.items_needed), str(replicates)]
+        mark = "" if design.from_pilot else " *"
+        cells += [shown(design.gain) + mark, shown(design.loss) + mark]
+        if design.wanted is not None:
+            wanted = design.wanted
+            cells.append("no room" if wanted.power is None else f"{wanted.power:.2f}")
+            cells += ["none suffices" if n is None else f"{n:,}" for n in (wanted.items, wanted.replicates)]
         table.add_row(*cells)
     console.print(table)
+    for design in designs:
+        if not design.can_hold:
+            together = math.ceil(design.least_p * design.comparisons / settings.alpha)
+            joined = f" ({together} that all reach it would)" if together <= design.comparisons else ""
+            console.print(
+                f"[yellow]{' × '.join(design.key)}: no effect can hold with {design.items} items and"
+                f" {design.comparisons} tests: least p {design.least_p:.2g} against"
+                f" {settings.alpha / design.comparisons:.2g} for one alone{joined}; at least"
+                f" {design.items_to_hold} items needed[/yellow]"
+            )
+    hit = "one comparison has" if settings.affected == 1 else f"{settings.affected} comparisons have"
     console.print(
-        f"power {settings.power:g} at level {settings.alpha:g} shared over the comparisons (Bonferroni); "
-        "paired over items; replicates shrink only the variance within items (Miller 2024)"
+        f"power {settings.power:g} of an adjusted p (Benjamini–Hochberg over the comparisons of a task, as in the"
+        f" report) below {settings.alpha:g} where {hit} the effect and the others none; sign-flip test over items,"
+        " simulated; 'none': not even the largest possible change is found"
     )
     if not all(design.from_pilot for design in designs):
         console.print(
-            f"* variances are stated, not measured: accuracy {settings.accuracy:g}, correlation "
+            f"* stated, not measured: accuracy {settings.accuracy:g}, correlation "
             f"{settings.correlation:g}, noise {settings.noise:g}; --pilot LOG takes them from a run"
         )

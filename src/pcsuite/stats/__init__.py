@@ -56,8 +56,8 @@ answer_variation: semantic_entropy
 information: mutual_information infonce online_code v_information prompt_information hashed_features fit_probe
 calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage
 calibration: risk_coverage_interval cohens_kappa
-power: PairedVariances pilot_variances binary_variances minimal_detectable_effect required_items
-power: required_replicates achieved_power
+power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
+power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency
