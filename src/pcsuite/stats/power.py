@@ -50,8 +50,8 @@ class BinaryWorld:
 
     ``accuracy`` is the control's rate; the treated rate is ``accuracy + effect``. Item rates follow a Beta distribution
     whose variance is the share ``1 - noise`` of p(1-p): with ``noise`` 0 every replicate of an item agrees, with 1 no
-    item differs from another. ``correlation`` is that of the two conditions' item rates (Gaussian copula; where the margins do not
-    allow so much, as much as they allow).
+    item differs from another. ``correlation`` is that of the two conditions' item rates (Gaussian copula; where the
+    margins do not allow so much, as much as they allow).
 
     >>> BinaryWorld(0.5).masses(0.2, replicates=1).round(3).tolist()
     [0.093, 0.615, 0.293]
