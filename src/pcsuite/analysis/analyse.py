@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.compare import COMPARE
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.load.item_scores import ItemScores, item_scores
@@ -58,6 +59,7 @@ class Analysis:
         return [table.write_csv(folder / f"{name}.csv") for name, table in self.tables.items()]
 
 
+@one_blas_thread()
 def analyse(
     tables: RunTables,
     truths: information.Truths | None = None,

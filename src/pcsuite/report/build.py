@@ -13,6 +13,7 @@ import msgspec
 
 import pcsuite
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.parts import file_stamp
@@ -144,6 +145,7 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     return RobustnessFiles(written, [figure.png for figure in figures if figure.png is not None], notes)
 
 
+@one_blas_thread()
 def build_report(
     logs: Sequence[Path],
     output_dir: Path,
