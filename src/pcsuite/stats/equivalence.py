@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import as_differences
-from pcsuite.stats.mixed import Contrast
+from pcsuite.stats.unit_jackknife import Contrast
 
 Verdict = Literal["equivalent", "different", "both", "inconclusive"]
 

@@ -134,7 +134,7 @@ def _scale_keeps(mixed: MixedResults) -> Finding:
         for fit in fits
         if "size" in fit.design.factors and "condition" in fit.design.factors
         for found in interaction_contrasts(fit, "condition", "size")
-        if np.isfinite(found.contrast.estimate)
+        if np.isfinite(found.contrast.p_value)
     ]
     if not results:
         return Finding(statement, "the run has one model size only.")
