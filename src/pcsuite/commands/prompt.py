@@ -18,7 +18,9 @@ from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
-from pcsuite.runners.plan import TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.registration import registered_plan
+from pcsuite.runners.until import check_metric
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -160,6 +162,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
       pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl
     """
     options.add_profile_arguments(parser)
+    options.add_stopping_arguments(parser)
     about = "list every cell, not only the totals by task and model"
     parser.add_argument("--cells", action="store_true", help=about)
     about = (
@@ -195,7 +198,7 @@ def execute_plan(args: argparse.Namespace) -> int:
     """
     from rich.table import Table
 
-    plan = build_plan(options.suite_from(args))
+    plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
     estimates = estimate_plan(plan)
     console = options.output_console()
     run = plan.suite.profile.run
@@ -240,10 +243,34 @@ def execute_plan(args: argparse.Namespace) -> int:
         console.print("[bold]not applicable[/bold]")
         for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
+    _print_registered(console, plan)
     if args.power or args.pilot is not None or args.effect is not None:
         settings = options.settings_from(PowerSettings, args, power=args.target)
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
+
+
+def _print_registered(console: Console, plan: Plan) -> None:
+    """Say what the profile registers: the primary contrasts, what they share, and when the run stops."""
+    registered, section = registered_plan(plan), plan.suite.profile.preregistration
+    if registered is None or section is None:
+        return
+    console.print(f"[bold]registered[/bold]  {registered.hash[:12]}, judged by {section.metric}")
+    names = dict.fromkeys(f"{condition} − {baseline}" for *_, condition, baseline in registered.contrasts)
+    together = "of a task" if section.family == "task" else "of all tasks"
+    console.print(
+        f"  {len(registered.contrasts)} primary contrasts ({', '.join(names)}), those {together} corrected together"
+    )
+    margin = "" if section.margin is None else f", margin {section.margin:g}"
+    rule = section.stopping.rule
+    if rule == "all_items":
+        console.print(f"  stops when all items are asked{margin}")
+    else:
+        check_metric(plan.suite, section.metric)
+        console.print(
+            f"  stops an arm when it is {rule.replace('_', ' ')}{margin}: a look every {section.stopping.batch} items,"
+            f" false decisions in at most {section.alpha:g} of studies over all looks and arms"
+        )
 
 
 def _print_power(console: Console, designs: list[DesignPower], settings: PowerSettings) -> None:

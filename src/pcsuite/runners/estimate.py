@@ -15,6 +15,7 @@ from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.plan import Cell, Plan
+from pcsuite.runners.registration import planned_contrasts
 from pcsuite.stats.power import (
     BinaryWorld,
     PairedWorld,
@@ -184,7 +185,15 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
 
 
 def family_sizes(plan: Plan) -> Mapping[str, int]:
-    """By task: how many comparisons the report corrects together on one metric, over conditions, models and regimes."""
+    """By task: how many comparisons the report corrects together on one metric, over conditions, models and regimes.
+
+    Where primary contrasts are registered, those are the family.
+    """
+    section = plan.suite.profile.preregistration
+    if section is not None:
+        planned = Counter(arm.task for arm in planned_contrasts(plan, section))
+        every = sum(planned.values())
+        return {task: planned[task] if section.family == "task" else every for task in plan.tasks}
     groups = Counter((cell.task.id, cell.model_id, cell.decoding.id) for cell in plan.cells)
     sizes: Counter[str] = Counter()
     for (task_id, _, _), conditions in groups.items():

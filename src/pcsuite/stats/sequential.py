@@ -97,6 +97,21 @@ def confidence_sequence(
     return ConfidenceSequence(seen, mean * bound, low * bound, high * bound, level)
 
 
+def anytime_p(differences: ArrayLike, *, bound: float = 1.0) -> float:
+    """Two-sided p-value (0..1) of "the true mean is 0" that holds whenever one chooses to look.
+
+    Twice the inverse of the larger capital of a gain and a loss after all the items.
+
+    >>> round(anytime_p([1.0] * 8), 3)
+    0.066
+    """
+    reached = max(
+        float(log_capital(differences, 0.0, bound=bound, alternative=side)[-1])
+        for side in ("greater", "less")
+    )
+    return min(1.0, 2 * float(np.exp(-reached)))
+
+
 def family_level(arms: int, *, alpha: float = 0.05) -> float:
     """The level of each arm's sequence with which all arms hold together: 1 - ``alpha`` / ``arms`` (Bonferroni).
 
