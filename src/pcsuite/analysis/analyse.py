@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pcsuite._util.threads import one_blas_thread
@@ -22,6 +22,7 @@ from pcsuite.analysis.tables import (
     information,
     mixed,
     objective,
+    registration,
     replicates,
     robustness,
     summary,
@@ -33,7 +34,7 @@ from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    registration.REGISTRATION, registration.LOOKS, summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
@@ -54,6 +55,8 @@ class Analysis:
     total_tokens: int
     notes: list[str]
     """What could not be computed, and why."""
+    registered: registration.Registered = field(default_factory=registration.Registered)
+    """What was planned before the first call, and the looks that were taken."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write every table as CSV into a folder; returns the files."""
@@ -89,10 +92,11 @@ def analyse(
             )
         scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
+        registered = registration.Registered.of(manifest, tables.logs)
         levels = summary.summary_by_condition(tables, scores, known)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
-            pool.submit(effects.effects, scores, known),
+            pool.submit(effects.effects, scores, known, registered),
             pool.submit(summary.task_metrics, scores, known),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
@@ -115,7 +119,9 @@ def analyse(
             *attacked.result(),
         ]
     named = {table.name: table for table in made}
+    for table in registration.registration_tables(registered, named[effects.EFFECTS.name].records()):
+        named[table.name] = table
     named[HYPOTHESES.name] = hypotheses(named, scores, fitted)
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
-    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes)
+    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes, registered)
