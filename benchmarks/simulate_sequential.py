@@ -3,13 +3,13 @@
     python benchmarks/simulate_sequential.py                 # 500 studies a row, about two minutes
     python benchmarks/simulate_sequential.py --studies 2000
 
-A study has a control and 1 or 4 arms on the same items, right-or-wrong answers, 1 or 3 replicates. The fixed design has
-so many items that an effect of the size "1" (the smallest detectable one, by ``pcsuite.stats.minimal_detectable_effect``)
-is found with 80 % power after correction over the arms. The sequential run looks after every item, stops arms that are
-decided and ends with the fixed design's items ("same items"), or goes on to four times as many ("open end"). Calls are
-those of all conditions, the control included, in per cent of the fixed design's. An error is a study in which any arm is
-called better, worse or equivalent and is not. ``margin``: the equivalence margin in units of the smallest detectable
-effect.
+A study has a control and 1 or 4 arms on the same items, right-or-wrong answers, 1 or 3 replicates. The fixed design
+has so many items that an effect of the size "1" (the smallest detectable one, by
+``pcsuite.stats.minimal_detectable_effect``) is found with 80 % power after correction over the arms. The sequential run
+looks after every item, stops arms that are decided and ends with the fixed design's items ("same items"), or goes on to
+four times as many ("open end"). Calls are those of all conditions, the control included, in per cent of the fixed
+design's. An error is a study in which any arm is called better, worse or equivalent and is not. ``margin``: the
+equivalence margin in units of the smallest detectable effect.
 """
 
 from __future__ import annotations
