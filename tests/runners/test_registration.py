@@ -72,10 +72,17 @@ def test_mistakes_are_told_at_load(tmp_path, section, said):
 
 
 def test_conditions_of_a_design_are_known_when_they_are_made(tmp_path):
-    path = profile(tmp_path, {"primary": ["nowhere"]}, conditions=("C0", "leave_one_out"))
+    (tmp_path / "conditions.yaml").write_text(
+        'version: "1.0"\nconditions:\n  C0: []\n  loo: {design: leave_one_out, operators: [ROLE, SCHEMA]}\n'
+    )
+    where = {"models_ref": "models.yaml", "conditions_ref": "conditions.yaml"}
+    path = profile(tmp_path, {"primary": ["nowhere"]}, conditions=("C0", "loo"), suite=where)
     plan = build_plan(load_suite(path))
     with pytest.raises(ConfigError, match="unknown selected condition 'nowhere'"):
         registered_plan(plan)
+    members = [cell.condition.id for cell in plan.cells if cell.condition.id != "C0"]
+    path = profile(tmp_path, {"primary": [members[0]]}, conditions=("C0", "loo"), suite=where)
+    assert {arm[3] for arm in contrasts(path)} == {members[0]}
 
 
 def test_the_plan_is_in_the_manifest_before_the_first_call(tmp_path, monkeypatch):

@@ -218,9 +218,8 @@ def check_metric(suite: Suite, metric: str) -> tuple[float, float]:
     spec = suite.metrics[metric]
     low, high = spec.range or (None, None)
     if low is None or high is None or spec.higher_is_better is None:
-        problem = (
-            f"metric '{metric}' has {'no good end' if spec.range else 'no bounds'}: a run cannot stop by it"
-        )
+        lacking = "no bounds" if low is None or high is None else "no good end"
+        problem = f"metric '{metric}' has {lacking}: a run cannot stop by it"
         raise ConfigError(
             suite.sources["profile"].problem(["preregistration", "metric"], problem),
             hint="task_score is within 0..1",
