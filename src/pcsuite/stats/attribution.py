@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_means
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
 
@@ -77,15 +77,20 @@ def attribute(
     table = as_matrix(values, "values")
     if table.shape[1] != len(bundles):
         raise AnalysisError(f"{table.shape[1]} columns of values and {len(bundles)} bundles do not pair")
-    found = []
-    for entry in attribution_weights(bundles):
-        gains = table @ entry.weights
-        # Weights such as 1/3 leave rounding noise where an item did not change.
-        gains[np.abs(gains) < 1e-12] = 0.0
-        effect = paired_bootstrap(gains, rng=rng, level=level)
-        test = sign_flip_test(gains, rng=rng)
-        found.append(OperatorEffect(entry.operator, entry.method, effect, test, entry.orders, entry.exact))
-    return found
+    entries = attribution_weights(bundles)
+    if not entries:
+        return []
+    gains = table @ np.column_stack([entry.weights for entry in entries])
+    # Weights such as 1/3 leave rounding noise where an item did not change.
+    gains[np.abs(gains) < 1e-12] = 0.0
+    bounds = (-1.0, 1.0) if np.abs(gains).max() <= 1 else (-np.inf, np.inf)
+    effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
+    return [
+        OperatorEffect(
+            entry.operator, entry.method, effect, sign_flip_test(column, rng=rng), entry.orders, entry.exact
+        )
+        for entry, effect, column in zip(entries, effects, gains.T, strict=True)
+    ]
 
 
 def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeights]:
