@@ -91,6 +91,8 @@ def random_effects(
         return Pooled(Estimate(mean, nan, nan, level, k, "no spread"), nan, 0.0, nan, nan, df)
     p_value = 2 * float(special.stdtr(df, -abs(mean) / error))
     low, high = _prediction(y, se**2, shared_error**2, level)
+    # One study more is never surer than the mean of all.
+    low, high = min(low, estimate.low), max(high, estimate.high)
     return Pooled(estimate, p_value, float(np.sqrt(tau2)), low, high, df)
 
 

@@ -40,7 +40,7 @@ ATTRIBUTION = TableSpec(
         Column("n_items", "items that all of them have", label="items", form="number", late=True),
         *interval("effect", "what the operator adds to the metric", form="difference"),
         Column("interval_method", "how the interval was made", shown=False),
-        Column("p_value", "two-sided sign-flip p-value over items", label="p", form="p"),
+        Column("p_value", "two-sided sign-flip p-value over items", shown=False),
         Column("p_method", "how the p-value was made", shown=False),
         Column(
             "p_bh",

@@ -32,18 +32,18 @@ POOLED = TableSpec(
         Column("condition", "id of the condition", form="text"),
         Column("baseline", "what it is compared with", label="against", form="text"),
         Column("contrast", "the comparison in words", shown=False),
-        Column("kind", "kind of the contrast, as in effects.csv", form="text"),
+        Column("kind", "kind of the contrast, as in effects.csv", shown=False),
         Column("operator", "the one operator that the condition has and the baseline lacks", form="text"),
         Column("metric", "name of the metric", form="text"),
         Column("tasks", "tasks in the average", form="number"),
         Column("models", "models in the average", form="number"),
         *interval("effect", "mean effect over tasks (models) like those of the run", form="difference"),
         Column("interval_method", "how the interval was made", shown=False),
-        Column("p_value", "two-sided p-value of the mean effect", label="p", form="p"),
+        Column("p_value", "two-sided p-value of the mean effect", shown=False),
         Column(
             "p_bh", "adjusted over all contrasts of the kind and metric (Benjamini–Hochberg)", label="p (BH)", form="p"
         ),
-        Column("p_holm", "the same adjusted after Holm", label="p (Holm)", form="p"),
+        Column("p_holm", "the same adjusted after Holm", shown=False),
         Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
         Column("tau", "standard deviation of the effect between tasks (models)", label="spread", form="number"),
         Column(
