@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from pcsuite.analysis.tables.pooled import _pooled, _Slice
-from pcsuite.stats.attribution import METHODS, attribute
+from pcsuite.stats.attribution import ATTRIBUTION_METHODS, attribute
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
 from pcsuite.stats.emmeans import contrasts_with_reference
 from pcsuite.stats.mixed import fit_mixed
@@ -41,6 +41,8 @@ def mixed(studies: int) -> None:
         "floor, 30 items": {"items": 30, "level": -3.5},
         "floor and ceiling of items, 30": {"items": 30, "level": 0.0, "item_sd": 4.0},
         "middle, 8 items": {"items": 8, "level": 0.0},
+        "two cells in the middle, two at the floor": {"items": 30, "at_floor": 2},
+        "the same with 4 models": {"items": 30, "at_floor": 2, "sizes": 4},
         "2 sizes": {"items": 30, "sizes": 2, "slope_sd": 1.0},
         "4 sizes": {"items": 30, "sizes": 4, "slope_sd": 1.0},
         "6 sizes": {"items": 30, "sizes": 6, "slope_sd": 1.0},
@@ -55,8 +57,8 @@ def mixed(studies: int) -> None:
         rng = np.random.default_rng(len(name))
         rejected, tests = np.zeros(2), np.zeros(2)
         for _ in range(studies):
-            found = [p_values(study) for study in [fitted(rng, **world)] if study]
-            for pair in itertools.chain.from_iterable(found):
+            fits = fitted(rng, **world)
+            for pair in p_values(fits, 1 if "at_floor" in world else None) if fits else ():
                 tested = np.isfinite(pair)
                 rejected += np.where(tested, pair < 0.05, 0)
                 tests += tested
@@ -73,8 +75,10 @@ def fitted(
         count = items * (task + 1) // 3 + 8 if more.get("unequal") else items
         ease = level + rng.normal(0, item_sd, count)
         # What a condition does for an item, the same at every size; what it does on a task.
-        slope = rng.normal(0, slope_sd, (count, 3)) + rng.normal(0, task_sd, 3)
-        shape = (count, 3, sizes, replicates)
+        conditions = 2 + more.get("at_floor", 1)
+        slope = rng.normal(0, slope_sd, (count, conditions)) + rng.normal(0, task_sd, conditions)
+        slope[:, 2:] -= 8.0 if "at_floor" in more else 0.0
+        shape = (count, conditions, sizes, replicates)
         y = answers(rng, ease[:, None, None, None], np.broadcast_to(slope[:, :, None, None], shape))
         index = np.argwhere(rng.random(shape) >= more.get("missing", 0.0))
         rows.append(np.column_stack([np.full(len(index), task), index[:, :3], y[tuple(index.T)]]))
@@ -97,9 +101,10 @@ def fitted(
         return None
 
 
-def p_values(fits):
+def p_values(fits, first):
+    """P-values of the conditions that do what the reference does, by both fits."""
     by_fit = [[c.contrast.p_value for c in contrasts_with_reference(fit, "condition")] for fit in fits]
-    return np.array(by_fit).T
+    return np.array(by_fit).T[:first]
 
 
 # Pooled effects: false alarms and coverage of the mean, and of the effect on a task that was not run.
@@ -154,7 +159,8 @@ def attribution(studies: int) -> None:
         "ladder": [tuple(letters[:k]) for k in range(4)],
     }
     print(
-        f"{'design':16s} {'items':>5s} {'level':>6s} {'works':>5s} " + " ".join(f"{m:>14s}" for m in METHODS)
+        f"{'design':16s} {'items':>5s} {'level':>6s} {'works':>5s} "
+        + " ".join(f"{m:>14s}" for m in ATTRIBUTION_METHODS)
     )
     for (name, bundles), items, level, working in itertools.product(
         designs.items(), (8, 30), (-2.5, 0.0), (0, 1)
@@ -166,13 +172,13 @@ def attribution(studies: int) -> None:
             ease = level + rng.normal(0, 1, items)
             values = answers(rng, ease[:, None], np.broadcast_to(strength, (items, len(bundles))))
             found = attribute(values, bundles, rng=rng)
-            for method in METHODS:
+            for method in ATTRIBUTION_METHODS:
                 own = [effect for effect in found if effect.method == method]
                 if own:
                     held = benjamini_hochberg([effect.test.p_value for effect in own]) < 0.05
                     null = np.array([not (working and effect.operator == "A") for effect in own])
                     shares.setdefault(method, []).append((held & null).sum() / max(held.sum(), 1))
-        cells = [f"{np.mean(shares[m]):14.3f}" if m in shares else f"{'–':>14s}" for m in METHODS]
+        cells = [f"{np.mean(shares[m]):14.3f}" if m in shares else f"{'–':>14s}" for m in ATTRIBUTION_METHODS]
         print(f"{name:16s} {items:5d} {level:6.1f} {working:5d} " + " ".join(cells), flush=True)
 
 

@@ -22,7 +22,7 @@ from pcsuite.analysis.table import Table
 from pcsuite.report import drawing
 from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short
 from pcsuite.report.verdicts import least_random
-from pcsuite.stats.attribution import METHODS
+from pcsuite.stats.attribution import ATTRIBUTION_METHODS
 
 Record = Mapping[str, Any]
 Records = Sequence[Record]
@@ -180,7 +180,7 @@ def attribution_figures(
         # The set of conditions that says most; the others are in the table.
         *_, design = max((sum(r["design"] == d for r in rows), d) for d in {r["design"] for r in rows})
         chosen = [{**row, "condition": row["operator"]} for row in rows if row["design"] == design]
-        methods = [name for name in METHODS if any(row["method"] == name for row in chosen)]
+        methods = [name for name in ATTRIBUTION_METHODS if any(row["method"] == name for row in chosen)]
         stem, kind = "operator_attribution", "operators"
         with _sheet(made, folder, stem, kind, task, model, height=3.8) as sheet:
             sheet.axes.axhline(0, color=MUTED, linewidth=1)

@@ -30,8 +30,13 @@ from pcsuite.stats.bootstrap import bootstrap_means
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
 
-Method = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
-METHODS: tuple[Method, ...] = ("leave-one-out", "add-one-in", "least squares", "shapley")
+AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
+ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = (
+    "leave-one-out",
+    "add-one-in",
+    "least squares",
+    "shapley",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class OperatorWeights:
     """An operator's effect by one method: the weight of each condition, summing to 0."""
 
     operator: str
-    method: Method
+    method: AttributionMethod
     weights: FloatArray
     orders: float = float("nan")
     """Orders of joining that a Shapley value averages over."""
@@ -52,7 +57,7 @@ class OperatorEffect:
     """An operator's effect by one method, with its interval over items and its test."""
 
     operator: str
-    method: Method
+    method: AttributionMethod
     effect: Estimate
     test: TestResult
     orders: float
@@ -115,7 +120,7 @@ def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeight
     bare, full = frozenset[str](), frozenset(varied)
     found: list[OperatorWeights] = []
 
-    def difference(name: str, method: Method, whole: frozenset[str], part: frozenset[str]) -> None:
+    def difference(name: str, method: AttributionMethod, whole: frozenset[str], part: frozenset[str]) -> None:
         if whole in index and part in index:
             weights = np.zeros(len(sets))
             weights[index[whole]], weights[index[part]] = 1.0, -1.0

@@ -79,7 +79,7 @@ def _errors(table: FloatArray) -> FloatArray:
     n = len(table)
     largest = float(np.abs(table).max()) or 1.0
     floor = np.sqrt(2.0) * largest / (n + 2)
-    return np.maximum(table.std(axis=0, ddof=1) / np.sqrt(n), floor)
+    return np.asarray(np.maximum(table.std(axis=0, ddof=1) / np.sqrt(n), floor))
 
 
 def _largest_error(table: FloatArray, errors: FloatArray, tail: float, rng: Rng) -> float:

@@ -120,7 +120,7 @@ def unit_jackknife(
     sum_x = np.stack([np.bincount(item, weights=weight * c[totals.cell]) for c in columns], axis=1)
     cross = np.stack([np.bincount(item, weights=weighted * c[totals.cell]) for c in columns], axis=1)
     shrink = between / (1 + between * mass)
-    cross -= (shrink * sum_y)[:, None] * sum_x
+    cross = cross - (shrink * sum_y)[:, None] * sum_x
     first, pattern = _patterns(totals, item)
     information = np.empty((len(first), len(beta), len(beta)))
     order = np.argsort(item, kind="stable")
@@ -144,7 +144,7 @@ def unit_jackknife(
         one, one_y = (np.bincount(level, weights=c * free, minlength=levels) for c in (mass, sum_y))
         cross = np.stack([np.bincount(level, weights=c, minlength=levels) for c in cross.T], axis=1)
         pull = own_variance / (1 + own_variance * one)
-        cross -= (pull * one_y)[:, None] * x_one
+        cross = cross - (pull * one_y)[:, None] * x_one
         information -= pull[:, None, None] * x_one[:, :, None] * x_one[:, None, :]
         pattern = np.arange(levels)
     scores = cross - (information @ beta)[pattern]
