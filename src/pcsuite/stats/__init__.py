@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
+    from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
     from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
+    from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
 
@@ -45,10 +47,12 @@ effect_sizes: cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_mat
 effect_sizes: paired_t_interval
 proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference
 proportions: mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se clustered_mean
-f1: f1_score precision_recall_f1 micro_f1
+f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
-mixed: fit_mixed fit_mixed_rows Contrast
+mixed: fit_mixed fit_mixed_rows
+unit_jackknife: Contrast
 logistic_mixed: fit_logistic_mixed predicted_rates
+pooling: random_effects Pooled
 emmeans: marginal_means contrasts_with_reference interaction_contrasts
 equivalence: tost tost_paired noninferior_paired tost_contrast all_equivalent
 random_weights: WeightedMean mean_interval mean_test
