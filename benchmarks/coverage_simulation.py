@@ -1,7 +1,7 @@
 """Do intervals cover, tests err and verdicts claim as they should? Simulated studies whose truth is known.
 
-Runs the families of cells that the modules ``simulate_*.py`` beside it register (see ``simulation_cells.py``) and prints
-one Markdown table per family. ``--write`` puts them into ``README.md`` between the marks of the family, leaving others.
+Runs the families of cells that the modules ``simulate_*.py`` beside it register (see ``simulation_cells.py``) and
+prints one Markdown table per family. ``--write`` puts them into ``README.md`` between the marks of the family.
 
     OMP_NUM_THREADS=1 python benchmarks/coverage_simulation.py --list
     OMP_NUM_THREADS=1 python benchmarks/coverage_simulation.py --only "paired differences" --repetitions 1000
@@ -24,13 +24,20 @@ TABLES = HERE / "README.md"
 
 def main() -> None:
     """Read the options, run what they name, print and perhaps write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repetitions", type=int, default=500, help="studies per cell (default 500)")
     parser.add_argument(
-        "--only", action="append", metavar="FAMILY[/CELL]", help="a family, or its cells whose name contains CELL"
+        "--only",
+        action="append",
+        metavar="FAMILY[/CELL]",
+        help="a family, or its cells whose name contains CELL",
     )
     parser.add_argument("--list", action="store_true", help="name the families and their cells, run nothing")
-    parser.add_argument("--write", action="store_true", help="put whole families' tables into benchmarks/README.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put whole families' tables into benchmarks/README.md"
+    )
     options = parser.parse_args()
     sys.path.insert(0, str(HERE))
     for path in sorted(HERE.glob("simulate_*.py")):
@@ -44,7 +51,15 @@ def main() -> None:
             continue
         started, rows = time.process_time(), []
         for cell, rate, studies in run_family(name, options.repetitions, part or None):
-            values = (cell.name, cell.measure, f"{rate:.3f}", studies, cell.required, cell.verdict(rate, studies), cell.note)
+            values = (
+                cell.name,
+                cell.measure,
+                f"{rate:.3f}",
+                studies,
+                cell.required,
+                cell.verdict(rate, studies),
+                cell.note,
+            )
             rows.append("| " + " | ".join(map(str, values)) + " |")
             print(rows[-1], flush=True)
         seconds = time.process_time() - started
@@ -56,7 +71,9 @@ def write_table(name: str, rows: list[str], seconds: float) -> None:
     """Replace the family's table in the README, or add it at the end of the file."""
     opening, closing = f"<!-- simulation: {name} -->", f"<!-- end of {name} -->"
     head = ["| world | counted | rate | studies | required | held | note |", "|---|---|---|---|---|---|---|"]
-    table = "\n".join([opening, f"**{name[0].upper()}{name[1:]}** ({seconds:.0f} s of CPU)", "", *head, *rows, closing])
+    table = "\n".join(
+        [opening, f"**{name[0].upper()}{name[1:]}** ({seconds:.0f} s of CPU)", "", *head, *rows, closing]
+    )
     text = TABLES.read_text(encoding="utf-8")
     if opening in text:
         before, rest = text.split(opening, 1)

@@ -27,7 +27,16 @@ from pcsuite.stats.f1 import micro_f1
 from pcsuite.stats.permutation import micro_f1_permutation_test, sign_flip_test
 
 SIZES = (8, 30, 100)
-RATES = ((0.02, 0.02), (0.02, 0.98), (0.05, 0.5), (0.5, 0.5), (0.5, 0.7), (0.9, 0.97), (0.95, 0.999), (0.98, 0.9))
+RATES = (
+    (0.02, 0.02),
+    (0.02, 0.98),
+    (0.05, 0.5),
+    (0.5, 0.5),
+    (0.5, 0.7),
+    (0.9, 0.97),
+    (0.95, 0.999),
+    (0.98, 0.9),
+)
 RESAMPLES = 1_000
 
 
@@ -44,7 +53,11 @@ def chances(rate: float, spread: float | None, quantiles: np.ndarray) -> np.ndar
 
 
 def scores(
-    rng: np.random.Generator, n: int, rates: tuple[float, ...], replicates: tuple[int, ...], spread: float | None
+    rng: np.random.Generator,
+    n: int,
+    rates: tuple[float, ...],
+    replicates: tuple[int, ...],
+    spread: float | None,
 ) -> list[np.ndarray]:
     """Item scores of each condition on the same items."""
     place = rng.random(n)
@@ -145,9 +158,13 @@ def micro_f1_cells() -> Iterator[Cell]:
         for name, (found, spurious) in F1_WORLDS.items():
             call = {"n": n, "found": found, "spurious": spurious}
             rare = n * 2.5 * min(*found, *(1 - p for p in found)) < 10
-            most, note = (0.98, "") if n >= 30 and not rare else (None, "few outcomes possible" if rare else "")
+            most, note = (
+                (0.98, "") if n >= 30 and not rare else (None, "few outcomes possible" if rare else "")
+            )
             yield Cell(f"n {n}, difference {name}", "coverage", partial(difference, **call), 0.93, most, note)
-            yield Cell(f"n {n}, level {name[-4:].strip()}", "coverage", partial(level, **call), 0.93, most, note)
+            yield Cell(
+                f"n {n}, level {name[-4:].strip()}", "coverage", partial(level, **call), 0.93, most, note
+            )
         same = {"n": n, "found": (0.7, 0.7), "spurious": (0.4, 0.4)}
         yield Cell(f"n {n}, no difference at 0.7", "false positives", partial(rejects, **same), None, 0.05)
 
@@ -186,10 +203,22 @@ def unequal_replicates() -> Iterator[Cell]:
                 yield Cell(world, "false positives", partial(study, what="test", **call), None, 0.05)
                 yield Cell(world, "coverage", partial(study, what="coverage", **call), 0.93)
                 if n == 30:
-                    yield Cell(world, "false positives", partial(study, what="sign-flip", **call), note="sign-flip test, not used here")
+                    yield Cell(
+                        world,
+                        "false positives",
+                        partial(study, what="sign-flip", **call),
+                        note="sign-flip test, not used here",
+                    )
 
 
-MARGINS = ((8, 0.95, 0.999), (100, 0.95, 0.999), (8, 0.98, 0.9), (30, 0.9, 0.95), (100, 0.6, 0.55), (300, 0.9, 0.85))
+MARGINS = (
+    (8, 0.95, 0.999),
+    (100, 0.95, 0.999),
+    (8, 0.98, 0.9),
+    (30, 0.9, 0.95),
+    (100, 0.6, 0.55),
+    (300, 0.9, 0.85),
+)
 
 
 @family("equivalence")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 Study = Callable[[np.random.Generator], bool | None]
-FAMILIES: dict[str, Callable[[], Iterable["Cell"]]] = {}
+FAMILIES: dict[str, Callable[[], Iterable[Cell]]] = {}
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Cell:
         return " and ".join(parts) or "–"
 
     def verdict(self, rate: float, studies: int) -> str:
-        """"yes" within the limits, "within error" less than two standard errors outside, else "no"."""
+        """ "yes" within the limits, "within error" less than two standard errors outside, else "no"."""
         error = 2 * np.sqrt(max(rate * (1 - rate), 0.25 / studies) / studies)
         short = max(
             (self.at_least - rate) if self.at_least is not None else 0.0,
@@ -69,6 +69,8 @@ def run_family(name: str, repetitions: int, only: str | None = None) -> Iterator
     for cell in FAMILIES[name]():
         if only is not None and only not in cell.name:
             continue
-        rng = np.random.default_rng([sum(map(ord, name)), sum(i * ord(c) for i, c in enumerate(cell.name, 1))])
+        rng = np.random.default_rng(
+            [sum(map(ord, name)), sum(i * ord(c) for i, c in enumerate(cell.name, 1))]
+        )
         outcomes = [said for _ in range(repetitions) if (said := cell.study(rng)) is not None]
         yield cell, float(np.mean(outcomes)) if outcomes else float("nan"), len(outcomes)

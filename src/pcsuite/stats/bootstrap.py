@@ -32,7 +32,7 @@ from pcsuite.stats.estimate import (
     check_level,
     undefined,
 )
-from pcsuite.stats.f1 import micro_f1
+from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.proportions import wilson_mean
 from pcsuite.stats.random_weights import mean_interval, spread_about_common
 
@@ -71,10 +71,12 @@ def paired_bootstrap(
     """
     deltas = as_differences(treated, control)
     bounds = (-1.0, 1.0) if np.abs(deltas).max() <= 1 else UNBOUNDED
-    columns = deltas[:, None]
-    return bootstrap_means(columns, rng=rng, resamples=resamples, level=level, method=method, bounds=bounds)[
-        0
-    ]
+    if method == "auto" and grain > 0:
+        return mean_interval(deltas, level=level, bounds=bounds, grain=grain)
+    (found,) = bootstrap_means(
+        deltas[:, None], rng=rng, resamples=resamples, level=level, method=method, bounds=bounds
+    )
+    return found
 
 
 def bootstrap_mean(
@@ -91,11 +93,8 @@ def bootstrap_mean(
     values = as_vector(scores, "scores")
     if method == "auto" and np.isin(values, (0.0, 1.0)).all() and 5 <= values.sum() <= len(values) - 5:
         return wilson_mean(values, level=level)
-    bounds = _bounds_of_levels(values)
-    columns = values[:, None]
-    return bootstrap_means(columns, rng=rng, resamples=resamples, level=level, method=method, bounds=bounds)[
-        0
-    ]
+    (found,) = bootstrap_means(values[:, None], rng=rng, resamples=resamples, level=level, method=method)
+    return found
 
 
 def bootstrap_means(
@@ -222,9 +221,9 @@ def bootstrap_micro_f1(
     n = len(table)
     if method == "auto" and n > 1:
         value = float(micro_f1(table.sum(axis=0)[None, :])[0])
-        shares = micro_f1_shares(table)
+        shares = linearised_f1(table)
         if n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
-            flat = mean_interval(value + shares, level=level, bounds=(0.0, 1.0))
+            flat = mean_interval(shares, level=level, bounds=(0.0, 1.0))
             return replace(flat, value=value)
     return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level, method=method)
 
@@ -258,21 +257,11 @@ def bootstrap_micro_f1_difference(
     n = len(both)
     if method == "auto" and n > 1:
         value = float(difference(both.sum(axis=0)[None, :])[0])
-        shares = micro_f1_shares(first) - micro_f1_shares(second)
+        shares = linearised_f1(first) - linearised_f1(second)
         if grain > 0 or n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
-            flat = mean_interval(value + shares, level=level, bounds=(-1.0, 1.0), grain=grain)
+            flat = mean_interval(shares, level=level, bounds=(-1.0, 1.0), grain=grain)
             return replace(flat, value=value)
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level, method=method)
-
-
-def micro_f1_shares(counts: FloatArray) -> FloatArray:
-    """Each item's influence on the pooled F1, (2·tp - F·D) / mean D with D = 2·tp + fp + fn; they sum to 0.
-
-    ``counts`` are ``(tp, fp, fn)`` by item. F1 plus its shares has F1 as its mean, to first order with F1's own noise.
-    """
-    size = counts @ np.array([2.0, 1.0, 1.0])
-    pooled = float(micro_f1(counts.sum(axis=0)[None, :])[0])
-    return np.asarray((2 * counts[:, 0] - pooled * size) / (float(size.mean()) or 1.0), dtype=np.float64)
 
 
 def _bounds_of_levels(values: FloatArray) -> tuple[float, float]:

@@ -50,7 +50,9 @@ def abstention_matrix(
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
     bad, good = held[no_answer == 1], held[no_answer == 0]
     recall, misuse = (
-        bootstrap_mean(values, rng=rng, resamples=resamples, level=level) if values.size else undefined("no such item", 0, level)
+        bootstrap_mean(values, rng=rng, resamples=resamples, level=level)
+        if values.size
+        else undefined("no such item", 0, level)
         for values in (bad, good)
     )
     return AbstentionMatrix(
