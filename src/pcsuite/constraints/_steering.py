@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.constraints.grammar import llguidance_grammar
 from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, read_prompts
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
@@ -46,6 +46,14 @@ class LocalHfBackend(ConstraintBackend):
         """
         return issubclass(provider, LocalHfAdapter)
 
+    def grammar(self, constraint: Constraint) -> str:
+        """The constraint as a grammar of llguidance; what no grammar can say is refused in this backend's name."""
+        try:
+            return llguidance_grammar(constraint)
+        except ConstraintUnavailableError as error:
+            refusal = f"constraint backend '{self.name}': {error.message}"
+            raise ConstraintUnavailableError(refusal, hint=error.hint) from error
+
     def steered(self, adapter: ModelAdapter) -> LocalHfAdapter:
         """The adapter as one whose model can be steered, once the backend's library is there.
 
@@ -63,21 +71,10 @@ class LocalHfBackend(ConstraintBackend):
 def cannot_enforce(backend: str, what: str, problem: object) -> ConstraintUnavailableError:
     """The refusal of a constraint, to be raised by the caller.
 
-    ``what`` names the constraint, ``problem`` is the library's reason, put on one line of 300 characters at most.
+    ``what`` names the constraint, ``problem`` is the library's whole reason, put on one line.
     """
-    reason = " ".join(str(problem).split())[:300]
+    reason = " ".join(str(problem).split())
     return ConstraintUnavailableError(f"constraint backend '{backend}' cannot enforce {what}: {reason}")
-
-
-def json_schema_of(constraint: Constraint) -> dict[str, Any]:
-    """The schema of a ``json_schema`` constraint as an object.
-
-    The boolean schemas become the objects that mean the same: ``{}`` and ``{"not": {}}``.
-    """
-    schema = json.loads(constraint.value)
-    if isinstance(schema, bool):
-        return {} if schema else {"not": {}}
-    return cast(dict[str, Any], schema)
 
 
 def llguidance_tokenizer(adapter: LocalHfAdapter) -> Any:

@@ -7,14 +7,12 @@ Outlines' llguidance engine is used, not its default: the default drops ``minimu
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
-from pcsuite.constraints._steering import LocalHfBackend, json_schema_of, refuse_uncompilable
+from pcsuite.constraints._steering import LocalHfBackend, refuse_uncompilable
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters.base import (
-    LLGUIDANCE_JSON_LAYOUT,
     Constraint,
     Generation,
     ModelAdapter,
@@ -52,14 +50,9 @@ class OutlinesBackend(LocalHfBackend):
     def _submit(self, adapter: ModelAdapter, request: Request, constraint: Constraint) -> Future[Generation]:
         model = self.steered(adapter)
         engine = _engine(model)
-        if constraint.kind == "json_schema":
-            schema = json_schema_of(constraint) | {"x-guidance": LLGUIDANCE_JSON_LAYOUT}
-            processor = engine.get_json_schema_logits_processor(json.dumps(schema))
-        elif constraint.kind == "regex":
-            processor = engine.get_regex_logits_processor(constraint.value)
-        else:
-            processor = engine.get_cfg_logits_processor(constraint.value)
-        refuse_uncompilable(processor.grammar, model, constraint, self.name)
+        grammar = self.grammar(constraint)
+        refuse_uncompilable(grammar, model, constraint, self.name)
+        processor = engine.get_cfg_logits_processor(grammar)
 
         def mask(input_ids: Any, logits: Any) -> Any:
             import torch
