@@ -143,9 +143,7 @@ def test_json_tasks_validate_and_repeat(name):
 @pytest.mark.parametrize("name", [*STEERING, "native"])
 @pytest.mark.parametrize("schema", [NESTED, OPTIONAL], ids=["nested", "optional"])
 def test_bounds_and_nesting_are_obeyed(name, schema):
-    # On flat odds LMQL may break out of optional keys (below), so there it is asked of the embedded model.
-    likely = schema is OPTIONAL and name == "lmql_program"
-    backend, model = backend_and_model(name, shared_hf_model if likely else tiny_chat_adapter)
+    backend, model = backend_and_model(name, tiny_chat_adapter)
     constraint = Constraint("json_schema", json.dumps(schema), name)
     hot = Decoding("hot", 1.5, 1.0, 160)  # hot enough to break any bound that is not enforced
     for seed in range(2 if schema is NESTED else 4):
@@ -157,18 +155,6 @@ def test_bounds_and_nesting_are_obeyed(name, schema):
         # One layout whoever enforces it: single spaces after colons and commas, nothing else between values.
         outside = re.sub(r'"(\\.|[^"\\])*"', '""', answer["text"])
         assert re.fullmatch(r"(?:: |, |[^:,\s])*", outside), answer["text"]
-
-
-@pytest.mark.xfail(reason="lmql 0.7.3 takes the token '}$' for '}' in a list of phrases", strict=True)
-def test_lmql_closes_an_object_by_a_brace_alone():
-    backend, model = backend_and_model("lmql_program", tiny_chat_adapter)
-    constraint = Constraint("json_schema", json.dumps(OPTIONAL), "lmql_program")
-    hot = Decoding("hot", 1.5, 1.0, 160)
-    for seed in range(4):
-        request = Request("Give an example record.", hot, seed, constraint)
-        jsonschema.validate(
-            json.loads(backend.generate_constrained(model, request, constraint)["text"]), OPTIONAL
-        )
 
 
 @pytest.mark.parametrize("name", STEERING)
@@ -215,7 +201,7 @@ def test_what_cannot_be_enforced_is_refused_by_name(name, keyword, schema):
 @pytest.mark.parametrize("name", STEERING)
 def test_a_pattern_that_cannot_be_followed_is_refused(name):
     backend, model = backend_and_model(name)
-    with pytest.raises(ConstraintUnavailableError, match="look-around"):
+    with pytest.raises(ConstraintUnavailableError, match="look-?around"):
         backend.generate_constrained(
             model,
             Request("Go.", D0, 0, Constraint("regex", "(?=a)[a-z]{3}", name)),
@@ -238,7 +224,7 @@ def test_the_answer_line_of_gsm8k_is_enforced(name):
         assert re.fullmatch(pattern, answer["text"])
 
 
-@pytest.mark.parametrize("name", ["outlines_json", "guidance_cfg", "native"])
+@pytest.mark.parametrize("name", [*STEERING, "native"])
 def test_the_sql_grammar_is_enforced(name):
     backend, model = backend_and_model(name)
     grammar = (bundled_configs() / "schemas" / "spider_sql.lark").read_text(encoding="utf-8")

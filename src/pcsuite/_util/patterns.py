@@ -1,13 +1,15 @@
 """Regular expressions that mean the same to whoever reads them.
 
-A pattern is written once and read by three: the engine that enforces it while decoding (the syntax of Rust's ``regex``), Python,
-which checks the answer, and JSON Schema, whose dialect is ECMAScript's. They disagree about ``\\d``, ``\\w``, ``.``, ``$``, names of
-groups and properties of Unicode. So a pattern is read here, by one stated dialect, and written out for each with nothing left to
-interpretation: every class of characters becomes its code points.
+A pattern is written once and read by three: the engine that enforces it while decoding (the syntax of Rust's
+``regex``), Python, which checks the answer, and JSON Schema, whose dialect is ECMAScript's. They disagree about
+``\\d``, ``\\w``, ``.``, ``$``, names of groups and properties of Unicode. So a pattern is read here, by one stated
+dialect, and written out for each with nothing left to interpretation: every class of characters becomes its code
+points.
 
-``ecma`` is ECMA 262 with the flag ``u``, what JSON Schema asks for in ``pattern``: ``\\d`` and ``\\w`` are ASCII. ``answer`` is the
-dialect of ``answer_regex``: ``\\d`` and ``\\w`` are Unicode's digits and word characters, and ``(?i)``, ``(?s)``, ``\\A`` and ``\\z``
-are understood besides. Both know POSIX classes such as ``[[:alpha:]]``, which ECMAScript has not and would misread in silence.
+``ecma`` is ECMA 262 with the flag ``u``, what JSON Schema asks for in ``pattern``: ``\\d`` and ``\\w`` are ASCII.
+``answer`` is the dialect of ``answer_regex``: ``\\d`` and ``\\w`` are Unicode's digits and word characters, and
+``(?i)``, ``(?s)``, ``\\A`` and ``\\z`` are understood besides. Both know POSIX classes such as ``[[:alpha:]]``, which
+ECMAScript has not and would misread in silence.
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ class Pattern:
 def read_pattern(text: str, dialect: Dialect) -> Pattern:
     """Read a pattern by its dialect.
 
-    Raises :class:`PatternError` where it cannot: an unknown escape or property, an unbalanced group, a range in the wrong order.
+    Raises :class:`PatternError` where it cannot: an unknown escape or property, an unbalanced group, a range in the
+    wrong order.
 
     >>> read_pattern(r"\\p{Lu}+", "answer").fullmatch("ÉA"), read_pattern(r"\\d", "ecma").fullmatch("٣")
     (True, False)
@@ -377,7 +380,7 @@ class _Reader:
 
 def _engine_character(code: int) -> str:
     char = chr(code)
-    if char.isascii() and char.isalnum() or char in " \"'<>,:;=!@%&_`~":
+    if (char.isascii() and char.isalnum()) or char in " \"'<>,:;=!@%&_`~":
         return f"\\{char}" if char in "&~" else char
     return f"\\{char}" if 32 < code < 127 else f"\\x{{{code:X}}}"
 
@@ -422,10 +425,11 @@ def _shorthand(char: str, dialect: Dialect) -> Ranges:
 
 
 _CATEGORIES = {
-    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt", "Modifier_Letter": "Lm",
-    "Other_Letter": "Lo", "Mark": "M", "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc", "Enclosing_Mark": "Me", "Number": "N",
-    "Decimal_Number": "Nd", "Letter_Number": "Nl", "Other_Number": "No", "Punctuation": "P", "Symbol": "S", "Separator": "Z",
-    "Space_Separator": "Zs", "Other": "C", "Control": "Cc", "Format": "Cf", "Math_Symbol": "Sm", "Currency_Symbol": "Sc",
+    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
+    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc",
+    "Enclosing_Mark": "Me", "Number": "N", "Decimal_Number": "Nd", "Letter_Number": "Nl", "Other_Number": "No",
+    "Punctuation": "P", "Symbol": "S", "Math_Symbol": "Sm", "Currency_Symbol": "Sc", "Separator": "Z",
+    "Space_Separator": "Zs", "Other": "C", "Control": "Cc", "Format": "Cf",
 }  # fmt: skip
 _SHORT = re.compile(r"L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfn]?")
 
@@ -454,17 +458,12 @@ def _property(name: str) -> Ranges | None:
 
 _UNIFORM = ((0x33480, 0xDFFFF), (0xE1000, 0xEFFFF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 """Ranges whose characters are all alike, unassigned or for private use: one of each is asked."""
-_SINGLE = (
-    range(0xD800),
-    range(0xE000, 0x33480),
-    range(0xE0000, 0xE1000),
-    range(0xFFFFE, 0x100000),
-    range(0x10FFFE, LAST + 1),
-)
+_SINGLE = ((0, 0xD7FF), (0xE000, 0x3347F), (0xE0000, 0xE0FFF), (0xFFFFE, 0xFFFFF), (0x10FFFE, LAST))
 
 
 def _code_points(belongs: Callable[[str], bool]) -> Ranges:
     """The ranges of the characters for which ``belongs`` holds; surrogates are no characters."""
     found = [(first, last) for first, last in _UNIFORM if belongs(chr(first))]
-    found += [(code, code) for codes in _SINGLE for code in codes if belongs(chr(code))]
+    for first, last in _SINGLE:
+        found += [(code, code) for code in range(first, last + 1) if belongs(chr(code))]
     return _merged(found)

@@ -1,8 +1,8 @@
 """What a constraint may say, and how the engine that enforces it is told.
 
-All four backends steer by llguidance: llama.cpp has it built in, the others mask a transformers model by it. So one grammar is
-written here for all of them. llguidance refuses most of what it cannot enforce by name; what it takes and does not keep is refused
-or written otherwise here, each case with its reason.
+All four backends steer by llguidance: llama.cpp has it built in, the others mask a transformers model by it. So one
+grammar is written here for all of them. llguidance refuses most of what it cannot enforce by name; what it takes and
+does not keep is refused or written otherwise here, each case with its reason.
 """
 
 from __future__ import annotations
@@ -13,18 +13,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from pcsuite._util.json_schema import map_schema, with_patterns
 from pcsuite._util.patterns import PatternError, read_pattern
 from pcsuite.engines.adapters.base import LLGUIDANCE_JSON_LAYOUT, Constraint
 from pcsuite.errors import ConstraintUnavailableError
 
-SUBSCHEMAS = frozenset(
-    ("additionalProperties", "items", "additionalItems", "contains", "propertyNames", "not", "if", "then", "else",
-     "unevaluatedItems", "unevaluatedProperties")
-)  # fmt: skip
-"""Keywords whose value is a schema (``items`` may be a list of them in older drafts)."""
-SCHEMA_LISTS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
-"""Keywords whose keys are the user's names."""
 FREE_KEY = r'^[^"\\]*$'
 """Any key that needs no escape but that of a control character."""
 
@@ -75,9 +68,13 @@ def enforceable_schema(schema: Any) -> dict[str, Any]:
         return {} if schema else {"not": {}}
     if not _ends(schema, schema, frozenset()):
         raise _refused("$ref", "", "no finite answer conforms to it")
-    rewritten = _rewritten(schema, "")
-    assert isinstance(rewritten, dict)
-    return rewritten
+    try:
+        written_out = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").engine)
+    except PatternError as error:
+        raise ConstraintUnavailableError(f"a pattern of the schema cannot be enforced: {error}") from error
+    enforced = map_schema(written_out, _with_plain_keys)
+    assert isinstance(enforced, dict)
+    return enforced
 
 
 def _refused(keyword: str, where: str, reason: str) -> ConstraintUnavailableError:
@@ -86,44 +83,11 @@ def _refused(keyword: str, where: str, reason: str) -> ConstraintUnavailableErro
     )
 
 
-def _rewritten(schema: Any, where: str) -> Any:
-    """The schema as it is enforced, its parts included; refuses what would not be kept."""
-    if not isinstance(schema, Mapping):
-        return schema
-    found: dict[str, Any] = {}
-    for keyword, part in schema.items():
-        inside = f"{where}/{keyword}"
-        if keyword == "pattern" and isinstance(part, str):
-            found[keyword] = _written_out(part, inside)
-        elif keyword in SUBSCHEMAS and not isinstance(part, list):
-            found[keyword] = _rewritten(part, inside)
-        elif (keyword in SCHEMA_LISTS or keyword == "items") and isinstance(part, list):
-            found[keyword] = [_rewritten(entry, f"{inside}/{index}") for index, entry in enumerate(part)]
-        elif keyword in NAMED_SCHEMAS and isinstance(part, Mapping):
-            patterned = keyword == "patternProperties"
-            found[keyword] = {
-                _written_out(name, f"{inside}/{name}") if patterned else name: _rewritten(
-                    entry, f"{inside}/{name}"
-                )
-                for name, entry in part.items()
-            }
-        else:
-            found[keyword] = part
-    return _with_plain_keys(found, where)
-
-
-def _written_out(pattern: str, where: str) -> str:
-    try:
-        return read_pattern(pattern, "ecma").engine
-    except PatternError as error:
-        raise _refused("pattern", where, str(error)) from error
-
-
 def _with_plain_keys(schema: dict[str, Any], where: str) -> dict[str, Any]:
     """The schema with its free keys, where it has any, bound to be written without escapes.
 
-    llguidance takes care that a free key is none of those that are named, but compares what is written: ``"\\u0061"`` passed
-    for a key other than ``"a"``.
+    llguidance takes care that a free key is none of those that are named, but compares what is written: ``"\\u0061"``
+    passed for a key other than ``"a"``.
     """
     named, patterned = schema.get("properties"), schema.get("patternProperties")
     further = schema.get("additionalProperties", True)
@@ -141,7 +105,7 @@ def _with_plain_keys(schema: dict[str, Any], where: str) -> dict[str, Any]:
         raise _refused("patternProperties", where, reason)
     required = [name for name in schema.get("required", ()) if name not in (named or {})]
     anything = {} if further is True else further
-    properties = {**(named or {}), **{name: anything for name in required}}
+    properties = {**(named or {}), **dict.fromkeys(required, anything)}
     return {
         **schema,
         "properties": properties,
@@ -153,8 +117,8 @@ def _with_plain_keys(schema: dict[str, Any], where: str) -> dict[str, Any]:
 def _ends(schema: Any, root: Any, path: frozenset[str]) -> bool:
     """Whether some finite text may conform: no reference must be followed for ever.
 
-    ``path`` has the references that are being followed. A reference that cannot be resolved counts as ending: the engine
-    refuses it by name.
+    ``path`` has the references that are being followed. A reference that cannot be resolved counts as ending: the
+    engine refuses it by name.
     """
     if not isinstance(schema, Mapping):
         return True

@@ -70,7 +70,12 @@ class GuidanceBackend(LocalHfBackend):
         except Exception as error:
             raise EngineError(f"guidance failed: {type(error).__name__}: {error}") from error
         shown = text.decode("utf-8", "replace")
-        return answer.generation(shown, engine.completion_tokens, finish_reason, self.label())
+        # Tokens that the grammar forces at the end never pass the engine's counter.
+        written = len(answer.adapter.loaded.tokenizer(shown, add_special_tokens=False)["input_ids"])
+        tokens = (
+            engine.completion_tokens if finish_reason == "length" else max(engine.completion_tokens, written)
+        )
+        return answer.generation(shown, min(tokens, answer.decoding.max_tokens), finish_reason, self.label())
 
 
 def _engine(adapter: LocalHfAdapter) -> Any:

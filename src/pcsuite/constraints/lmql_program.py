@@ -1,12 +1,12 @@
 """``lmql_program``: an LMQL query whose ``where`` clauses enforce the constraint.
 
-By default the query is one hole with one clause, ``CONFORMS``: what is written in it conforms to the schema, pattern or
-grammar. A task may bring a query of its own (``lmql_ref``). LMQL runs in the model's thread and shares the loaded model; it asks for
-one token at a time wherever a clause restricts it, because it would otherwise decode ahead under a mask that no longer holds. Its
-masks are soft (a bias of 100); here what is masked is impossible.
+By default the query is one hole with one clause, ``CONFORMS``: what is written in it conforms to the schema, pattern
+or grammar. A task may bring a query of its own (``lmql_ref``). LMQL runs in the model's thread and shares the loaded
+model; it asks for one token at a time wherever a clause restricts it, because it would otherwise decode ahead under a
+mask that no longer holds. Its masks are soft (a bias of 100); here what is masked is impossible.
 
-LMQL follows the text of a hole, which a token that holds part of a character does not change: its own masks are lost there. The
-clauses that are added here, ``CONFORMS`` and ``MATCHES``, are therefore followed by the tokens themselves.
+LMQL follows the text of a hole, which a token that holds part of a character does not change: its own masks are lost
+there. The clauses that are added here, ``CONFORMS`` and ``MATCHES``, are therefore followed by the tokens themselves.
 """
 
 from __future__ import annotations
@@ -132,7 +132,10 @@ class _TokenClient:
         self._written: list[int] | None = None
 
     def follow(self, grammar: str, *, begins: bool) -> None:
-        """Mask the next token so that the hole can still conform to a grammar; ``begins`` where nothing is in it yet."""
+        """Mask the next token so that the hole can still conform to a grammar.
+
+        ``begins`` says that the hole looks empty.
+        """
         self._wanted, self._begins = grammar, begins
 
     async def generate(
