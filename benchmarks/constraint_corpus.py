@@ -1,9 +1,10 @@
-"""Run the corpus of schemas, patterns and grammars through every constraint backend, and write what happened into the docs.
+"""Run the corpus of schemas, patterns and grammars through every constraint backend; what happened goes into the docs.
 
-Random weights behind the embedded model's tokenizer, greedily and at temperature 1.6: a model that knows nothing tries everything a mask
-lets through. The table in docs/reference/constraints.md is what this saw; an answer that ended and does not conform makes it exit 1.
+Random weights behind the embedded model's tokenizer, greedily and at temperature 1.6: a model that knows nothing tries
+everything that a mask lets through. The table in docs/reference/constraints.md is what this saw. Exits with 1 where an
+answer ended and does not conform, or where a backend did not refuse what it should have.
 
-Run: python scripts/make_constraint_docs.py [--limit N] [--check]     (--check writes nothing)
+Run: OMP_NUM_THREADS=1 python benchmarks/constraint_corpus.py [--limit N] [--check]     (--check writes nothing)
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
+# ruff: noqa: E402
 
 from constraints.corpus import GRAMMARS, PATTERNS, SCHEMAS
-from support.tiny_gguf import tiny_gguf
-from support.tiny_hf import tiny_chat_adapter
-
 from pcsuite._util.json_schema import KEYWORDS, map_schema
 from pcsuite._util.patterns import read_pattern
 from pcsuite.constraints import CONSTRAINTS
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.schema_check import schema_error
+from support.tiny_gguf import tiny_gguf
+from support.tiny_hf import tiny_chat_adapter
 
 BACKENDS = ("native", "outlines_json", "guidance_cfg", "lmql_program")
 REGIMES = (
@@ -36,7 +37,7 @@ REGIMES = (
     (Decoding("hot", 1.6, 1.0, 64), 2),
 )
 DOCS = ROOT / "docs" / "reference" / "constraints.md"
-START, END = "<!-- made by scripts/make_constraint_docs.py -->", "<!-- end -->"
+START, END = "<!-- made by benchmarks/constraint_corpus.py -->", "<!-- end -->"
 
 
 def models():
