@@ -56,18 +56,10 @@ def conforms(kind, case, text):
     if kind == "cfg":
         return True  # judged by the byte mask in the tests
     try:
-        value = json.loads(text, object_pairs_hook=distinct)
+        value = json.loads(text)
     except ValueError:
         return False
     return isinstance(case.value, bool) or schema_error(value, case.value) is None
-
-
-def distinct(pairs):
-    """An object, unless a key comes twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is repeated")
-    return found
 
 
 def outcome(backend, model, kind, case):

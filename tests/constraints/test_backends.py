@@ -14,12 +14,16 @@ from functools import lru_cache
 import jsonschema
 import pytest
 
+from constraints.corpus import PATTERNS, SCHEMAS
+from pcsuite._util.patterns import read_pattern
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.constraints import CONSTRAINTS
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.evaluation.schema_check import schema_error
 from pcsuite.runners.plan import plan_task
 from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
+from support.tiny_gguf import tiny_gguf
 from support.tiny_hf import tiny_chat_adapter
 
 pytestmark = pytest.mark.model
@@ -92,6 +96,13 @@ def llama_cpp():
     from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 
     return LlamaCppAdapter("smollm2-135m", LlamaCppOptions(weights=WEIGHTS, workers=1))
+
+
+@lru_cache(maxsize=1)
+def tiny_llama_cpp():
+    from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
+
+    return LlamaCppAdapter("tiny", LlamaCppOptions(path=tiny_gguf(), workers=1))
 
 
 def backend_and_model(name, hf_model=shared_hf_model):
@@ -255,3 +266,47 @@ def test_a_cut_answer_says_length_and_has_as_many_tokens_as_it_may(name):
     assert answer["finish_reason"] == "length"
     assert answer["usage"]["completion_tokens"] == 5
     assert answer["text"].startswith('{"label": "')
+
+
+@pytest.mark.parametrize("name", [*STEERING, "native"])
+def test_an_answer_ends_where_its_grammar_lets_it_rather_than_be_cut(name):
+    if name == "native":
+        backend, model = CONSTRAINTS.get(name)(), tiny_llama_cpp()
+    else:
+        backend, model = backend_and_model(name, tiny_chat_adapter)
+    # From one accepting place to the next the model would go on for ever: its odds are flat.
+    forever = Constraint("cfg", 'start: "item" (" and item"){0,400}\n', name)
+    hot = Decoding("hot", 1.0, 1.0, 40)
+    for seed in range(3):
+        answer = backend.generate_constrained(model, Request("Go.", hot, seed, forever), forever)
+        assert answer["finish_reason"] == "stop"
+        assert re.fullmatch("item( and item)*", answer["text"])
+
+
+@pytest.mark.parametrize("name", [*STEERING, "native"])
+def test_a_sample_of_the_corpus_holds_whatever_the_model_wants(name):
+    if name == "native":
+        backend, model = CONSTRAINTS.get(name)(), tiny_llama_cpp()
+    else:
+        backend, model = backend_and_model(name, tiny_chat_adapter)
+    hot = Decoding("hot", 1.6, 1.0, 48)
+    ended = 0
+    for kind, cases in (("json_schema", SCHEMAS[::6]), ("regex", PATTERNS[::4])):
+        for case in cases:
+            value = json.dumps(case.value) if kind == "json_schema" else case.value
+            constraint = Constraint(kind, value, name)
+            request = Request("Give an example.", hot, len(case.name), constraint)
+            if case.refused:
+                with pytest.raises(ConstraintUnavailableError, match=f"(?i){case.refused}"):
+                    backend.generate_constrained(model, request, constraint)
+                continue
+            answer = backend.generate_constrained(model, request, constraint)
+            if answer["finish_reason"] == "stop":
+                ended += 1
+                if kind == "regex":
+                    assert read_pattern(case.value, "answer").fullmatch(answer["text"]), case.name
+                else:
+                    assert isinstance(case.value, bool) or not schema_error(
+                        json.loads(answer["text"]), case.value
+                    )
+    assert ended > 20

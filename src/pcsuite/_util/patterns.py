@@ -71,6 +71,8 @@ class Pattern:
     """For engines that enforce it, in the syntax of Rust's ``regex``."""
     python: str
     """For Python's ``re``."""
+    unenforceable: str
+    """What in it can be checked but not enforced while decoding (look-around, say); mostly empty."""
     _compiled: re.Pattern[str] = field(repr=False, compare=False)
 
     def fullmatch(self, text: str) -> bool:
@@ -101,7 +103,8 @@ def read_pattern(text: str, dialect: Dialect) -> Pattern:
         compiled = re.compile(python)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternError(f"the pattern {shortened(text)} cannot be read: {error}") from error
-    return Pattern(text, reader.flags + "".join(reader.engine), python, compiled)
+    engine = reader.flags + "".join(reader.engine)
+    return Pattern(text, engine, python, reader.unenforceable, compiled)
 
 
 def shortened(text: str, most: int = 80) -> str:
@@ -118,6 +121,7 @@ class _Reader:
         self.engine: list[str] = []
         self.python: list[str] = []
         self.flags = ""
+        self.unenforceable = ""
         self.groups: list[str | None] = []
         if dialect == "answer" and (found := re.match(r"\(\?([is]+)\)", text)):
             self.flags = "(?i)" if "i" in found[1] else ""
@@ -176,6 +180,7 @@ class _Reader:
         """A group; ``False`` for a look-around, which cannot be repeated."""
         around = next((start for start in ("(?=", "(?!", "(?<=", "(?<!") if self.taken(start)), None)
         if around is not None:
+            self.unenforceable = f"look-around {around}…)"
             self.write(around)
         elif self.taken("(?:"):
             self.write("(?:")
@@ -225,6 +230,7 @@ class _Reader:
         char = self.text[start : start + 1]
         if char in ("b", "B"):
             self.at += 1
+            self.unenforceable = f"the word border \\{char}"
             self.write("\\" + char, f"(?a:\\{char})")
             return False
         if char and char in "AzZ" and self.dialect == "answer":
@@ -237,12 +243,14 @@ class _Reader:
             if int(number[0]) > len(self.groups):
                 raise self.problem(f"there is no group {number[0]}")
             self.at = number.end()
+            self.unenforceable = f"the back reference \\{number[0]}"
             self.write("\\" + number[0], f"(?:\\{number[0]})")
         elif named := re.compile(r"k<(\w+)>").match(self.text, start):
             if named[1] not in self.groups:
                 raise self.problem(f"there is no group {named[1]!r}")
             self.at = named.end()
             number_of = self.groups.index(named[1]) + 1
+            self.unenforceable = f"the back reference \\k<{named[1]}>"
             self.write(f"\\{number_of}", f"(?:\\{number_of})")
         else:
             found = self.escaped()

@@ -19,6 +19,7 @@ from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
+    Decoding,
     Generation,
     ModelAdapter,
     Request,
@@ -105,6 +106,15 @@ def refuse_uncompilable(grammar: str, adapter: LocalHfAdapter, constraint: Const
     checked.add(grammar)
 
 
+def end_preferred_from(constraint: Constraint | None, decoding: Decoding) -> int:
+    """The number of tokens from which on an answer ends wherever its grammar allows an end, so as not to be cut.
+
+    Schemas and patterns are bounded by those who write them, and mostly allow an end in one place: theirs is never.
+    """
+    ends = constraint is not None and constraint.kind == "cfg"
+    return decoding.max_tokens * 3 // 4 if ends else decoding.max_tokens + 1
+
+
 class SteeredAnswer:
     """One answer on its way through a library's own decoding loop: its prompt, its limits and its random numbers.
 
@@ -120,12 +130,18 @@ class SteeredAnswer:
         self.prompt = adapter.loaded.tokenizer.decode(self.prompt_ids, clean_up_tokenization_spaces=False)
         """The rendered prompt as text."""
         self.forward = PrefixForward(adapter, self.prompt_ids)
+        self._end_from = end_preferred_from(request.constraint, self.decoding)
 
     def draw(self, logits: np.ndarray, allowed: np.ndarray, position: int) -> int:
         """The next token by the answer's decoding, among those that are ``allowed`` (a boolean for each logit).
 
-        ``position`` numbers the draws of the answer from 0 and selects its random number.
+        ``position`` numbers the draws of the answer from 0 and selects its random number. Under a grammar the last
+        quarter of the tokens ends the answer wherever it may.
         """
+        if position >= self._end_from:
+            for token in self.adapter.loaded.stop_tokens:
+                if token < len(allowed) and allowed[token]:
+                    return int(token)
         return sample_token(np.where(allowed, logits, -np.inf), self.decoding, self._key, position)
 
     def generation(self, text: str, completion_tokens: int, finish_reason: str, label: str) -> Generation:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from pcsuite._util.json_schema import map_schema, with_patterns
-from pcsuite._util.patterns import PatternError, read_pattern
+from pcsuite._util.patterns import Dialect, PatternError, read_pattern, shortened
 from pcsuite.engines.adapters.base import LLGUIDANCE_JSON_LAYOUT, Constraint
 from pcsuite.errors import ConstraintUnavailableError
 
@@ -33,7 +33,7 @@ def llguidance_grammar(constraint: Constraint) -> str:
         return "%llguidance {}\nstart: %json " + json.dumps({**schema, "x-guidance": LLGUIDANCE_JSON_LAYOUT})
     if constraint.kind == "regex":
         try:
-            return f"%llguidance {{}}\nstart: /{read_pattern(constraint.value, 'answer').engine}/"
+            return f"%llguidance {{}}\nstart: /{_enforceable_pattern(constraint.value, 'answer')}/"
         except PatternError as error:
             raise ConstraintUnavailableError(f"this regex cannot be enforced: {error}") from error
     if is_gbnf(constraint.value):
@@ -69,12 +69,21 @@ def enforceable_schema(schema: Any) -> dict[str, Any]:
     if not _ends(schema, schema, frozenset()):
         raise _refused("$ref", "", "no finite answer conforms to it")
     try:
-        written_out = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").engine)
+        written_out = with_patterns(schema, lambda pattern: _enforceable_pattern(pattern, "ecma"))
     except PatternError as error:
         raise ConstraintUnavailableError(f"a pattern of the schema cannot be enforced: {error}") from error
     enforced = map_schema(written_out, _with_plain_keys)
     assert isinstance(enforced, dict)
     return enforced
+
+
+def _enforceable_pattern(text: str, dialect: Dialect) -> str:
+    pattern = read_pattern(text, dialect)
+    if pattern.unenforceable:
+        raise PatternError(
+            f"no engine follows {pattern.unenforceable} of the pattern {shortened(text)} while decoding"
+        )
+    return pattern.engine
 
 
 def _refused(keyword: str, where: str, reason: str) -> ConstraintUnavailableError:

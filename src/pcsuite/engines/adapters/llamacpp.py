@@ -181,6 +181,7 @@ class LlamaCppAdapter(ModelAdapter):
         if constraint is not None:
             gbnf = constraint.kind == "cfg" and is_gbnf(constraint.value)
             body["grammar"] = constraint.value if gbnf else llguidance_grammar(constraint)
+            body["prefer_end"] = constraint.kind == "cfg"
         messages = chat_messages(self.options.system_prompt, prompt)
         if self._chat:
             body["messages"] = messages
@@ -192,7 +193,9 @@ class LlamaCppAdapter(ModelAdapter):
         if "error" in reply:
             error = reply["error"]
             where, said, code = f"model '{self.model_id}'", error.get("message", error), error.get("code")
-            if error.get("type") == "grammar" and constraint is not None:
+            # A GBNF grammar that cannot be read is told by the server, any other by the worker.
+            refused = error.get("type") == "grammar" or "parse grammar" in str(said)
+            if refused and constraint is not None:
                 raise ConstraintUnavailableError(
                     f"{where}: llama.cpp cannot enforce this {constraint.kind}: {said}"
                 )
