@@ -290,8 +290,8 @@ def _register_clauses() -> None:
             _ACTIVE.get().follow(self.grammar(*args[1:]), begins=not value)
             return fmap(("*", True))
 
-        def grammar(self, pattern: str) -> str:
-            return llguidance_grammar(Constraint("regex", pattern))
+        def grammar(self, *pattern: str) -> str:
+            return llguidance_grammar(Constraint("regex", *pattern))
 
         def final(self, finals: Any, **_: Any) -> str:
             return "fin" if finals[0] == "fin" else "var"
@@ -302,7 +302,7 @@ def _register_clauses() -> None:
                 None if args[0] is None else True
             )  # the mask alone decides: it ends a hole only where it conforms
 
-        def grammar(self) -> str:
+        def grammar(self, *_: str) -> str:
             grammar = _ACTIVE.get().grammar
             assert grammar is not None, "queries of the task's own have MATCHES"
             return grammar
