@@ -63,11 +63,16 @@ def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
         raise AnalysisError(f"bits is {bits}, it must lie in 4..16")
     width = 1 << bits
     features = np.zeros((len(texts), width))
+    known: dict[str, tuple[int, float]] = {}  # answers repeat each other's words
     for row, text in enumerate(texts):
         words = [word.casefold() for word in _WORD.findall(text)]
+        counts = features[row]
         for token in (*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))):
-            digest = zlib.crc32(token.encode("utf-8"))
-            features[row, digest & (width - 1)] += 1.0 if digest >> 31 else -1.0
+            found = known.get(token)
+            if found is None:
+                digest = zlib.crc32(token.encode("utf-8"))
+                found = known[token] = (digest & (width - 1), 1.0 if digest >> 31 else -1.0)
+            counts[found[0]] += found[1]
     length = np.linalg.norm(features, axis=1, keepdims=True)
     return np.asarray(features / np.where(length > 0, length, 1.0), dtype=np.float64)
 
