@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.float64]
 
 OWN_CELLS = 4_096
-"""Up to this many cells our own algorithm answers, with or without scipy, so that small lists pair the same everywhere."""
+"""Up to this many cells our own algorithm answers even where scipy is there, so that small lists pair alike."""
 
 
 def unique_best(gains: Matrix) -> list[tuple[int, int]] | None:

@@ -23,7 +23,7 @@ from pcsuite.verifier.paths import item_path
 from pcsuite.verifier.scores import Counts
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, compile_mapping
 from pcsuite.verifier.truth import Steps, Truth, read_truth
-from pcsuite.verifier.values import as_float, is_blank, is_number, judge_value, type_in_words
+from pcsuite.verifier.values import as_float, is_blank, judge_value, type_in_words
 
 MAX_DEPTH = 64
 """Deepest nesting that is read; a BuildingSpec has five levels."""
@@ -194,7 +194,7 @@ def right_fields(card: Card) -> list[tuple[str, Any, Any]]:
 
 
 class _Place(NamedTuple):
-    """Where the walk stands: path and pattern, steps into the truth, JSON pointer; ``None`` where a side has nothing."""
+    """Where the walk stands: path, pattern, steps into the truth, JSON pointer; ``None`` where a side has nothing."""
 
     path: str
     pattern: str

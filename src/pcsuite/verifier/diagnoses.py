@@ -1,7 +1,7 @@
 """What lies behind many errors at once: values exchanged, an offset, a unit, items merged or split, abbreviations.
 
-A diagnosis counts nothing and changes no score. It is a sentence over discrepancies that have one likely cause, with the
-items concerned, so that a reader repairs the cause instead of the symptoms.
+A diagnosis counts nothing and changes no score. It is a sentence over discrepancies that have one likely cause, with
+the items concerned, so that a reader repairs the cause instead of the symptoms.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Item = dict[str, Any]
 Indices = NDArray[np.int64]
 
 EVIDENCE = 3
-"""One field in common says little where an item has several: the share is taken of at least this many, if it has them."""
+"""One field in common says little where an item has several: a share is taken of this many at least, if it has them."""
 
 
 class Agreement(NamedTuple):
@@ -31,7 +31,7 @@ class Agreement(NamedTuple):
 
     @property
     def share(self) -> Matrix:
-        """Agreeing fields as a share (0..1) of those both give, and of at least :data:`EVIDENCE` where there are as many."""
+        """Agreeing fields as a share (0..1) of those both give, or of :data:`EVIDENCE` where that is more."""
         floor = np.minimum(EVIDENCE, self.richer)
         share: Matrix = self.agreeing / np.maximum(np.maximum(self.shared, floor), 1.0)
         return share
@@ -119,7 +119,7 @@ class _Column:
             return None
         value = self._values[side][index].item()
         # NaN equals nothing, so that a mistyped value never makes two items equal.
-        return (side, index) if value != value or value in (-1, -2) and not self._is_number else value
+        return (side, index) if value != value or (value in (-1, -2) and not self._is_number) else value
 
 
 class _Texts:

@@ -46,7 +46,7 @@ class Pair(NamedTuple):
     extracted: int
     stage: Stage
     score: float
-    """Likeness, 0 to 1: name and agreeing fields, weighted by ``name_weight``; the fields alone where no name was used."""
+    """Likeness, 0 to 1: name and agreeing fields, weighted by ``name_weight``, or the fields alone."""
     reason: str
 
 

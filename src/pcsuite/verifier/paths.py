@@ -17,6 +17,7 @@ Step = str | int | tuple[str, str]
 _KEY = re.compile(r"[^.\[\]]+")
 _PLAIN_NAME = re.compile(r'[^\]"\s](?:[^\]"]*[^\]"\s])?')
 _INDEX = re.compile(r"\[(\d+)\]")
+_ITEM = re.compile(r'[^.\[\]]+(?:\[\d+\]|\[[A-Za-z_]\w*=(?:"(?:[^"\\]|\\.)*"|[^\]"]*)\])?')
 _NAMED = re.compile(r'\[([A-Za-z_]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
 
 
@@ -81,6 +82,16 @@ def item_path(path: str, name: object, index: int) -> str:
     if _PLAIN_NAME.fullmatch(name):
         return f"{path}[name={name}]"
     return f"{path}[name={json.dumps(name, ensure_ascii=False)}]"
+
+
+def item_of(path: str) -> str:
+    """The part of a path that names what a person would point at: a section, or one item of it.
+
+    >>> item_of("windows[name=101].u_factor"), item_of("project.city")
+    ('windows[name=101]', 'project')
+    """
+    found = _ITEM.match(path)
+    return found.group() if found else path
 
 
 def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, ...]:
