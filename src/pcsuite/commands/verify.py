@@ -145,10 +145,15 @@ def execute_verify(args: argparse.Namespace) -> int:
     problems = []
     if args.fail_under is not None and f1 < args.fail_under:
         problems.append(f"F1 {f1:.4f} is below {args.fail_under:g}")
-    document = results_document(scored, rules, eval_id, None, version)
     report = None
-    with _ci_files(args, [Checked(document, args.ground_truth, args.extracted, data)], problems):
-        if not args.no_save:
+    saves = not args.no_save
+    if not saves or args.junit or args.sarif:
+        document = results_document(scored, rules, eval_id, None, version)
+        checked = [Checked(document, args.ground_truth, args.extracted, data)]
+    else:
+        checked = []
+    with _ci_files(args, checked, problems):
+        if saves:
             saved = save_iteration(folder, scored, rules, eval_id, version)
             document, report = saved.document, saved.report
     for note in (*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)):

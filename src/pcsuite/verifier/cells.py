@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,6 +107,7 @@ def parse_rows(data: bytes, source: str) -> list[Row]:
     return rows
 
 
+@lru_cache(maxsize=4096)
 def label_key(label: str) -> str:
     """What labels are compared by: letters and digits only, case-folded.
 
@@ -188,7 +190,8 @@ class CellReader:
 
     def is_given(self, text: str) -> bool:
         """Whether a cell of a column that the mapping does not know holds anything."""
-        return text.casefold() not in self._blank | self._blank_words
+        folded = text.casefold()
+        return folded not in self._blank and folded not in self._blank_words
 
     def columns(self, row: Row, start: int, rules: Sequence[FieldRule]) -> tuple[Column, ...]:
         """The columns a header row announces, from cell ``start`` on.
@@ -225,11 +228,13 @@ class CellReader:
         Some rows leave a group of columns out, so that the later cells move to the left. The reading under
         which fewer cells contradict their declared type is taken.
         """
+        if not may_lack:
+            return columns
         lacking = {label_key(label) for label in may_lack}
         reduced = tuple(
             c for c in columns if not {label_key(c.label), label_key(split_unit(c.label)[0])} & lacking
         )
-        if not lacking or len(reduced) == len(columns):
+        if len(reduced) == len(columns):
             return columns
         cells = row.cells[start:]
         readings = (reduced, columns) if usually_lacks else (columns, reduced)

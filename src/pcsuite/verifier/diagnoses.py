@@ -210,15 +210,16 @@ def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
         values = ((one.key, _plain(getattr(one, side))) for one in entries)
         return entries[0].card.section, tuple(sorted(values, key=lambda entry: entry[0]))
 
-    given: dict[Hashable, list[list[_Wrong]]] = defaultdict(list)
+    given: dict[tuple[Hashable, Hashable], list[list[_Wrong]]] = defaultdict(list)
     for entries in cards.values():
-        given[key(entries, "actual")].append(entries)
+        given[key(entries, "actual"), key(entries, "expected")].append(entries)
     seen: set[int] = set()
-    for entries in cards.values():
-        partners = [other for other in given.get(key(entries, "expected"), ()) if other is not entries]
-        mutual = [other for other in partners if key(other, "expected") == key(entries, "actual")]
-        if len(mutual) != 1 or id(entries) in seen:
+    for (actual, expected), alike in given.items():
+        mutual = given.get((expected, actual), [])
+        # Several items with the same values on both sides say nothing about which changed places with which.
+        if len(alike) != 1 or len(mutual) != 1 or id(alike[0]) in seen or mutual is alike:
             continue
+        entries = alike[0]
         seen |= {id(entries), id(mutual[0])}
         both = [*entries, *mutual[0]]
         names = " and ".join(_paths(both))

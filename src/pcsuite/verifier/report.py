@@ -205,7 +205,11 @@ def _within(path: str, item: str) -> str:
 
 def marked(expected: Any, actual: Any) -> tuple[Markup, Markup]:
     """Two values as HTML, the characters in which they differ marked; unlike values are shown plain."""
-    left, right = shown(expected), shown(actual)
+    # 580.0 and 580 are one number: the point is no difference.
+    left, right = (
+        shown(int(one) if isinstance(one, float) and one.is_integer() and abs(one) < 1e15 else one)
+        for one in (expected, actual)
+    )
     if expected is None or actual is None or len(left) > _MAX_SHOWN or len(right) > _MAX_SHOWN:
         return escape(left), escape(right)
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
@@ -239,6 +243,7 @@ def load_template(name: str) -> Template:
     environment.filters["slashed"] = lambda pointer: Markup(str(escape(pointer)).replace("/", "/<wbr>"))
     environment.filters["item_of"] = item_of
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
+    environment.filters["narrow"] = lambda path: path if len(path) <= 34 else f"{path[:12]}…{path[-21:]}"
     environment.filters["short"] = lambda value: f"{value:.2f}".removeprefix("0")
     environment.filters["score"] = lambda value: f"{value:.3f}"
     return environment.get_template(name)

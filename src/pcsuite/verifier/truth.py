@@ -177,6 +177,8 @@ class _OpenTable:
     label: str
     start: int = _C
     columns: tuple[Column, ...] = ()
+    unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
+    """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
 
 
 @dataclass(slots=True)
@@ -189,6 +191,8 @@ class _OpenPart:
     owners: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     """Index and item."""
     rows: int = 0
+    unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
+    """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
 
 
 class _DetailedReport:
@@ -393,17 +397,25 @@ class _DetailedReport:
         """Keep for a note the columns of a table with rows that the mapping does not know, and cells beyond them."""
         rule = table.rule
         assert rule is not None, "rows of unknown tables are not read"
-        ignored = {label_key(label) for label in (*rule.ignored, table.label)}
+        if len(columns) not in table.unknown:  # rows of one table have their columns whole, or lack the same ones
+            ignored = {label_key(label) for label in (*rule.ignored, table.label)}
+            table.unknown[len(columns)] = [
+                (index, column.label or f"unnamed, after {columns[index - 1].label}", bool(column.label))
+                for index, column in enumerate(columns)
+                if column.rule is None
+                and not {label_key(column.label), label_key(split_unit(column.label)[0])} & ignored
+            ]
         unknown: dict[str, int] = {}
-        for index, column in enumerate(columns):
-            bare = {label_key(column.label), label_key(split_unit(column.label)[0])}
+        for index, label, is_named in table.unknown[len(columns)]:
             given = self._cells.is_given(row.cell(start + index))
-            if column.rule is None and not bare & ignored and (column.label or given):
-                unknown[column.label or f"unnamed, after {columns[index - 1].label}"] = int(given)
-        beyond = row.cells[start + len(columns) :]
-        is_list = bool(columns and columns[-1].rule and columns[-1].rule.type == "text_list")
-        if count := 0 if is_list else sum(map(self._cells.is_given, beyond)):
-            unknown["beyond the header"] = count
+            if is_named or given:
+                unknown[label] = int(given)
+        if len(row.cells) > start + len(columns):
+            is_list = bool(columns and columns[-1].rule and columns[-1].rule.type == "text_list")
+            beyond = sum(map(self._cells.is_given, row.cells[start + len(columns) :]))
+            unknown |= {"beyond the header": beyond} if beyond and not is_list else {}
+        if not unknown:
+            return
         pattern = f"{rule.path}[]"
         if isinstance(table, _OpenPart) and self._systems is not None:
             pattern = f"{self._systems.path}[].{rule.path}"
@@ -411,10 +423,9 @@ class _DetailedReport:
             self._pass_over(row, f"column '{label}' of ", f"'{table.label}'", count)
             known = self.unread.columns.setdefault(pattern, {})
             known[label] = known.get(label, 0) + count
-        if unknown:
-            announced = {column.rule.path for column in columns if column.rule is not None}
-            lacking = (one.path for one in rule.columns if one.path not in announced)
-            self.unread.absent[pattern] = frozenset(f"{pattern}.{path}" for path in lacking)
+        announced = {column.rule.path for column in columns if column.rule is not None}
+        lacking = (one.path for one in rule.columns if one.path not in announced)
+        self.unread.absent[pattern] = frozenset(f"{pattern}.{path}" for path in lacking)
 
     def _open_part(self, row: Row, label: str) -> None:
         key = label.casefold()
