@@ -463,11 +463,12 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
       pcsuite improve evals --model smollm2-135m --condition C6
       pcsuite improve evals --model qwen3-8b --method model --held-out copper-hill,otter-barn
       pcsuite improve evals --propose-only                           # then edit the draft and run again
+      pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
     """
     from pcsuite.commands.options import add_profile_arguments
 
     add = parser.add_argument
-    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.txt}")
+    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.*}")
     add_profile_arguments(parser, run=False, selection=False)
     add("--model", default="smollm2-135m", metavar="ID", help="model of the profile's models file")
     add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
@@ -488,6 +489,10 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     add("--min-gain", type=float, default=0.0, metavar="F1", help=about)
     add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
     add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
+    about = "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'"
+    add("--extractor", metavar="CMD", help=about)
+    about = "seconds one call of the extractor may take (default 600)"
+    add("--extractor-timeout", type=float, default=600.0, metavar="S", help=about)
     add("--no-cache", action="store_true", help="do not read or write the response cache")
     add("--json", action="store_true", help="print the summary as JSON instead of a table")
 

@@ -439,9 +439,9 @@ class _Comparer:
             return f"the truth has columns that the mapping does not know: {', '.join(unread.columns[table])}"
         if known:
             return None
-        for label in (*unread.tables, *(unread.labels if not holder.endswith("[]") else ())):
+        for label in (*unread.ignored, *unread.tables, *(unread.labels if not holder.endswith("[]") else ())):
             if _means(key, label):
-                return f"the truth has '{label}', which the mapping does not know"
+                return f"the truth has '{label}', which is not scored"
         return None
 
     def _invented(self, value: Any, place: _Place) -> None:
@@ -477,7 +477,7 @@ def _values(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
 
 def _means(key: str, label: str) -> bool:
     """Whether a key of an extraction says the same as a label of the truth: ``interior_walls``, "Interior Walls:"."""
-    own, other = label_key(key), label_key(label)
+    own, other = label_key(key.replace("_and_", "_")), label_key(label)
     return own == other or (min(len(own), len(other)) >= 5 and (own in other or other in own))
 
 
@@ -646,7 +646,8 @@ def results_document(
         "diagnoses": [one.as_dict() for one in diagnose(comparison)],
         "discrepancies": [discrepancy.as_dict() for discrepancy in comparison.discrepancies],
         "locations": [
-            {"truth_row": location.truth_row, "pointer": location.pointer} for location in comparison.locations
+            {"truth_row": location.truth_row, "pointer": location.pointer}
+            for location in comparison.locations
         ],
         "pairs": [
             {

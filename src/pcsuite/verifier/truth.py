@@ -52,6 +52,8 @@ class Unread:
     """By pattern of an item with unknown columns, the patterns of fields that no column of its header gives."""
     tables: dict[str, int] = field(default_factory=dict)
     """Unknown tables and how many values stand in each."""
+    ignored: tuple[str, ...] = ()
+    """Labels of columns that are known and never scored."""
     labels: list[str] = field(default_factory=list)
     """Unknown labels of key/value rows that have a value."""
     cells: set[Steps] = field(default_factory=set)
@@ -202,7 +204,8 @@ class _DetailedReport:
         self.record: dict[str, Any] = {}
         self.warnings: list[str] = []
         self.rows: dict[Steps, int] = {}
-        self.unread = Unread()
+        tables = (*mapping.tables, *(part for table in mapping.tables for part in table.parts))
+        self.unread = Unread(ignored=tuple(label for table in tables for label in table.ignored))
         self.recognised = 0
         self._source = reader.source
         self._cells = reader
@@ -397,7 +400,9 @@ class _DetailedReport:
         """Keep for a note the columns of a table with rows that the mapping does not know, and cells beyond them."""
         rule = table.rule
         assert rule is not None, "rows of unknown tables are not read"
-        if len(columns) not in table.unknown:  # rows of one table have their columns whole, or lack the same ones
+        if (
+            len(columns) not in table.unknown
+        ):  # rows of one table have their columns whole, or lack the same ones
             ignored = {label_key(label) for label in (*rule.ignored, table.label)}
             table.unknown[len(columns)] = [
                 (index, column.label or f"unnamed, after {columns[index - 1].label}", bool(column.label))
