@@ -76,13 +76,11 @@ def _ci_files(
     from pcsuite.verifier.ci import junit_xml, sarif_json
 
     with ExitStack() as stack:
-        for path, content in (
-            (args.junit, lambda: junit_xml(checked, problems)),
-            (args.sarif, lambda: sarif_json(checked)),
-        ):
+        for path, is_junit in ((args.junit, True), (args.sarif, False)):
             if path is not None:
                 try:
-                    stack.enter_context(replacing(path)).write_bytes(content())
+                    content = junit_xml(checked, problems) if is_junit else sarif_json(checked)
+                    stack.enter_context(replacing(path)).write_bytes(content)
                 except OSError as error:
                     raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
         yield

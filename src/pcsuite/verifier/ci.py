@@ -67,17 +67,18 @@ def junit_xml(checked: Sequence[Checked], problems: Sequence[str] = ()) -> bytes
             ElementTree.SubElement(case, "error", message=_xml(document["parse_error"]))
             suite.set("tests", str(len(cases) + 1))
             suite.set("errors", "1")
-    gates = _suite(root, "gates", len(problems), len(problems)) if problems else None
-    for problem in problems if gates is not None else ():
-        case = ElementTree.SubElement(gates, "testcase", classname="gates", name=_xml(problem))
-        ElementTree.SubElement(case, "failure", message=_xml(problem), type="gate")
+    if problems:
+        gates = _suite(root, "gates", len(problems), len(problems))
+        for problem in problems:
+            case = ElementTree.SubElement(gates, "testcase", classname="gates", name=_xml(problem))
+            ElementTree.SubElement(case, "failure", message=_xml(problem), type="gate")
     ElementTree.indent(root, " ")
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
 def _suite(root: ElementTree.Element, name: str, tests: int, failures: int) -> ElementTree.Element:
     counts = {"tests": str(tests), "failures": str(failures), "errors": "0", "skipped": "0"}
-    return ElementTree.SubElement(root, "testsuite", name=_xml(name), **counts)
+    return ElementTree.SubElement(root, "testsuite", {"name": _xml(name), **counts})
 
 
 def _xml(text: str) -> str:

@@ -293,7 +293,7 @@ def _completing(
     def value(card: Card) -> float:
         item = card.expected if from_truth else card.actual
         found = (item or {}).get(one.key)
-        return as_float(found) if is_number(found) else math.nan
+        return as_float(found) if found is not None and is_number(found) else math.nan
 
     for count in (1, 2):
         for parts in combinations(candidates, count):

@@ -47,12 +47,11 @@ class Likeness:
     def __init__(self, node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> None:
         self._fields = [_Column(leaf, keys, truth, extracted) for keys, leaf in node.scalars]
         self._lists = [_Texts(keys, truth, extracted) for keys in node.lists]
-        self._counts = [
-            np.array([column.present[side] for column in (*self._fields, *self._lists)]).sum(axis=0)
-            if node.scalars or node.lists
-            else np.zeros(len(items))
-            for side, items in enumerate((truth, extracted))
-        ]
+        self._columns: list[_Column | _Texts] = [*self._fields, *self._lists]
+        self._counts = [np.zeros(len(items)) for items in (truth, extracted)]
+        for column in self._columns:
+            for side in (0, 1):
+                self._counts[side] += column.present[side]
 
     def pairs(self, truth: Indices, extracted: Indices) -> Agreement:
         """The agreement of ``truth[i]`` with ``extracted[i]``, for every i."""
@@ -76,7 +75,7 @@ class Likeness:
 
     def keys(self, side: int, index: int) -> tuple[Hashable, ...]:
         """What items are exactly equal by, field for field: 0 is the truth's side, 1 the extraction's."""
-        return tuple(column.key(side, index) for column in (*self._fields, *self._lists))
+        return tuple(column.key(side, index) for column in self._columns)
 
 
 class _Column:

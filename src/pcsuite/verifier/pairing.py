@@ -211,8 +211,8 @@ class _Pairing:
                     part = tuple(key[f] for f in chosen)
                     if any(value is not None for value in part):
                         parts[s].setdefault(part, []).append(index)
-            for part, some in parts[0].items():
-                others = parts[1].get(part, [])
+            for shared, some in parts[0].items():
+                others = parts[1].get(shared, [])
                 if len(some) * len(others) <= _BUCKET_CELLS:
                     for a, b in self._assigned(some, others, needs_content=needs_content):
                         del keys[0][a], keys[1][b]
@@ -248,7 +248,7 @@ class _Pairing:
 def _equal(left: Mapping[int, Hashable], right: Mapping[int, Hashable]) -> list[tuple[int, int]]:
     """Pairs of indices with equal keys, in the order of both sides."""
     waiting: dict[Hashable, list[int]] = {}
-    for index, key in reversed(right.items()):
+    for index, key in reversed(list(right.items())):
         waiting.setdefault(key, []).append(index)
     return [(index, same.pop()) for index, key in left.items() if (same := waiting.get(key))]
 

@@ -177,15 +177,8 @@ def _cards(
             continue
         expected, actual = marked(entry["expected"], entry["actual"])
         key = _within(entry["field_path"], path)
-        change = became.get(entry["field_path"], "")
-        row = {
-            **entry,
-            **place,
-            "key": key,
-            "expected_html": expected,
-            "actual_html": actual,
-            "change": change,
-        }
+        html = {"expected_html": expected, "actual_html": actual}
+        row = {**entry, **place, **html, "key": key, "change": became.get(entry["field_path"], "")}
         card["rows"].append(row)
     for path, card in cards.items():
         given = items.get(path)

@@ -481,11 +481,11 @@ def difference_between(before: Path, after: Path, mapping_file: Path | None = No
     rules = read_rules(truth_file, mapping)
     again = []
     for folder in folders:
-        document = _scored_under(folder, rules)
-        if document is None:
+        judged = _scored_under(folder, rules)
+        if judged is None:
             message = f"{folder}: scored under other rules, and its {EXTRACTION} is not there to score again"
             raise DataError(message, hint=hint)
-        again.append(document)
+        again.append(judged)
     which = "different rules" if left.get("rules_hash") != right.get("rules_hash") else "different truths"
     which = which if not same else "the rules asked for"
     note = f"{which}: both extractions were scored again under {rules.rules_hash[:12]}"

@@ -204,8 +204,9 @@ class _DetailedReport:
         self.record: dict[str, Any] = {}
         self.warnings: list[str] = []
         self.rows: dict[Steps, int] = {}
-        tables = (*mapping.tables, *(part for table in mapping.tables for part in table.parts))
-        self.unread = Unread(ignored=tuple(label for table in tables for label in table.ignored))
+        ignored = [label for table in mapping.tables for label in table.ignored]
+        ignored += [label for table in mapping.tables for part in table.parts for label in part.ignored]
+        self.unread = Unread(ignored=tuple(ignored))
         self.recognised = 0
         self._source = reader.source
         self._cells = reader
@@ -262,6 +263,9 @@ class _DetailedReport:
         start = table.start if isinstance(table, _OpenTable) else _C
         return table is not None and 0 < len(row.cells) - start < len(table.columns)
 
+    def _place(self, steps: Steps, row: Row) -> None:
+        self.rows[steps] = row.number
+
     def _pass_over(self, row: Row, where: str, label: str, count: int) -> None:
         """Keep for a note what the mapping does not know: where it first stood, and how many values it has."""
         first, values = self._unknown.get((where, label), (row.number, 0))
@@ -316,7 +320,7 @@ class _DetailedReport:
             again = f"'{rule.label}' is given again with another value than in row {first_row}"
             raise self._cells.error(row, again, "one file describes one run")
         if value is not None:
-            self.rows[put_value(self.record, rule.path, value)] = row.number
+            self._place(put_value(self.record, rule.path, value), row)
 
     def _block_row(self, row: Row, block: BlockRule, rule: FieldRule) -> None:
         value = self._labelled_value(row, rule, f"{block.path}[].{rule.path}")
@@ -326,13 +330,13 @@ class _DetailedReport:
             item: dict[str, Any] = {}
             items = self.record.setdefault(block.path, [])
             items.append(item)
-            self.rows[block.path, len(items) - 1] = row.number
+            self._place((block.path, len(items) - 1), row)
             self._block_items[block.path] = item
         elif block.path not in self._block_items:
             raise self._cells.error(row, f"'{rule.label}' comes before any '{block.fields[0].label}'")
         if value is not None:
             keys = put_value(self._block_items[block.path], rule.path, value)
-            self.rows[(block.path, len(self.record[block.path]) - 1, *keys)] = row.number
+            self._place((block.path, len(self.record[block.path]) - 1, *keys), row)
 
     def _labelled_value(self, row: Row, rule: FieldRule, path: str) -> Any:
         """The value of a key/value row: label in B, value in C, unit in D."""
@@ -363,7 +367,7 @@ class _DetailedReport:
                 self._item = (len(items), {})
                 items.append(self._item[1])
                 self._group.append(self._item)
-                self.rows[table.rule.path, self._item[0]] = row.number
+                self._place((table.rule.path, self._item[0]), row)
         elif self._item is None:
             raise self._cells.error(row, "a row without a name that continues nothing")
         index, item = self._item
@@ -470,7 +474,7 @@ class _DetailedReport:
         steps = (self._systems.path, index, part.rule.path)
         self._fill(row, content, values, steps, False)
         owner_item[part.rule.path] = content
-        self.rows[steps] = row.number
+        self._place(steps, row)
         self.unread.cells.update((*steps, rule.path) for rule in unreadable)
 
     def _fill(
@@ -491,7 +495,7 @@ class _DetailedReport:
                 nested.setdefault(list_path, {})[leaf] = value
             elif rule.type == "text_list":
                 texts = item.setdefault(rule.path, [])
-                self.rows[(*steps, rule.path, len(texts))] = row.number
+                self._place((*steps, rule.path, len(texts)), row)
                 texts.append(value)
             elif continues and item.get(rule.path, value) != value:
                 raise self._cells.error(
@@ -502,7 +506,7 @@ class _DetailedReport:
         for list_path, content in nested.items():
             if "name" in content:
                 nested_items = item.setdefault(list_path, [])
-                self.rows[(*steps, list_path, len(nested_items))] = row.number
+                self._place((*steps, list_path, len(nested_items)), row)
                 nested_items.append(content)
             elif item.get(list_path):
                 item[list_path][-1].update(content)

@@ -1,8 +1,8 @@
 """``improve --extractor CMD``: a user's own extractor in place of a model of the suite.
 
-Documents are whatever the extractor reads: PDFs, scans, text. It gets the document and the prompt as files in a folder of
-their own, away from the truth, and prints one JSON object. Everything that guards the loop (held-out evals, rollback,
-nothing asked twice, a state that survives a kill) is the loop's and holds for it as well.
+Documents are whatever the extractor reads: PDFs, scans, text. It gets the document and the prompt as files in a folder
+of their own, away from the truth, and prints one JSON object. Everything that guards the loop (held-out evals,
+rollback, nothing asked twice, a state that survives a kill) is the loop's and holds for it as well.
 """
 
 from __future__ import annotations

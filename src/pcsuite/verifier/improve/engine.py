@@ -89,8 +89,8 @@ def run_improvement(
     """Run a loop, or go on with it; everything is on disk before the next step begins.
 
     A model of the suite extracts under a condition, instructed by the prompt version, or the command of
-    ``settings.extractor`` does. Raises ``ConfigError`` for an unknown name, ``PromptError`` where the condition does not
-    apply and ``DataError`` for evals that cannot be used.
+    ``settings.extractor`` does. Raises ``ConfigError`` for an unknown name, ``PromptError`` where the condition does
+    not apply and ``DataError`` for evals that cannot be used.
     """
     evals = find_evals(settings.evals_dir)
     task = plan_task(suite, _known(settings.task, suite.tasks, "task"))
