@@ -100,7 +100,15 @@ class RunManifest(msgspec.Struct):
 
         Planned rows and what did not apply are left alone: whether they add up depends on what is merged.
         """
-        for name in ("run", "profile", "config_hash", "pcsuite_version", "length_control", "objective", "analysis"):
+        for name in (
+            "run",
+            "profile",
+            "config_hash",
+            "pcsuite_version",
+            "length_control",
+            "objective",
+            "analysis",
+        ):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         for name in ("tasks", "models", "conditions", "operator_types", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})

@@ -173,7 +173,11 @@ def compare_at_equal_tokens(
         return lambda share: np.asarray(third - (1 - share) * first - share * second)
 
     def at_q(difference: Callable[[float], FloatArray], moved: FloatArray) -> FloatArray:
-        slope = (difference(q + _STEP).mean() - difference(q - _STEP).mean()) / (2 * _STEP) if moved.any() else 0.0
+        slope = (
+            (difference(q + _STEP).mean() - difference(q - _STEP).mean()) / (2 * _STEP)
+            if moved.any()
+            else 0.0
+        )
         return difference(q) + slope * moved
 
     def interval(values: FloatArray) -> Estimate:

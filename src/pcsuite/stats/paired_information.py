@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.estimate import FloatArray, IntArray, Rng, as_pair, as_matrix
+from pcsuite.stats.estimate import FloatArray, IntArray, Rng, as_matrix, as_pair
 from pcsuite.stats.information import xlogx
 
 DRAWS = 499
@@ -52,7 +52,9 @@ def information_gain(
     first, second = as_pair(treated, control, read=as_matrix)
     true: IntArray = np.asarray(truths, dtype=np.int64)
     if len(true) != len(first) or len(first) < 2:
-        raise AnalysisError(f"{len(first)} items and {len(true)} truths, the same number of two or more is needed")
+        raise AnalysisError(
+            f"{len(first)} items and {len(true)} truths, the same number of two or more is needed"
+        )
     n, width = first.shape
     kinds = int(true.max()) + 1
     onehot = np.eye(kinds)[true]

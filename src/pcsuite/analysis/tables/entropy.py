@@ -153,9 +153,7 @@ def answer_counts_by_cell(
             categories = manifest.tasks[task].answers
         items = codes[task][items.astype(np.int64)[repeated]]
         found.append(
-            AnswerCounts(
-                key, items, counts[repeated], readable[repeated], categories, facts.get(key, {})
-            )
+            AnswerCounts(key, items, counts[repeated], readable[repeated], categories, facts.get(key, {}))
         )
     order = {key: index for index, key in enumerate(scores.cells)}
     return sorted(found, key=lambda cell: order[cell.key])

@@ -243,7 +243,9 @@ def equal_token_arms(tables: RunTables, scores: ItemScores) -> list[EqualTokenAr
             compared = compare_at_equal_tokens(*loaded, rng=named_rng("equal tokens", *arms.constrained))
             found.append(EqualTokenArms(arms, compared, items))
         except AnalysisError as error:
-            found.append(EqualTokenArms(arms, None, np.empty(0, dtype=np.int64), f"not computed: {error.message}"))
+            found.append(
+                EqualTokenArms(arms, None, np.empty(0, dtype=np.int64), f"not computed: {error.message}")
+            )
     return found
 
 
@@ -255,7 +257,12 @@ def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
     records = []
     for arms, found, _, note in compared:
         key = arms.constrained
-        record: dict[str, Any] = {"task": key.task, "model": key.model, "decoding": key.decoding, "note": note}
+        record: dict[str, Any] = {
+            "task": key.task,
+            "model": key.model,
+            "decoding": key.decoding,
+            "note": note,
+        }
         record |= {name: cell.condition for name, cell in arms._asdict().items()}
         if found is not None:
             if not found.disagreement.defined:
@@ -283,7 +290,9 @@ def _load_arms(
     if score is None:
         raise AnalysisError("no row has a score")
     key = arms.constrained
-    where = f"{USABLE_CLEAN} AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id IN (?, ?, ?)"
+    where = (
+        f"{USABLE_CLEAN} AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id IN (?, ?, ?)"
+    )
     names = [key.task, key.model, key.decoding, *(arm.condition for arm in arms)]
     data = tables.columns(
         "SELECT dense_rank() OVER (ORDER BY item_id) - 1 AS item, dense_rank() OVER (ORDER BY seed) - 1 AS seed,"

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Literal
+from functools import reduce
+from itertools import combinations, pairwise, permutations
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import SCORE
-from pcsuite.analysis.table import number
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey
 from pcsuite.analysis.twins import LOOP, Pair
-from pcsuite.analysis.verdicts.evidence import ALPHA, TOKENS, Deltas, Evidence, Pooled, pool
+from pcsuite.analysis.verdicts.evidence import ALPHA, TOKENS, Deltas, Effect, Evidence, pool
 from pcsuite.analysis.verdicts.findings import Finding, Verdict, combine, finding, judge, scope_words
 from pcsuite.analysis.verdicts.scale import ScaleRow
 from pcsuite.analysis.verdicts.structure import OPERATORS
-from pcsuite.stats.equivalence import noninferior_paired
+from pcsuite.errors import require
+from pcsuite.stats.estimate import FloatArray
 
 DOMAINS, SCALES = 3, 3
 """Domains and model sizes on which an effect must show to count as replicated."""
 BASIS_SHARE = 0.8
 """Share of the best gain that a small basis of operators must carry."""
-MOST_CARRIERS = 64
-"""Sets of operators that are tried as a basis, the smallest first."""
+MOST_STEPS = 8
+"""Steps of a ladder whose sets are all tried as a basis."""
+Gains = Mapping[str, FloatArray]
+"""Gains over the control by task, one per item."""
 
 
 def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> Finding:
@@ -76,25 +78,20 @@ def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> F
     return Finding(statement, f"{whole}{'; '.join(words)} (each by itself, at 5 %).", verdict, **counts)
 
 
-def _pooled_by(evidence: Evidence, pairs: Sequence[Pair], level_of: object, name: str) -> dict[str, Pooled]:
+def _pooled_by(
+    evidence: Evidence, pairs: Sequence[Pair], level_of: Callable[[Pair], str], name: str
+) -> dict[str, Effect]:
     """The effect on the score in each domain, or at each size."""
-    assert callable(level_of)
     grouped: dict[str, list[Pair]] = {}
     for pair in pairs:
         grouped.setdefault(level_of(pair), []).append(pair)
-    return {
-        level: pool(evidence.deltas(found, SCORE), "P1", name, level) for level, found in grouped.items()
-    }
+    return {level: pool(evidence.deltas(found, SCORE), "P1", name, level) for level, found in grouped.items()}
 
 
-def _partial_conjunction(effects: Mapping[str, Pooled], sign: Literal[1, -1] | int, needed: int) -> float:
+def _partial_conjunction(effects: Mapping[str, Effect], sign: int, needed: int) -> float:
     """P-value of "at least ``needed`` of these effects have this sign"; 1 where so many were not tested."""
     tails = sorted(
-        1.0
-        if effect.untested
-        else effect.p_value / 2
-        if sign * effect.value > 0
-        else 1 - effect.p_value / 2
+        1.0 if effect.untested else effect.p_value / 2 if sign * effect.value > 0 else 1 - effect.p_value / 2
         for effect in effects.values()
     )
     if not 1 <= needed <= len(tails):
@@ -103,10 +100,12 @@ def _partial_conjunction(effects: Mapping[str, Pooled], sign: Literal[1, -1] | i
 
 
 def constraint_tradeoff(
-    evidence: Evidence, pairs: Sequence[Pair], steadier: Pooled, readable: Pooled
+    evidence: Evidence, pairs: Sequence[Pair], steadier: Effect, readable: Effect
 ) -> Finding:
     """P2: entropy of readable answers falls *and* validity rises; the price in score and tokens beside it."""
-    statement = "P2: constraints lower entropy and raise validity, and the price in score and tokens is known."
+    statement = (
+        "P2: constraints lower entropy and raise validity, and the price in score and tokens is known."
+    )
     if not pairs:
         return Finding(statement, "no constrained condition beside the same one free (C6 beside C4).")
     parts = [judge(steadier, -1), judge(readable, 1)]
@@ -121,7 +120,9 @@ def constraint_tradeoff(
         if len(evidence.measured(pair.treated, "constraint_failure").values)
     ]
     failed = f"{np.mean(failures):.1%}" if failures else "unknown"
-    spent = tokens.words() if tokens.untested else f"{tokens.value:+.1f} [{tokens.low:.1f}, {tokens.high:.1f}]"
+    spent = (
+        tokens.words() if tokens.untested else f"{tokens.value:+.1f} [{tokens.low:.1f}, {tokens.high:.1f}]"
+    )
     words = (
         f"entropy {parts[0]} ({steadier.words()}), validity {parts[1]} ({readable.words()}). Price against the free twin:"
         f" score {score.words()}, tokens {spent}, constraint failures (truncation counted) {failed}."
@@ -129,7 +130,7 @@ def constraint_tradeoff(
     return finding(statement, words, verdict, steadier)
 
 
-def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Pooled) -> Finding:
+def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -> Finding:
     """P3: H3, and a score that is not lower by the margin or more (a test of non-inferiority, not of no difference)."""
     margin = evidence.settings.loss_margin
     statement = (
@@ -137,15 +138,13 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Pooled) -
         f" {margin:g})."
     )
     if not pairs or grounded.untested:
-        return Finding(statement, f"{grounded.untested or 'no REACT_LOOP condition beside its open-loop twin'}.")
-    deltas = evidence.deltas(pairs, SCORE)
-    score = pool(deltas, LOOP, SCORE, reason="no item has a score on both sides")
+        return Finding(
+            statement, f"{grounded.untested or 'no REACT_LOOP condition beside its open-loop twin'}."
+        )
+    score = pool(evidence.deltas(pairs, SCORE), LOOP, SCORE, reason="no item has a score on both sides")
     if score.untested:
         return Finding(statement, f"score: {score.untested}.")
     kept = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
-    if score.tasks == 1:
-        (values,) = (measured.values for measured in deltas.by_task.values())
-        kept = kept and noninferior_paired(values, margin=margin, alpha=ALPHA).verdict == "noninferior"
     lost = score.limits(1 - ALPHA)[1] < -margin
     first = judge(grounded, -1)
     verdict: Verdict = (
@@ -156,9 +155,7 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Pooled) -
         else "inconclusive"
     )
     state = "is kept" if kept else "is lost" if lost else "may be lost"
-    words = (
-        f"unsupported rate {first}: {grounded.words()}. The score {state}: {score.words()}, {scope_words(score)}."
-    )
+    words = f"unsupported rate {first}: {grounded.words()}. The score {state}: {score.words()}, {scope_words(score)}."
     return finding(statement, words, verdict, score)
 
 
@@ -167,9 +164,9 @@ class _Carrier:
     """A set of operators and the gain that it carries, item by item and task by task."""
 
     operators: frozenset[str]
-    least: int
-    """How many operators carry it at least: a step of the ladder that adds several may owe all to one of them."""
-    gains: Mapping[str, np.ndarray]
+    steps: int
+    """How many operators carry it at least: a step that adds several of them may owe all to one."""
+    gains: Gains
 
 
 def small_basis(
@@ -177,128 +174,172 @@ def small_basis(
 ) -> Finding:
     """P4: some set of at most half of the operators carries at least ``BASIS_SHARE`` of every condition's gain.
 
-    A set's gain is that of the condition made of it, or of the steps of a ladder that add it. Supported where a set's gain
-    less ``BASIS_SHARE`` of each condition's is reliably positive (5 % over the sets); contradicted where, for every set that
-    might be so small, it is reliably negative for some condition.
+    A set's gain is that of the condition made of it, or what it adds on the way from one condition to another that holds
+    it. Supported where the gain of a set less ``BASIS_SHARE`` of each condition's is reliably positive, at 5 % over all sets
+    of that size; contradicted where a condition's ladder of steps shows, for every choice of so few steps, that it is
+    reliably negative.
     """
-    statement = f"P4: a small basis of operators (at most half) carries at least {BASIS_SHARE:.0%} of the gain."
+    statement = (
+        f"P4: a small basis of operators (at most half) carries at least {BASIS_SHARE:.0%} of the gain."
+    )
     gains, bundles = _gains(evidence, conditions)
-    operators = frozenset().union(*bundles.values()) if bundles else frozenset()
-    if len(operators) < 2 or not gains:
-        return Finding(statement, "it needs two operators at least, in conditions beside a control on the same items.")
-    totals = {name: _pooled(gain, "P4", name) for name, gain in gains.items()}
+    operators = frozenset[str]().union(*bundles.values())
+    if len(operators) < 2:
+        why = (
+            "it needs two operators at least, in conditions that all add to their control, on the same items."
+        )
+        return Finding(statement, why)
+    totals = {name: _effect(gain, name) for name, gain in gains.items() if bundles[name]}
     best = max(totals, key=lambda name: totals[name].value)
     helped = [name for name, effect in totals.items() if effect.sign(ALPHA / len(totals)) == 1]
     if not helped:
-        words = f"no condition's gain holds after correction; the largest is {best}'s, {totals[best].words()}."
+        words = (
+            f"no condition's gain holds after correction; the largest is {best}'s, {totals[best].words()}."
+        )
         return Finding(statement, words)
     half = len(operators) // 2
-    carriers = _carriers(gains, bundles, half)
+    carriers = _carriers(gains, bundles)
     small = [carrier for carrier in carriers if len(carrier.operators) <= half]
-    level = ALPHA / max(1, len(small))
-    basis = None
-    for carrier in small:
-        against = [_lead(carrier, gains[name], name) for name in helped]
-        if all(effect.sign(level) == 1 for effect in against) and _pooled(carrier.gains, "own").sign(level) == 1:
-            basis = carrier
-            break
-    beaten = [
-        any(_lead(carrier, gains[name], name).sign(ALPHA / len(helped)) == -1 for name in helped)
-        for carrier in carriers
-        if carrier.least <= half
-    ]
-    dependent = {row.name for row in rows if row.kind == "operator" and row.sizes.call == "scale-dependent"}
+    # The set that looks best is tested at a level that pays for having looked at all of them.
+    basis = max(
+        small, key=lambda carrier: min(_mean(_lead(carrier, gains[name])) for name in helped), default=None
+    )
+    leads = [_effect(_lead(basis, gains[name]), name) for name in helped] if basis else []
+    told = f"whether {half} of {len(operators)} operators carry it, these conditions and items cannot tell"
     verdict: Verdict = "inconclusive"
-    if basis is not None:
-        verdict = "inconclusive" if basis.operators & dependent else "supported"
+    if basis and all(effect.sign(ALPHA / len(small)) == 1 for effect in leads):
+        dependent = {
+            row.name for row in rows if row.kind == "operator" and row.sizes.call == "scale-dependent"
+        }
         told = f"{' + '.join(sorted(basis.operators))} ({len(basis.operators)} of {len(operators)} operators) carries it"
+        verdict = "supported"
         if basis.operators & dependent:
+            verdict = "inconclusive"
             told += f", but {', '.join(sorted(basis.operators & dependent))} depends on model size"
-    elif beaten and all(beaten):
+    elif any(_none_carries(name, gains, bundles, small, half, ALPHA / len(helped)) for name in helped):
         verdict, told = "contradicted", f"no set of up to {half} of {len(operators)} operators carries it"
-    else:
-        told = f"whether {half} of {len(operators)} operators carry it, these conditions and items cannot tell"
     words = f"the best gain is {best}'s, {totals[best].words()}; {told}."
-    effect = totals[best]
-    return Finding(
-        statement, words, verdict, number(effect.value), number(effect.low), number(effect.high), number(effect.p_value),
-        effect.items, effect.cells, effect.tasks, effect.models,
-    )  # fmt: skip
+    return finding(statement, words, verdict, totals[best])
 
 
 def _gains(
     evidence: Evidence, conditions: Mapping[str, Sequence[Pair]]
-) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, frozenset[str]]]:
-    """The gain of each condition over the control, on the items that all of them answered, and its operators.
+) -> tuple[dict[str, Gains], dict[str, frozenset[str]]]:
+    """The gain of each condition over the control on the items that all of them answered, and what it adds to it.
 
-    Conditions that some task lacks are left out, so that every gain is over the same items.
+    The control stands among them under an empty name, with no gain. Conditions that some task lacks are left out, so
+    that every gain is over the same items; nothing is returned where the control is no part of every condition.
     """
     found = {name: evidence.deltas(pairs, SCORE) for name, pairs in conditions.items()}
-    tasks = {task for deltas in found.values() for task in deltas.by_task}
-    found = {name: deltas for name, deltas in found.items() if set(deltas.by_task) == tasks}
-    gains: dict[str, dict[str, np.ndarray]] = {name: {} for name in found}
-    for task in sorted(tasks):
-        shared = None
-        for deltas in found.values():
-            items = deltas.by_task[task].items
-            shared = items if shared is None else np.intersect1d(shared, items)
-        for name, deltas in found.items():
-            measured = deltas.by_task[task]
-            gains[name][task] = measured.values[np.isin(measured.items, shared)]
-    scores = evidence.scores
-    bundles = {
-        name: frozenset(scores.operators_in(conditions[name][0].treated))
-        - frozenset(scores.operators_in(conditions[name][0].control))
-        for name in found
+    tasks = sorted({task for deltas in found.values() for task in deltas.by_task})
+    found = {name: deltas for name, deltas in found.items() if sorted(deltas.by_task) == tasks}
+    operators = evidence.scores.operators_in
+    bundles = {name: frozenset(operators(conditions[name][0].treated)) for name in found}
+    bare = {frozenset(operators(pair.control)) for name in found for pair in conditions[name]}
+    if len(bare) != 1 or not all(next(iter(bare)) <= bundle for bundle in bundles.values()):
+        return {}, {}
+    gains: dict[str, dict[str, FloatArray]] = {name: {} for name in ("", *found)}
+    for task in tasks:
+        measured = {name: deltas.by_task[task] for name, deltas in found.items()}
+        shared = reduce(np.intersect1d, (one.items for one in measured.values()))
+        gains[""][task] = np.zeros(len(shared))
+        for name, one in measured.items():
+            gains[name][task] = one.values[np.isin(one.items, shared)]
+    return dict(gains), {"": frozenset()} | {
+        name: bundle - next(iter(bare)) for name, bundle in bundles.items()
     }
-    return gains, bundles
 
 
-def _carriers(
-    gains: Mapping[str, Mapping[str, np.ndarray]], bundles: Mapping[str, frozenset[str]], half: int
-) -> list[_Carrier]:
-    """Sets of operators whose gain the conditions show: those of conditions, and of steps between nested ones."""
-    found: dict[tuple[frozenset[str], tuple[str, ...]], _Carrier] = {}
-    for name, bundle in bundles.items():
-        if bundle:
-            found[bundle, (name,)] = _Carrier(bundle, 1 if len(bundle) > 1 else len(bundle), gains[name])
+def _carriers(gains: Mapping[str, Gains], bundles: Mapping[str, frozenset[str]]) -> list[_Carrier]:
+    """What is added on the way from any condition to one that holds it, and by the steps of each ladder together."""
+    found: dict[tuple[frozenset[str], str, str], _Carrier] = {}
+    for lower, upper in permutations(bundles, 2):
+        if bundles[lower] < bundles[upper]:
+            added = bundles[upper] - bundles[lower]
+            found[added, lower, upper] = _Carrier(added, 1, _minus(gains[upper], gains[lower]))
     for top in bundles:
-        chain = sorted((name for name in bundles if bundles[name] <= bundles[top]), key=lambda name: len(bundles[name]))
-        # The longest chain of nested bundles that ends here, by size.
-        ladder: list[str] = []
-        for name in chain:
-            if not ladder or bundles[ladder[-1]] < bundles[name]:
-                ladder.append(name)
-        steps = []
-        for lower, upper in zip([None, *ladder], ladder, strict=False):
-            added = bundles[upper] - (bundles[lower] if lower is not None else frozenset())
-            gained = {
-                task: values - (gains[lower][task] if lower is not None else 0.0)
-                for task, values in gains[upper].items()
-            }
-            if added:
-                steps.append((added, gained))
-        for count in range(1, len(steps) + 1):
-            for chosen in combinations(range(len(steps)), count):
-                if len(chosen) > half or len(found) >= MOST_CARRIERS:
-                    break
-                held = frozenset().union(*(steps[index][0] for index in chosen))
-                gained = {
-                    task: np.sum([steps[index][1][task] for index in chosen], axis=0) for task in steps[0][1]
-                }
-                found.setdefault((held, tuple(ladder)), _Carrier(held, len(chosen), gained))
+        for carrier in _step_sets(top, gains, bundles):
+            found.setdefault((carrier.operators, "steps of", top), carrier)
     return list(found.values())
 
 
-def _lead(carrier: _Carrier, gain: Mapping[str, np.ndarray], name: str) -> Pooled:
+def _ladder(top: str, bundles: Mapping[str, frozenset[str]]) -> list[str]:
+    """Conditions from the control to ``top``, each holding the one before."""
+    rungs: list[str] = []
+    for name in sorted(
+        (name for name in bundles if bundles[name] <= bundles[top]), key=lambda name: len(bundles[name])
+    ):
+        if not rungs or bundles[rungs[-1]] < bundles[name]:
+            rungs.append(name)
+    return rungs
+
+
+def _step_sets(
+    top: str, gains: Mapping[str, Gains], bundles: Mapping[str, frozenset[str]]
+) -> Iterator[_Carrier]:
+    """Every set of two steps or more of the ladder to ``top``, up to ``MOST_STEPS`` steps long."""
+    rungs = _ladder(top, bundles)[: MOST_STEPS + 1]
+    steps = [
+        (bundles[upper] - bundles[lower], _minus(gains[upper], gains[lower]))
+        for lower, upper in pairwise(rungs)
+    ]
+    for count in range(2, len(steps) + 1):
+        for chosen in combinations(steps, count):
+            gained = {task: np.sum([gain[task] for _, gain in chosen], axis=0) for task in chosen[0][1]}
+            yield _Carrier(frozenset[str]().union(*(added for added, _ in chosen)), count, gained)
+
+
+def _none_carries(
+    top: str,
+    gains: Mapping[str, Gains],
+    bundles: Mapping[str, frozenset[str]],
+    small: Sequence[_Carrier],
+    half: int,
+    alpha: float,
+) -> bool:
+    """Whether no choice of up to ``half`` steps of the ladder to ``top``, and no small set otherwise, carries its gain."""
+    rungs = _ladder(top, bundles)
+    if len(rungs) - 1 <= half or len(rungs) - 1 > MOST_STEPS:
+        return (
+            False  # with so few steps each may owe its gain to one operator, so that few enough carry it all
+        )
+    single = [
+        _Carrier(bundles[upper] - bundles[lower], 1, _minus(gains[upper], gains[lower]))
+        for lower, upper in pairwise(rungs)
+    ]
+    tried = [*single, *_step_sets(top, gains, bundles)]
+    leads = [_lead(carrier, gains[top]) for carrier in (*tried, *small) if carrier.steps <= half]
+    # The interval of the most promising choice, and a plain t test of every other.
+    if not all(_falls_short(lead, alpha) for lead in leads):
+        return False
+    return _effect(max(leads, key=_mean), "falls short", top).sign(alpha) == -1
+
+
+def _falls_short(lead: Gains, alpha: float) -> bool:
+    """Whether a mean over tasks is below 0 by a one-sided t test at half of ``alpha``."""
+    size = sum(len(values) for values in lead.values()) - len(lead)
+    error = float(np.sqrt(sum(values.var(ddof=1) / len(values) for values in lead.values()))) / len(lead)
+    reach = float(require("scipy.special", "stats").stdtrit(size, 1 - alpha / 2))
+    return _mean(lead) + reach * error < 0
+
+
+def _lead(carrier: _Carrier, gain: Gains) -> Gains:
     """What the carrier gains less ``BASIS_SHARE`` of a condition's gain, item by item."""
-    lead = {task: carrier.gains[task] - BASIS_SHARE * values for task, values in gain.items()}
-    return _pooled(lead, "P4", name, *sorted(carrier.operators))
+    return {task: carrier.gains[task] - BASIS_SHARE * values for task, values in gain.items()}
 
 
-def _pooled(gains: Mapping[str, np.ndarray], *names: object) -> Pooled:
+def _minus(first: Gains, second: Gains) -> Gains:
+    return {task: values - second[task] for task, values in first.items()}
+
+
+def _mean(gains: Gains) -> float:
+    return float(np.mean([values.mean() for values in gains.values()]))
+
+
+def _effect(gains: Gains, *names: object) -> Effect:
+    """Per-item gains pooled over tasks."""
     deltas = Deltas()
     for task, values in gains.items():
-        pair = Pair(*(_cell(task, side) for side in ("treated", "control")))
+        pair = Pair(*(CellKey(task, "", "", CLEAN, side) for side in ("treated", "control")))
         deltas.add(pair, np.arange(len(values)), values, np.zeros(len(values)))
-    return pool(deltas, *names)
+    return pool(deltas, "P4", *names)

@@ -214,7 +214,7 @@ class Deltas:
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
+class Effect:
     """An effect over tasks with its 95 % interval and exact test, or why there is none."""
 
     value: float = float("nan")
@@ -253,7 +253,7 @@ class Pooled:
         return f"{self.value:+.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Pooled:
+def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
     """The mean effect over tasks, each weighing the same, with the interval the number of tasks allows.
 
     ``names`` seed the resampling. Untested, with the reason, where there are no pairs, where neither side ever varies,
@@ -262,7 +262,7 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
     by_task = {task: found for task, found in deltas.by_task.items() if len(found.items) > 1}
     items = sum(len(found.items) for found in by_task.values())
     if not by_task:
-        return Pooled(untested=reason)
+        return Effect(untested=reason)
     counts: dict[str, Any] = {
         "items": items,
         "cells": len(deltas.pairs),
@@ -271,17 +271,15 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
     }
     if deltas.constant:
         same = next(iter(deltas.levels))
-        return Pooled(untested=f"every answer has the same value, {same:g}, on both sides", **counts)
+        return Effect(untested=f"every answer has the same value, {same:g}, on both sides", **counts)
     if items < FEWEST:
-        return Pooled(untested=f"{items} items, and below {FEWEST} the exact test cannot reject", **counts)
+        return Effect(untested=f"{items} items, and below {FEWEST} the exact test cannot reject", **counts)
     estimates = [
         paired_bootstrap(found.values, rng=named_rng("verdicts", task, *names), resamples=LEVEL_RESAMPLES)
         for task, found in by_task.items()
     ]
     value = float(np.mean([estimate.value for estimate in estimates]))
-    below, above = (
-        np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high")
-    )
+    below, above = (np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high"))
     centres = np.array([estimate.value for estimate in estimates])
     df: float = items - len(estimates)
     low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
@@ -292,15 +290,16 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
             np.array([len(found.items) - 1 for found in by_task.values()]), 0.975
         )
         found = random_effects(centres, (above - below) / (2 * spread))
-        value, low, high, df = found.mean.value, found.mean.low, found.mean.high, len(estimates) - 1
-        new_task = (found.prediction_low, found.prediction_high)
+        if np.isfinite(found.mean.low):
+            value, low, high, df = found.mean.value, found.mean.low, found.mean.high, found.df
+            new_task = (found.prediction_low, found.prediction_high)
     # Flipping the sign of an item's share in the mean of means; with equal numbers of items the shares are equal.
     sizes = {len(found.items) for found in by_task.values()}
     shares = [
         found.values if len(sizes) == 1 else found.values / len(found.items) for found in by_task.values()
     ]
     test = sign_flip_test(np.concatenate(shares), rng=named_rng("verdicts", "flips", *names))
-    return Pooled(
+    return Effect(
         value, low, high, test.p_value, df, **counts, new_task=new_task, opposed=_opposed(deltas, value, names)
     )  # fmt: skip
 
@@ -444,9 +443,7 @@ def _labels(
             continue
         column = {name: index for index, name in enumerate(sorted(set(labels.values())))}
         codes = {name: code for code, name in enumerate(scores.item_names[task])}
-        true_columns[task] = {
-            codes[item]: column[label] for item, label in labels.items() if item in codes
-        }
+        true_columns[task] = {codes[item]: column[label] for item, label in labels.items() if item in codes}
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, answer, count(*) FROM (SELECT *, dense_rank() OVER (ORDER BY md5(item_id))"
             f" AS place FROM cell_rows WHERE {USABLE_CLEAN} AND answer IS NOT NULL AND task_id = ?)"

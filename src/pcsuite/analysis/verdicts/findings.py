@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pcsuite.analysis.table import Column, TableSpec, interval, number
-from pcsuite.analysis.verdicts.evidence import ALPHA, Pooled
+from pcsuite.analysis.verdicts.evidence import ALPHA, Effect
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
 HYPOTHESES = TableSpec(
@@ -65,7 +65,7 @@ class Finding:
         return self.statement.partition(":")[0]
 
 
-def finding(statement: str, evidence: str, verdict: Verdict, effect: Pooled) -> Finding:
+def finding(statement: str, evidence: str, verdict: Verdict, effect: Effect) -> Finding:
     """A finding that rests on a pooled effect."""
     values = map(number, (effect.value, effect.low, effect.high, effect.p_value))
     ends = map(number, effect.new_task) if effect.new_task else (None, None)
@@ -73,7 +73,7 @@ def finding(statement: str, evidence: str, verdict: Verdict, effect: Pooled) -> 
     return Finding(statement, evidence, verdict, *values, *counts, *ends)
 
 
-def judge(effect: Pooled, expected: Literal[1, -1], alpha: float = ALPHA) -> Verdict:
+def judge(effect: Effect, expected: Literal[1, -1], alpha: float = ALPHA) -> Verdict:
     """Whether an effect has the expected sign, the other one, neither for certain, or was not tested."""
     if effect.untested:
         return "not tested"
@@ -81,7 +81,7 @@ def judge(effect: Pooled, expected: Literal[1, -1], alpha: float = ALPHA) -> Ver
     return "supported" if sign == expected else "contradicted" if sign == -expected else "inconclusive"
 
 
-def judge_all(effects: Iterable[Pooled], expected: Literal[1, -1]) -> Verdict:
+def judge_all(effects: Iterable[Effect], expected: Literal[1, -1]) -> Verdict:
     """Whether every effect that could be tested has the expected sign; contradicted where one has the other."""
     tested = [effect for effect in effects if not effect.untested]
     return combine(
@@ -102,17 +102,17 @@ def combine(verdicts: list[Verdict], strict: list[Verdict]) -> Verdict:
     return "contradicted" if "contradicted" in strict else "inconclusive"
 
 
-def weakest(effects: Mapping[str, Pooled], expected: Literal[1, -1]) -> Pooled:
+def weakest(effects: Mapping[str, Effect], expected: Literal[1, -1]) -> Effect:
     """The effect that is least in the expected direction, which a claim on all of them rests on."""
     tested = [effect for effect in effects.values() if not effect.untested]
-    return min(tested, key=lambda effect: expected * effect.value, default=Pooled(untested="no pair of cells"))
-
-
-def scope_words(effect: Pooled) -> str:
-    """``over 6 pairs of cells, 3 tasks (a new task of this kind: 0.010 to 0.200)``, and what speaks against it."""
-    words = (
-        f"over {effect.cells} pair{_s(effect.cells)} of cells, {effect.tasks} task{_s(effect.tasks)}, {effect.items} items"
+    return min(
+        tested, key=lambda effect: expected * effect.value, default=Effect(untested="no pair of cells")
     )
+
+
+def scope_words(effect: Effect) -> str:
+    """``over 6 pairs of cells, 3 tasks (a new task of this kind: 0.010 to 0.200)``, and what speaks against it."""
+    words = f"over {effect.cells} pair{_s(effect.cells)} of cells, {effect.tasks} task{_s(effect.tasks)}, {effect.items} items"
     if effect.new_task:
         words += f" (a new task of this kind: {effect.new_task[0]:.3f} to {effect.new_task[1]:.3f})"
     if effect.opposed:

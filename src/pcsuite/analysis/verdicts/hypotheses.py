@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -18,8 +18,8 @@ from pcsuite.analysis.verdicts.evidence import (
     READABLE,
     UNSUPPORTED,
     Deltas,
+    Effect,
     Evidence,
-    Pooled,
     pool,
 )
 from pcsuite.analysis.verdicts.findings import HYPOTHESES, Finding, finding, judge, scope_words
@@ -78,10 +78,12 @@ NO_CONSTRAINT = "no constrained condition beside the same one free (C6 beside C4
 
 
 def _restriction_steadies(
-    evidence: Evidence, pairs: Sequence[Pair], steadier: Pooled, readable: Pooled
+    evidence: Evidence, pairs: Sequence[Pair], steadier: Effect, readable: Effect
 ) -> Finding:
     """Disagreement of readable replicates, constrained less free, item by item; validity told beside it."""
-    statement = "H2: restricting the outputs at decoding lowers the entropy of readable answers over replicates."
+    statement = (
+        "H2: restricting the outputs at decoding lowers the entropy of readable answers over replicates."
+    )
     if not pairs:
         return Finding(statement, f"{NO_CONSTRAINT}.")
     free, held = (
@@ -102,7 +104,9 @@ def _restriction_steadies(
 
 def _restriction_grounds(evidence: Evidence, pairs: Sequence[Pair]) -> Finding:
     """The same of unsupported content: answers without any count as one and the same."""
-    statement = "H2U: restricting the outputs at decoding lowers the entropy of unsupported content over replicates."
+    statement = (
+        "H2U: restricting the outputs at decoding lowers the entropy of unsupported content over replicates."
+    )
     if not pairs:
         return Finding(statement, f"{NO_CONSTRAINT}.")
     effect = pool(
@@ -120,9 +124,7 @@ def _restriction_grounds(evidence: Evidence, pairs: Sequence[Pair]) -> Finding:
 
 def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
     """The same against retries that may spend the tokens the constraint spent; the evidence names their prices."""
-    statement = (
-        "H2R: restricting the outputs lowers the entropy of readable answers more than retries do at the same tokens."
-    )
+    statement = "H2R: restricting the outputs lowers the entropy of readable answers more than retries do at the same tokens."
     usable = [(arms, found, items) for arms, found, items, _ in retries if found is not None]
     if not usable:
         why = "it needs a constrained condition, the same one free, and the same one with RETRY_ON_FAIL"
@@ -135,9 +137,11 @@ def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
             (valid, found.valid_rows, found.valid_values),
         ):
             deltas.add(pair, items[rows], values, np.zeros(len(rows)))
-    effect = pool(steadier, "retry", DISAGREEMENT, reason="no item has two readable answers in all three arms")
+    effect = pool(
+        steadier, "retry", DISAGREEMENT, reason="no item has two readable answers in all three arms"
+    )
     if steadier.pairs and not any(values.any() for _, _, values in steadier.pairs):
-        effect = Pooled(untested="readable answers never vary in any arm")
+        effect = Effect(untested="readable answers never vary in any arm")
     prices = [
         float(np.mean([getattr(found, name) for _, found, _ in usable]))
         for name in ("free_tokens", "retry_tokens", "constrained_tokens")
@@ -169,7 +173,7 @@ def _searches(evidence: Evidence, key: CellKey) -> bool:
     return bool((evidence.measured(key, "tool_calls").values > 0).any())
 
 
-def _loop_grounds(evidence: Evidence, pairs: Sequence[Pair], grounded: Pooled) -> Finding:
+def _loop_grounds(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -> Finding:
     """Unsupported rate of conditions with the loop less that of their twins, where both make a claim."""
     statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content against its open-loop twin."
     if not pairs:

@@ -18,7 +18,7 @@ import numpy as np
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.analysis.twins import Pair
-from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Evidence, Levels, Pooled, pool
+from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, Levels, pool
 from pcsuite.analysis.verdicts.findings import Finding, Verdict
 from pcsuite.errors import require
 from pcsuite.stats.equivalence import tost_paired
@@ -54,9 +54,9 @@ SCALE = TableSpec(
 class Comparison:
     """The levels of one factor compared in one effect."""
 
-    effects: Mapping[str, Pooled]
+    effects: Mapping[str, Effect]
     """Effect at each level."""
-    widest: Pooled = field(default_factory=Pooled)
+    widest: Effect = field(default_factory=Effect)
     between: tuple[str, str] = ("", "")
     p_value: float = float("nan")
     """Of "every pair of levels is within the bound"."""
@@ -69,7 +69,9 @@ class Comparison:
         """``stable``, ``scale-dependent``, ``undecided`` or ``not tested``."""
         if self.untested:
             return "not tested"
-        return "scale-dependent" if self.beyond <= ALPHA else "stable" if self.p_value <= ALPHA else "undecided"
+        return (
+            "scale-dependent" if self.beyond <= ALPHA else "stable" if self.p_value <= ALPHA else "undecided"
+        )
 
     @property
     def direction(self) -> str:
@@ -161,7 +163,7 @@ def _between(first: Deltas, second: Deltas) -> Deltas:
     return gap
 
 
-def _p_within(effect: Pooled, bound: float) -> float:
+def _p_within(effect: Effect, bound: float) -> float:
     """Of two one-sided tests, the larger p-value: is the effect within ±bound?"""
     up, down = _errors(effect)
     tail = require("scipy.special", "stats").stdtr
@@ -170,7 +172,7 @@ def _p_within(effect: Pooled, bound: float) -> float:
     )
 
 
-def _p_beyond(effect: Pooled, bound: float) -> float:
+def _p_beyond(effect: Effect, bound: float) -> float:
     """Two-sided level at which the whole interval lies beyond ±bound, 1 where the effect itself does not.
 
     The exact test must reject too: what is not reliably different from zero is not beyond anything.
@@ -183,7 +185,7 @@ def _p_beyond(effect: Pooled, bound: float) -> float:
     return float(max(2 * tail(effect.df, -(abs(effect.value) - bound) / error), effect.p_value))
 
 
-def _errors(effect: Pooled) -> tuple[float, float]:
+def _errors(effect: Effect) -> tuple[float, float]:
     """Standard errors upwards and downwards, from the interval's own arms."""
     reach = float(require("scipy.special", "stats").stdtrit(effect.df, 0.975))
     up, down = (effect.high - effect.value) / reach, (effect.value - effect.low) / reach
@@ -236,7 +238,7 @@ def scale_table(rows: Sequence[ScaleRow], sizes: Levels) -> Table:
     return Table.of(spec, records)
 
 
-def _columns(name: str, effect: Pooled) -> dict[str, float | None]:
+def _columns(name: str, effect: Effect) -> dict[str, float | None]:
     return {
         name: number(effect.value),
         f"{name}_low": number(effect.low),
@@ -283,18 +285,19 @@ def _same_everywhere(statement: str, rows: Sequence[ScaleRow]) -> Finding:
 def _some_and_others(statement: str, rows: Sequence[ScaleRow]) -> Finding:
     """Supported where one operator is stable and helps and another depends on size, each at 5 % over all of them."""
     if len(rows) < 2:
-        return Finding(statement, "it needs two operators with their twins on two sizes, with scores that vary.")
+        return Finding(
+            statement, "it needs two operators with their twins on two sizes, with scores that vary."
+        )
     level = ALPHA / len(rows)
     helping = [
         row
         for row in rows
-        if row.sizes.p_value <= level and all(effect.sign(level) == 1 for effect in row.sizes.effects.values())
+        if row.sizes.p_value <= level
+        and all(effect.sign(level) == 1 for effect in row.sizes.effects.values())
     ]
     depending = [row for row in rows if row.sizes.beyond <= level]
     alike = len({row.sizes.call for row in rows}) == 1 and rows[0].sizes.call in ("stable", "scale-dependent")
-    verdict: Verdict = (
-        "supported" if helping and depending else "contradicted" if alike else "inconclusive"
-    )
+    verdict: Verdict = "supported" if helping and depending else "contradicted" if alike else "inconclusive"
     return Finding(statement, f"{_named(rows)}; scale.csv has them all.", verdict, cells=len(rows))
 
 

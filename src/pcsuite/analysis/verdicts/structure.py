@@ -24,8 +24,8 @@ from pcsuite.analysis.verdicts.evidence import (
     READABLE_SCORE,
     SEED_VARIANCE,
     Deltas,
+    Effect,
     Evidence,
-    Pooled,
     pool,
 )
 from pcsuite.analysis.verdicts.findings import (
@@ -76,7 +76,7 @@ class Block:
     """A structure block with its effects by measure."""
 
     operator: str
-    effects: Mapping[str, Pooled]
+    effects: Mapping[str, Effect]
 
     def success(self, alpha: float = ALPHA) -> Verdict:
         """Whether the block raises the score, and that of readable answers too.
@@ -100,7 +100,9 @@ def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[Pair]]) ->
         held = pairs.get(operator)
         if not held:
             continue
-        score = pool(evidence.deltas(held, SCORE), operator, SCORE, reason="no item has a score on both sides")
+        score = pool(
+            evidence.deltas(held, SCORE), operator, SCORE, reason="no item has a score on both sides"
+        )
         told = "no item has a readable answer on both sides"
         effects = {
             SCORE: score,
@@ -124,7 +126,7 @@ def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[Pair]]) ->
     return blocks
 
 
-def _information(evidence: Evidence, pairs: Sequence[Pair], operator: str) -> Pooled:
+def _information(evidence: Evidence, pairs: Sequence[Pair], operator: str) -> Effect:
     """The gain in information on items with readable answers on both sides.
 
     Its p-value is the largest of three: of the signs of the jackknifed items, of answers exchanged between the sides, and of
@@ -149,7 +151,9 @@ def _information(evidence: Evidence, pairs: Sequence[Pair], operator: str) -> Po
         gains.append((task, gain))
         deltas.add(pair, items, gain.values, np.zeros(len(items)))
     why = "it needs the items' true labels (report with --config) and readable answers on both sides"
-    pooled = pool(deltas, operator, INFORMATION, reason="one side answers the same to every item" if constant else why)
+    pooled = pool(
+        deltas, operator, INFORMATION, reason="one side answers the same to every item" if constant else why
+    )
     if pooled.untested:
         return pooled
     weights = np.array([1 / sum(task == other for other, _ in gains) for task, _ in gains])
@@ -181,7 +185,8 @@ def structure_table(blocks: Sequence[Block]) -> Table:
                 "items": effect.items,
                 "cells": effect.cells,
                 "tasks": effect.tasks,
-                "note": effect.untested or (f"the other way on {', '.join(effect.opposed)}" if effect.opposed else ""),
+                "note": effect.untested
+                or (f"the other way on {', '.join(effect.opposed)}" if effect.opposed else ""),
             }
             records.append(record)
     return Table.of(STRUCTURE, records)
@@ -234,5 +239,5 @@ def _success(statement: str, blocks: Sequence[Block]) -> Finding:
     return finding(statement, f"{'; '.join(parts)}. {_about(least)}".strip(), verdict, least)
 
 
-def _about(effect: Pooled) -> str:
+def _about(effect: Effect) -> str:
     return "" if effect.untested else f"The weakest {scope_words(effect)}."
