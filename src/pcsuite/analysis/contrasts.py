@@ -2,8 +2,8 @@
 
 Every condition is compared with the control, and with its *twin*: the condition that has the same operators less one.
 What a design varies follows from it: members of ``leave_one_out`` meet the full bundle, those of ``add_one_in`` the
-bare one. Where all subsets of two or more operators are there, whatever they are called, each operator has a main effect and
-each pair an interaction.
+bare one. Where all subsets of two or more operators are there, whatever they are called, each operator has a main
+effect and each pair an interaction.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
+    from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
@@ -44,10 +45,11 @@ effect_sizes: cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_mat
 effect_sizes: paired_t_interval
 proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference adjusted_paired_interval
 proportions: mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se clustered_mean
-f1: f1_score precision_recall_f1 micro_f1
+f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
 mixed: fit_mixed fit_mixed_rows Contrast
 logistic_mixed: fit_logistic_mixed predicted_rates
+pooling: random_effects Pooled
 emmeans: marginal_means contrasts_with_reference interaction_contrasts
 equivalence: tost tost_paired tost_contrast all_equivalent
 answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
