@@ -5,7 +5,7 @@ A log has operators by name; what type each is, the run's manifest says (``types
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
@@ -28,15 +28,6 @@ class Pair(NamedTuple):
 def constraints(operators: Iterable[str], types: Mapping[str, str] | None = None) -> set[str]:
     """The operators of a bundle that restrict decoding."""
     return {name for name in operators if ((types or {}).get(name) or operator_type(name)) == "constraint"}
-
-
-def is_open_loop(operators: Sequence[str], types: Mapping[str, str] | None = None) -> bool:
-    """Whether a bundle of operators neither restricts decoding nor loops nor retries.
-
-    What such a condition does, it does by the words of its prompt alone.
-    """
-    found = {(types or {}).get(name) or operator_type(name) for name in operators}
-    return found.isdisjoint(("constraint", "program"))
 
 
 def twin_without(

@@ -9,6 +9,7 @@ from itertools import combinations, pairwise, permutations
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey
 from pcsuite.analysis.twins import LOOP, Pair
 from pcsuite.analysis.verdicts.evidence import ALPHA, TOKENS, Deltas, Effect, Evidence, pool
@@ -24,6 +25,7 @@ BASIS_SHARE = 0.8
 """Share of the best gain that a small basis of operators must carry."""
 MOST_STEPS = 8
 """Steps of a ladder whose sets are all tried as a basis."""
+MULTIPLIERS = 999
 Gains = Mapping[str, FloatArray]
 """Gains over the control by task, one per item."""
 
@@ -176,7 +178,7 @@ def small_basis(
 
     A set's gain is that of the condition made of it, or what it adds on the way from one condition to another that holds
     it. Supported where the gain of a set less ``BASIS_SHARE`` of each condition's is reliably positive, at 5 % over all sets
-    of that size; contradicted where a condition's ladder of steps shows, for every choice of so few steps, that it is
+    looked at; contradicted where a condition's ladder of steps shows, for every choice of so few steps, that it is
     reliably negative.
     """
     statement = (
@@ -200,14 +202,19 @@ def small_basis(
     half = len(operators) // 2
     carriers = _carriers(gains, bundles)
     small = [carrier for carrier in carriers if len(carrier.operators) <= half]
-    # The set that looks best is tested at a level that pays for having looked at all of them.
+    # The set that looks best is tested against the largest of as many noises as there were sets to look at.
     basis = max(
         small, key=lambda carrier: min(_mean(_lead(carrier, gains[name])) for name in helped), default=None
     )
-    leads = [_effect(_lead(basis, gains[name]), name) for name in helped] if basis else []
+    carried = basis is not None and all(
+        _effect(_lead(basis, gains[name]), name).sign() == 1
+        and _chosen_p([_lead(carrier, gains[name]) for carrier in small], small.index(basis), name)
+        <= ALPHA / 2
+        for name in helped
+    )
     told = f"whether {half} of {len(operators)} operators carry it, these conditions and items cannot tell"
     verdict: Verdict = "inconclusive"
-    if basis and all(effect.sign(ALPHA / len(small)) == 1 for effect in leads):
+    if basis is not None and carried:
         dependent = {
             row.name for row in rows if row.kind == "operator" and row.sizes.call == "scale-dependent"
         }
@@ -252,14 +259,15 @@ def _gains(
 
 def _carriers(gains: Mapping[str, Gains], bundles: Mapping[str, frozenset[str]]) -> list[_Carrier]:
     """What is added on the way from any condition to one that holds it, and by the steps of each ladder together."""
-    found: dict[tuple[frozenset[str], str, str], _Carrier] = {}
+    found: dict[tuple[frozenset[str], float], _Carrier] = {}
     for lower, upper in permutations(bundles, 2):
         if bundles[lower] < bundles[upper]:
-            added = bundles[upper] - bundles[lower]
-            found[added, lower, upper] = _Carrier(added, 1, _minus(gains[upper], gains[lower]))
+            added, gained = bundles[upper] - bundles[lower], _minus(gains[upper], gains[lower])
+            found[added, round(_mean(gained), 9)] = _Carrier(added, 1, gained)
     for top in bundles:
         for carrier in _step_sets(top, gains, bundles):
-            found.setdefault((carrier.operators, "steps of", top), carrier)
+            # Steps that follow each other were met above, as the way from one condition to another.
+            found.setdefault((carrier.operators, round(_mean(carrier.gains), 9)), carrier)
     return list(found.values())
 
 
@@ -313,6 +321,24 @@ def _none_carries(
     if not all(_falls_short(lead, alpha) for lead in leads):
         return False
     return _effect(max(leads, key=_mean), "falls short", top).sign(alpha) == -1
+
+
+def _chosen_p(leads: Sequence[Gains], chosen: int, name: str) -> float:
+    """One-sided p-value of the mean of one lead, chosen among several for being the largest.
+
+    The largest t statistic of all is simulated by giving items random weights (the multiplier bootstrap of
+    Chernozhukov, Chetverikov & Kato 2013), which knows how alike the sets are.
+    """
+    rng = named_rng("P4", "choice", name)
+    draws, variance = np.zeros((MULTIPLIERS, len(leads))), np.zeros(len(leads))
+    for task in leads[0]:
+        table = np.column_stack([lead[task] for lead in leads]) / len(leads[0])
+        table = (table - table.mean(axis=0)) / np.sqrt(len(table) * max(1, len(table) - 1))
+        draws += rng.standard_normal((MULTIPLIERS, len(table))) @ table
+        variance += (table**2).sum(axis=0)
+    errors = np.sqrt(np.maximum(variance, 1e-24))
+    reached = _mean(leads[chosen]) / errors[chosen]
+    return float((1 + ((draws / errors).max(axis=1) >= reached).sum()) / (1 + MULTIPLIERS))
 
 
 def _falls_short(lead: Gains, alpha: float) -> bool:

@@ -41,37 +41,54 @@ def verdicts(evidence: Evidence, retries: Sequence[EqualTokenArms] = ()) -> Verd
     ``retries`` are the constrained cells at equal tokens, of ``equal_token_arms``.
     """
     operators, conditions = operator_pairs(evidence.scores), condition_pairs(evidence.scores)
-    constrained, looped = operators.get(CONSTRAINT, []), operators.get(LOOP, [])
     blocks = structure.structure_blocks(evidence, operators)
     rows = scale.scale_rows(evidence, conditions, operators)
+    *restricted, tradeoff = restriction_findings(evidence, operators.get(CONSTRAINT, []), retries)
+    grounded, kept = loop_findings(evidence, operators.get(LOOP, []))
+    found = [
+        *structure.structure_findings(blocks),
+        *restricted,
+        grounded,
+        *scale.scale_findings(rows, evidence.sizes, evidence.settings.scale_bound),
+        criteria.replicated(evidence, operators),
+        tradeoff,
+        kept,
+        criteria.small_basis(evidence, conditions, rows),
+    ]
+    return Verdicts(
+        Table.of(HYPOTHESES, [{"id": finding.id, **asdict(finding)} for finding in found]),
+        structure.structure_table(blocks),
+        scale.scale_table(rows, evidence.sizes),
+    )
+
+
+def restriction_findings(
+    evidence: Evidence, pairs: Sequence[Pair], retries: Sequence[EqualTokenArms]
+) -> list[Finding]:
+    """H2, H2U, H2R and P2: what constraints of decoding do; ``pairs`` are constrained cells beside their free twins."""
     steadier, readable = (
-        pool(evidence.deltas(constrained, measure), CONSTRAINT, measure, reason=reason)
+        pool(evidence.deltas(pairs, measure), CONSTRAINT, measure, reason=reason)
         for measure, reason in (
             (DISAGREEMENT, "no item has two readable answers on both sides"),
             (READABLE, "the log does not say which answers could be read"),
         )
     )
+    return [
+        _restriction_steadies(evidence, pairs, steadier, readable),
+        _restriction_grounds(evidence, pairs),
+        _restriction_beats_retry(retries),
+        criteria.constraint_tradeoff(evidence, pairs, steadier, readable),
+    ]
+
+
+def loop_findings(evidence: Evidence, pairs: Sequence[Pair]) -> list[Finding]:
+    """H3 and P3: what the loop does; ``pairs`` are cells with it beside their open-loop twins."""
+    chosen = _equal_retrieval(evidence, pairs)
     grounded = pool(
-        evidence.deltas(_equal_retrieval(evidence, looped), UNSUPPORTED), LOOP, UNSUPPORTED,
+        evidence.deltas(chosen, UNSUPPORTED), LOOP, UNSUPPORTED,
         reason="no item where both sides make a claim to check",
     )  # fmt: skip
-    found = [
-        *structure.structure_findings(blocks),
-        _restriction_steadies(evidence, constrained, steadier, readable),
-        _restriction_grounds(evidence, constrained),
-        _restriction_beats_retry(retries),
-        _loop_grounds(evidence, looped, grounded),
-        *scale.scale_findings(rows, evidence.sizes, evidence.settings.scale_bound),
-        criteria.replicated(evidence, operators),
-        criteria.constraint_tradeoff(evidence, constrained, steadier, readable),
-        criteria.loop_tradeoff(evidence, _equal_retrieval(evidence, looped), grounded),
-        criteria.small_basis(evidence, conditions, rows),
-    ]
-    return Verdicts(
-        Table.of(HYPOTHESES, [{"id": found.id, **asdict(found)} for found in found]),
-        structure.structure_table(blocks),
-        scale.scale_table(rows, evidence.sizes),
-    )
+    return [_loop_grounds(evidence, chosen, grounded), criteria.loop_tradeoff(evidence, chosen, grounded)]
 
 
 NO_CONSTRAINT = "no constrained condition beside the same one free (C6 beside C4)"
@@ -178,18 +195,17 @@ def _loop_grounds(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
     statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content against its open-loop twin."
     if not pairs:
         return Finding(statement, "no REACT_LOOP condition beside its open-loop twin (C7 beside C3).")
-    chosen = _equal_retrieval(evidence, pairs)
     if grounded.untested:
         return Finding(statement, f"{grounded.untested}.")
     words = f"unsupported rate: {grounded.words()}, {scope_words(grounded)}"
-    used = sum(len(items) for _, items, _ in evidence.deltas(chosen, UNSUPPORTED).pairs)
+    used = sum(len(items) for _, items, _ in evidence.deltas(pairs, UNSUPPORTED).pairs)
     shared = sum(
         len(np.intersect1d(*(evidence.scores.cells[key].items for key in pair), assume_unique=True))
-        for pair in chosen
+        for pair in pairs
     )
     if used < shared:
         words += f", on the {used} of {shared} pairs of answers where both make a claim to check"
-    if any(_searches(evidence, pair.treated) != _searches(evidence, pair.control) for pair in chosen):
+    if any(_searches(evidence, pair.treated) != _searches(evidence, pair.control) for pair in pairs):
         words += (
             "; only the loop searches, so this is the loop and its search together: a loop without search would tell"
             " them apart"
