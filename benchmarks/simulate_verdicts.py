@@ -1,7 +1,7 @@
 """How often each verdict is said in worlds where it is true, false, and open: the table of benchmarks/README.md.
 
-Worlds are drawn as the simulated provider draws them (a right answer with probability logistic(logit(base) + Σ effects +
-item), an answer readable with a probability of its own) and judged by the functions that the report uses.
+Worlds are drawn as the simulated provider draws them (a right answer with probability logistic(logit(base) + Σ effects
++ item), an answer readable with a probability of its own) and judged by the functions that the report uses.
 Run: OMP_NUM_THREADS=1 python benchmarks/simulate_verdicts.py [studies] [only worlds that begin so]
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ import numpy as np
 
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores, ModelInfo
 from pcsuite.analysis.tables.replicates import Arms, EqualTokenArms
+from pcsuite.analysis.twins import CONSTRAINT, LOOP, condition_pairs, operator_pairs
+from pcsuite.analysis.verdicts import criteria, scale, structure
 from pcsuite.analysis.verdicts.evidence import (
     DISAGREEMENT,
     INVENTED,
@@ -27,8 +29,6 @@ from pcsuite.analysis.verdicts.evidence import (
     LabelCounts,
     Measured,
 )
-from pcsuite.analysis.twins import CONSTRAINT, LOOP, condition_pairs, operator_pairs
-from pcsuite.analysis.verdicts import criteria, scale, structure
 from pcsuite.analysis.verdicts.findings import Finding
 from pcsuite.analysis.verdicts.hypotheses import loop_findings, restriction_findings
 from pcsuite.stats.answer_variation import disagreement
@@ -182,7 +182,7 @@ class World:
         true: np.ndarray,
         rng: np.random.Generator,
     ) -> EqualTokenArms:
-        """Free C4, the same asked once more where it could not be read, and constrained C6; half a retry is affordable."""
+        """C4 free, the same asked once more where it could not be read, and C6; half a retry is affordable."""
         free, retried, held = (drawn[name] for name in ("C4", "C4R", "C6"))
         cost = 100 * (free == UNREADABLE).mean(axis=1)
         arms = [
@@ -200,9 +200,7 @@ def worlds() -> Iterator[World]:
     no, yes, never = ("supported", "contradicted"), ("contradicted",), ("supported",)
     three = ("a", "b", "c")
     sizes = (Model("s", "f", "8B"), Model("m", "f", "32B"), Model("l", "f", "235B"))
-    c2, c3, c4 = (
-        {name: LADDER[name] for name in names} for names in (("C2", "C3"), ("C3", "C4"), ("C4", "C6"))
-    )
+    c2, c4 = ({name: LADDER[name] for name in names} for names in (("C2", "C3"), ("C4", "C6")))
     c7 = {name: LADDER[name] for name in ("C3", "C7")}
     yield World("H1 true: SCHEMA +1.5", "H1", yes, c2, {"SCHEMA": 1.5}, items=60)
     yield World("H1 true, n = 8", "H1", yes, c2, {"SCHEMA": 3.0}, items=8, base=0.2)
@@ -567,18 +565,16 @@ def main() -> None:
     print(
         "| world | supported | contradicted | inconclusive | not tested | false |\n|---|---|---|---|---|---|"
     )
-    worst: Callable[[Counter[str], World], float] = lambda counts, world: (
-        sum(counts[word] for word in world.wrong) / studies
-    )
     for world in worlds():
         if not world.name.startswith(chosen):
             continue
         counts = Counter(study(world, seed) for seed in range(studies))
+        false = sum(counts[word] for word in world.wrong) / studies
         shares = (
             counts[word] / studies for word in ("supported", "contradicted", "inconclusive", "not tested")
         )
         print(
-            f"| {world.name} | {' | '.join(f'{share:.3f}' for share in shares)} | {worst(counts, world):.3f} |",
+            f"| {world.name} | {' | '.join(f'{share:.3f}' for share in shares)} | {false:.3f} |",
             flush=True,
         )
 

@@ -14,9 +14,9 @@ answers to an item that can both be read the chance to differ is a ratio,
     ((1-q)²·d(free, free) + 2q(1-q)·d(free, retry) + q²·d(retry, retry)) / (the same of r),
 
 r being the share of pairs of answers that can both be read, and d of those that also differ. What cannot be read is no
-answer: it counts in the validity and nowhere else. Nothing is modelled and nothing is cut off in the middle. q = 1 where
-retrying costs no more than the constraint did (then the retry arm is compared as it ran), q = 0 where not even one retry
-could be paid for.
+answer: it counts in the validity and nowhere else. Nothing is modelled and nothing is cut off in the middle. q = 1
+where retrying costs no more than the constraint did (then the retry arm is compared as it ran), q = 0 where not even
+one retry could be paid for.
 """
 
 from __future__ import annotations

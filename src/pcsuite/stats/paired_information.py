@@ -1,9 +1,9 @@
 """Do the answers of one condition tell more about the truth than those of another, on the same items?
 
 I(answer; truth) is a nonlinear function of a table of counts, biased upwards in small samples, and its noise at zero is
-not normal. So three things are asked together: the difference with its bias removed by the jackknife (whose pseudo-values
-are one number per item, Efron & Stein 1981), whether it could have come about by exchanging the two conditions' answers within
-items, and whether the better condition's answers tell anything at all, by shuffled truths.
+not normal. So three things are asked together: the difference with its bias removed by the jackknife (whose
+pseudo-values are one number per item, Efron & Stein 1981), whether it could have come about by exchanging the two
+conditions' answers within items, and whether the better condition's answers tell anything at all, by shuffled truths.
 """
 
 from __future__ import annotations

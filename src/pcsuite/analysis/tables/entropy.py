@@ -77,8 +77,8 @@ BY_CONDITION = TableSpec(
         Column("p_bh", "the same adjusted over the task (Benjamini–Hochberg)"),
     ),
     note=(
-        "Entropy is bias-corrected (Chao–Shen), an answer that could not be read counting as one of its own. Conditions are"
-        " compared on the disagreement of readable answers, which is unbiased and does not move with validity."
+        "Entropy is bias-corrected (Chao–Shen), an answer that could not be read counting as one of its own. Conditions"
+        " are compared on the disagreement of readable answers, which is unbiased and does not move with validity."
     ),
     folded=True,
 )

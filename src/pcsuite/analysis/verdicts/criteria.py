@@ -17,6 +17,7 @@ from pcsuite.analysis.verdicts.findings import Finding, Verdict, combine, findin
 from pcsuite.analysis.verdicts.scale import ScaleRow
 from pcsuite.analysis.verdicts.structure import OPERATORS
 from pcsuite.errors import require
+from pcsuite.stats.equivalence import noninferior_paired
 from pcsuite.stats.estimate import FloatArray
 
 DOMAINS, SCALES = 3, 3
@@ -33,13 +34,13 @@ Gains = Mapping[str, FloatArray]
 def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> Finding:
     """P1: a structure block moves the score the same way in enough domains and at enough sizes.
 
-    "In at least three of D" is a partial conjunction (Benjamini & Heller 2008): D - 2 times the third smallest one-sided
-    p-value, at 5 % over blocks and directions. No effect found is no evidence of none: contradicted only where every
-    block reliably goes both ways, in so many domains (or sizes) that neither direction can reach three.
+    "In at least three of D" is a partial conjunction (Benjamini & Heller 2008): D - 2 times the third smallest
+    one-sided p-value, at 5 % over blocks and directions. No effect found is no evidence of none: contradicted only
+    where every block reliably goes both ways, in so many domains (or sizes) that neither direction can reach three.
     """
     statement = (
-        f"P1: the effect of a structure block on the score replicates over at least {DOMAINS} domains and {SCALES} model"
-        " sizes."
+        f"P1: the effect of a structure block on the score replicates over at least {DOMAINS} domains and {SCALES}"
+        " model sizes."
     )
     held = {name: operators[name] for name in OPERATORS if name in operators}
     domains = sorted({evidence.domain(task) for task in evidence.scores.tasks})
@@ -126,8 +127,8 @@ def constraint_tradeoff(
         tokens.words() if tokens.untested else f"{tokens.value:+.1f} [{tokens.low:.1f}, {tokens.high:.1f}]"
     )
     words = (
-        f"entropy {parts[0]} ({steadier.words()}), validity {parts[1]} ({readable.words()}). Price against the free twin:"
-        f" score {score.words()}, tokens {spent}, constraint failures (truncation counted) {failed}."
+        f"entropy {parts[0]} ({steadier.words()}), validity {parts[1]} ({readable.words()}). Price against the free"
+        f" twin: score {score.words()}, tokens {spent}, constraint failures (truncation counted) {failed}."
     )
     return finding(statement, words, verdict, steadier)
 
@@ -143,10 +144,14 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
         return Finding(
             statement, f"{grounded.untested or 'no REACT_LOOP condition beside its open-loop twin'}."
         )
-    score = pool(evidence.deltas(pairs, SCORE), LOOP, SCORE, reason="no item has a score on both sides")
+    deltas = evidence.deltas(pairs, SCORE)
+    score = pool(deltas, LOOP, SCORE, reason="no item has a score on both sides")
     if score.untested:
         return Finding(statement, f"score: {score.untested}.")
     kept = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
+    if score.tasks == 1:
+        (values,) = (measured.values for measured in deltas.by_task.values())
+        kept = kept and noninferior_paired(values, margin=margin, alpha=ALPHA).verdict == "noninferior"
     lost = score.limits(1 - ALPHA)[1] < -margin
     first = judge(grounded, -1)
     verdict: Verdict = (
@@ -176,10 +181,10 @@ def small_basis(
 ) -> Finding:
     """P4: some set of at most half of the operators carries at least ``BASIS_SHARE`` of every condition's gain.
 
-    A set's gain is that of the condition made of it, or what it adds on the way from one condition to another that holds
-    it. Supported where the gain of a set less ``BASIS_SHARE`` of each condition's is reliably positive, at 5 % over all sets
-    looked at; contradicted where a condition's ladder of steps shows, for every choice of so few steps, that it is
-    reliably negative.
+    A set's gain is that of the condition made of it, or what it adds on the way from one condition to another that
+    holds it. Supported where the gain of a set less ``BASIS_SHARE`` of each condition's is reliably positive, at 5 %
+    over all sets looked at; contradicted where a condition's ladder of steps shows, for every choice of so few steps,
+    that it is reliably negative.
     """
     statement = (
         f"P4: a small basis of operators (at most half) carries at least {BASIS_SHARE:.0%} of the gain."
@@ -218,7 +223,8 @@ def small_basis(
         dependent = {
             row.name for row in rows if row.kind == "operator" and row.sizes.call == "scale-dependent"
         }
-        told = f"{' + '.join(sorted(basis.operators))} ({len(basis.operators)} of {len(operators)} operators) carries it"
+        names = " + ".join(sorted(basis.operators))
+        told = f"{names} ({len(basis.operators)} of {len(operators)} operators) carries it"
         verdict = "supported"
         if basis.operators & dependent:
             verdict = "inconclusive"
@@ -305,7 +311,7 @@ def _none_carries(
     half: int,
     alpha: float,
 ) -> bool:
-    """Whether no choice of up to ``half`` steps of the ladder to ``top``, and no small set otherwise, carries its gain."""
+    """Whether no choice of up to ``half`` steps of the ladder to ``top``, and no other small set, carries its gain."""
     rungs = _ladder(top, bundles)
     if len(rungs) - 1 <= half or len(rungs) - 1 > MOST_STEPS:
         return (

@@ -1,10 +1,10 @@
 """Findings with verdicts, and the rules by which effects become words.
 
-``supported`` and ``contradicted`` are claims: they are said only where the 95 % interval of the pooled effect excludes zero
-*and* the exact sign-flip test does so at 5 % (where the two disagree, the one that rejects less decides), and no cell
-reliably says the opposite. ``not tested`` says why nothing could be said; everything else is ``inconclusive``.
-A claim that has several parts is supported where all of them are, which needs no correction (Berger 1982), and contradicted
-where one of them is at 5 % divided by their number.
+``supported`` and ``contradicted`` are claims: they are said only where the 95 % interval of the pooled effect excludes
+zero *and* the exact sign-flip test rejects at 5 % (where the two disagree, neither is said), and no cell reliably says
+the opposite. ``not tested`` says why nothing could be said; everything else is ``inconclusive``. A claim that has
+several parts is supported where all of them are, which needs no correction (Berger 1982), and contradicted where one of
+them is at 5 % divided by their number.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def weakest(effects: Mapping[str, Effect], expected: Literal[1, -1]) -> Effect:
 
 def scope_words(effect: Effect) -> str:
     """``over 6 pairs of cells, 3 tasks (a new task of this kind: 0.010 to 0.200)``, and what speaks against it."""
-    words = f"over {effect.cells} pair{_s(effect.cells)} of cells, {effect.tasks} task{_s(effect.tasks)}, {effect.items} items"
+    cells, tasks = effect.cells, effect.tasks
+    words = f"over {cells} pair{_s(cells)} of cells, {tasks} task{_s(tasks)}, {effect.items} items"
     if effect.new_task:
         words += f" (a new task of this kind: {effect.new_task[0]:.3f} to {effect.new_task[1]:.3f})"
     if effect.opposed:

@@ -113,8 +113,8 @@ def _restriction_steadies(
     if steadier.untested:
         return Finding(statement, f"{steadier.untested}; {shares}.")
     words = (
-        f"disagreement of readable replicates, constrained less free: {steadier.words()}, {scope_words(steadier)}. Told apart"
-        f" from validity: {shares} ({readable.words()})."
+        f"disagreement of readable replicates, constrained less free: {steadier.words()}, {scope_words(steadier)}. Told"
+        f" apart from validity: {shares} ({readable.words()})."
     )
     return finding(statement, words, judge(steadier, -1), steadier)
 
@@ -141,7 +141,9 @@ def _restriction_grounds(evidence: Evidence, pairs: Sequence[Pair]) -> Finding:
 
 def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
     """The same against retries that may spend the tokens the constraint spent; the evidence names their prices."""
-    statement = "H2R: restricting the outputs lowers the entropy of readable answers more than retries do at the same tokens."
+    statement = (
+        "H2R: restricting the outputs lowers the entropy of readable answers more than equally dear retries."
+    )
     usable = [(arms, found, items) for arms, found, items, _ in retries if found is not None]
     if not usable:
         why = "it needs a constrained condition, the same one free, and the same one with RETRY_ON_FAIL"

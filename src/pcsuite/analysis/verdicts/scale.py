@@ -1,9 +1,9 @@
 """H4 and ``scale.csv``: whether the effect of a condition or an operator is the same at every size and in every family.
 
-Models answer the same items, so the difference between two levels is a difference of differences item by item. Levels are
-the same where every pair of them is equivalent within the bound (two one-sided tests at 5 %, Schuirmann 1987; of all pairs, Berger 1982), and depend
-on scale only where the interval of a pair, at 5 % divided by the number of pairs, lies wholly beyond the bound. A difference that
-is reliably not zero but small is no dependence.
+Models answer the same items, so the difference between two levels is a difference of differences item by item. An
+effect is stable where every pair of levels is equivalent within the bound (two one-sided tests at 5 %, Schuirmann 1987;
+of all pairs, Berger 1982), and depends on scale only where the interval of a pair, at 5 % divided by the number of
+pairs, lies wholly beyond the bound. A difference that is reliably not zero but small is no dependence.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Call = Literal["stable", "scale-dependent", "undecided", "not tested"]
 SCALE = TableSpec(
     "scale",
     "Effects by size and family",
-    "condition (against its control) and operator (against its twin); columns effect_LEVEL follow for each size and family",
+    "condition (against its control) and operator (against its twin); effect_LEVEL follows for each size and family",
     (
         Column("kind", "condition or operator"),
         Column("name", "the condition, or the operator"),
         Column("call", "stable, scale-dependent or undecided over sizes, within the profile's analysis.scale_bound"),
         Column("direction", "positive or negative where the effect at every size reliably is"),
-        Column("factor", "what a size is: the profile's size class, or the size itself where all are of one class", shown=False),
+        Column("factor", "size class of the profile, or the size itself where all are of one class", shown=False),
         *interval("size_difference", "the largest difference of the effect between two sizes"),
         Column("sizes", "the two sizes"),
         Column("size_p", "p-value of equivalence over sizes, the largest over their pairs", form="p"),
@@ -45,7 +45,10 @@ SCALE = TableSpec(
         Column("tasks", "tasks among them", shown=False),
         Column("note", "what the design cannot tell apart, or why it was not tested"),
     ),
-    note="Effects on the score. Stable: every pair of sizes is equivalent; scale-dependent: a pair differs by more than the bound.",
+    note=(
+        "Effects on the score. Stable: every pair of sizes is equivalent; scale-dependent: a pair differs by more than"
+        " the bound."
+    ),
     folded=True,
 )  # fmt: skip
 
@@ -142,7 +145,7 @@ def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: st
         same = _p_within(effect, bound)
         if effect.tasks == 1:
             (values,) = (measured.values for measured in gap.by_task.values())
-            same = max(same, tost_paired(values, bound=bound).p_value)
+            same = max(same, tost_paired(values, bound=bound, bounds=(-2.0, 2.0)).p_value)
         compared.append((effect, (first, second), same, _p_beyond(effect, bound)))
     widest = max(compared, key=lambda entry: abs(entry[0].value))
     beyond = min(entry[3] for entry in compared) * len(compared)

@@ -1,8 +1,8 @@
 """H1 and ``structure.csv``: what SCHEMA, rules, the verifier's checklist and decoding constraints do, each by itself.
 
-Each is set against its twin, the condition that lacks it and nothing else; a bundle against the bare prompt would credit one
-operator with what another did. Success has to rise among answers that can be read, since an answer that becomes readable is a
-gain in validity, not in success: a guess that parses scores more than a guess that does not.
+Each is set against its twin, the condition that lacks it and nothing else; a bundle against the bare prompt would
+credit one operator with what another did. Success has to rise among answers that can be read, since an answer that
+becomes readable is a gain in validity, not in success: a guess that parses scores more than a guess that does not.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ STRUCTURE = TableSpec(
         Column("operator", "the block: SCHEMA, CONSTRAINTS, VERIFIER, or any constraint of decoding"),
         Column(
             "measure",
-            "score; score of readable answers; share of readable answers; variance over seeds (of readable answers) and over"
-            " prompts; information about the truth (of readable answers, in nats)",
+            "score; score of readable answers; share of readable answers; variance over seeds (of readable answers) and"
+            " over prompts; information about the truth (of readable answers, in nats)",
         ),
         *interval("effect", "with the block less without it, on the same items"),
-        Column("p_value", "two-sided exact sign-flip test; of information, the largest of the tests it must pass", form="p"),
+        Column("p_value", "two-sided exact sign-flip test; of information, the largest of its three tests", form="p"),
         Column("verdict", "whether H1 holds for this block and measure"),
         Column("items", "items it rests on"),
         Column("cells", "pairs of cells", shown=False),
         Column("tasks", "tasks among them", shown=False),
         Column("note", "why it was not tested, or where it goes the other way"),
     ),
-    note="Each block against the condition that lacks it and nothing else. Readability, score and information are told apart.",
+    note="Each block against the condition that lacks it alone. Readability, score and information are told apart.",
     folded=True,
 )  # fmt: skip
 
@@ -129,8 +129,8 @@ def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[Pair]]) ->
 def _information(evidence: Evidence, pairs: Sequence[Pair], operator: str) -> Effect:
     """The gain in information on items with readable answers on both sides.
 
-    Its p-value is the largest of three: of the signs of the jackknifed items, of answers exchanged between the sides, and of
-    truths shuffled under the better side's answers. Answers that are the same to every item are no test.
+    Its p-value is the largest of three: of the signs of the jackknifed items, of answers exchanged between the sides,
+    and of truths shuffled under the better side's answers. Answers that are the same to every item are no test.
     """
     deltas, gains, constant = Deltas(), [], False
     for pair in pairs:
