@@ -544,7 +544,7 @@ def judged(wanted: str, evidence: Evidence, retries: Sequence[EqualTokenArms]) -
         yield from loop_findings(evidence, operators[LOOP])
     elif wanted.startswith("H4"):
         rows = scale.scale_rows(evidence, conditions, operators)
-        yield from scale.scale_findings(rows, evidence.sizes, evidence.settings.scale_bound)
+        yield from scale.scale_findings(rows, evidence.sizes, evidence.analysis.scale_bound)
     else:
         yield (
             criteria.replicated(evidence, operators)

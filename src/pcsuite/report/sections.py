@@ -27,13 +27,15 @@ CELL_FILTERS = {"task": "Task", "model": "Model", "decoding": "Regime", "conditi
 def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
     """Hypotheses and criteria as the page lists them.
 
-    Records of ``hypotheses.csv`` with the style (``tone``) of their verdict.
+    Records of ``hypotheses.csv`` with the style (``tone``) of their verdict, and whether the run has an ``arm`` for it:
+    those without one are told in a line, not one by one.
     """
     tones = {"supported": "good", "contradicted": "bad"}
     return [
         {
             **record,
             "tone": tones.get(record["verdict"], ""),
+            "arm": record["verdict"] != "not tested" or record["cells"] > 0,
             "evidence": record["evidence"][:1].upper() + record["evidence"][1:],
         }
         for record in analysis.tables["hypotheses"].records()

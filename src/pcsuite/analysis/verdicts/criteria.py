@@ -135,7 +135,7 @@ def constraint_tradeoff(
 
 def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -> Finding:
     """P3: H3, and a score that is not lower by the margin or more (a test of non-inferiority, not of no difference)."""
-    margin = evidence.settings.loss_margin
+    margin = evidence.analysis.loss_margin
     statement = (
         "P3: the closed loop beats the open loop on unsupported content without losing score (a loss below"
         f" {margin:g})."
@@ -203,7 +203,7 @@ def small_basis(
         words = (
             f"no condition's gain holds after correction; the largest is {best}'s, {totals[best].words()}."
         )
-        return Finding(statement, words)
+        return finding(statement, words, "not tested", totals[best])
     half = len(operators) // 2
     carriers = _carriers(gains, bundles)
     small = [carrier for carrier in carriers if len(carrier.operators) <= half]

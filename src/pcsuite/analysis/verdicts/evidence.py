@@ -111,7 +111,7 @@ class Evidence:
     """Measures that rows have only together (of replicates, of readable answers), by name and cell."""
     domains: Mapping[str, str] = field(default_factory=dict)
     """What each task is about; a task that is not named is a domain of its own."""
-    settings: AnalysisSection = field(default_factory=AnalysisSection)
+    analysis: AnalysisSection = field(default_factory=AnalysisSection)
     parameters: Mapping[str, float | None] = field(default_factory=dict)
     """Billions of parameters by model, where they are known."""
     labels: Mapping[CellKey, LabelCounts] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Evidence:
     @cached_property
     def sizes(self) -> Levels:
         """The size classes of the run's models."""
-        return model_levels(self.scores.models, self.parameters, self.settings.size_classes)
+        return model_levels(self.scores.models, self.parameters, self.analysis.size_classes)
 
     def domain(self, task: str) -> str:
         """The task's domain, or its own id where nothing names one."""
@@ -345,12 +345,11 @@ def read_evidence(
     measures |= _readable_measures(tables)
     measures[INVENTED] = _invented(tables)
     labels, true_columns = _labels(tables, scores, truths or {})
-    settings = AnalysisSection.model_validate(manifest.analysis)
     return Evidence(
         scores,
         measures,
         domains={task: note.domain for task, note in manifest.tasks.items()},
-        settings=settings,
+        analysis=AnalysisSection.model_validate(manifest.analysis),
         parameters={model: note.params_b for model, note in manifest.models.items()},
         labels=labels,
         truths=true_columns,

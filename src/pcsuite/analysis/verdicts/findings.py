@@ -30,7 +30,7 @@ HYPOTHESES = TableSpec(
         ),
         Column("p_value", "exact two-sided sign-flip test of the effect, or of equivalence", form="p", paper="$p$"),
         Column("items", "items it rests on"),
-        Column("cells", "pairs of cells that were averaged"),
+        Column("cells", "pairs of cells that were averaged; 0 where the run has no arm for it"),
         Column("tasks", "tasks among them"),
         Column("models", "models among them"),
         Column("new_task_low", "with three tasks or more: where the effect on a new task of this kind lies, from"),

@@ -49,7 +49,7 @@ def verdicts(evidence: Evidence, retries: Sequence[EqualTokenArms] = ()) -> Verd
         *structure.structure_findings(blocks),
         *restricted,
         grounded,
-        *scale.scale_findings(rows, evidence.sizes, evidence.settings.scale_bound),
+        *scale.scale_findings(rows, evidence.sizes, evidence.analysis.scale_bound),
         criteria.replicated(evidence, operators),
         tradeoff,
         kept,
@@ -111,7 +111,7 @@ def _restriction_steadies(
     )
     shares = f"{free:.0%} of the free answers and {held:.0%} of the constrained ones can be read"
     if steadier.untested:
-        return Finding(statement, f"{steadier.untested}; {shares}.")
+        return Finding(statement, f"{steadier.untested}; {shares}.", cells=len(pairs))
     words = (
         f"disagreement of readable replicates, constrained less free: {steadier.words()}, {scope_words(steadier)}. Told"
         f" apart from validity: {shares} ({readable.words()})."
@@ -131,7 +131,7 @@ def _restriction_grounds(evidence: Evidence, pairs: Sequence[Pair]) -> Finding:
         reason="no item has two readable answers on both sides whose support was checked",
     )  # fmt: skip
     if effect.untested:
-        return Finding(statement, f"{effect.untested}.")
+        return finding(statement, f"{effect.untested}.", "not tested", effect)
     words = (
         "disagreement of readable replicates, all without unsupported content counting as one, constrained less free:"
         f" {effect.words()}, {scope_words(effect)}."
@@ -198,7 +198,7 @@ def _loop_grounds(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
     if not pairs:
         return Finding(statement, "no REACT_LOOP condition beside its open-loop twin (C7 beside C3).")
     if grounded.untested:
-        return Finding(statement, f"{grounded.untested}.")
+        return Finding(statement, f"{grounded.untested}.", cells=len(pairs))
     words = f"unsupported rate: {grounded.words()}, {scope_words(grounded)}"
     used = sum(len(items) for _, items, _ in evidence.deltas(pairs, UNSUPPORTED).pairs)
     shared = sum(

@@ -136,7 +136,7 @@ def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: st
     effects = {level: pool(deltas, name, levels.factor, level) for level, deltas in by_level.items()}
     if len(by_level) < 2:
         return Comparison(effects, untested=f"one {levels.factor} only")
-    bound, compared = evidence.settings.scale_bound, []
+    bound, compared = evidence.analysis.scale_bound, []
     for first, second in combinations(by_level, 2):
         gap = _between(by_level[first], by_level[second])
         effect = pool(gap, name, levels.factor, first, second, reason="no item that both answered")
