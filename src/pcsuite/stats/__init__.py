@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
+    from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
 
@@ -49,7 +50,8 @@ proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_differen
 proportions: mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se clustered_mean
 f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
-mixed: fit_mixed fit_mixed_rows Contrast
+mixed: fit_mixed fit_mixed_rows
+unit_jackknife: Contrast
 logistic_mixed: fit_logistic_mixed predicted_rates
 pooling: random_effects Pooled
 emmeans: marginal_means contrasts_with_reference interaction_contrasts

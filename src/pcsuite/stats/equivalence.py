@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import FloatArray, as_differences
-from pcsuite.stats.mixed import Contrast
 from pcsuite.stats.random_weights import WeightedMean, spread_about_common
+from pcsuite.stats.unit_jackknife import Contrast
 
 Verdict = Literal["equivalent", "different", "both", "noninferior", "inferior", "inconclusive"]
 MANY = 15

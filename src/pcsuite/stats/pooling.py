@@ -52,7 +52,7 @@ def random_effects(
 
     >>> pooled = random_effects([0.10, 0.30, 0.35, 0.65, 0.45, 0.15], [0.07, 0.08, 0.1, 0.09, 0.11, 0.08])
     >>> round(pooled.mean.value, 3), round(pooled.tau, 3), pooled.k
-    (0.326, 0.183, 6)
+    (0.327, 0.183, 6)
     """
     y, se = as_vector(values, "values"), as_vector(errors, "errors")
     check_same_length(y, se, "values and errors")
