@@ -148,18 +148,22 @@ class World:
                         values["unsupported_rate"] = rng.beta(4 * level, 4 * (1 - level), self.items)
                     cells[key] = CellScores(key, codes, values, answers.size, 0, self.replicates)
                     n = told.sum(axis=1)
-                    measures[READABLE][key] = Measured(codes, n / self.replicates)
+                    once, twice = codes[n > 0], codes[n > 1]
                     mean = (right * told).sum(axis=1) / np.maximum(n, 1)
-                    measures[READABLE_SCORE][key] = Measured(codes[n > 0], mean[n > 0])
                     spread = ((right - mean[:, None]) ** 2 * told).sum(axis=1) / np.maximum(n - 1, 1)
-                    measures[SEED_VARIANCE][key] = Measured(codes[n > 1], spread[n > 1])
                     counts = (answers[:, :, None] == np.arange(LABELS)).sum(axis=1).astype(float)
-                    varied = disagreement(counts)[n > 1] if self.replicates > 1 else np.empty(0)
-                    measures[DISAGREEMENT][key] = Measured(codes[n > 1], varied)
-                    # Wrong answers stand for unsupported content: right ones count as one and the same.
-                    measures[INVENTED][key] = Measured(codes[n > 1], varied)
-                    shares = np.hstack([counts, np.zeros((self.items, 1))])[n > 0]
-                    labels[key] = LabelCounts(codes[n > 0], shares / shares.sum(axis=1, keepdims=True))
+                    if self.says.startswith(("H1", "H2", "P2")):
+                        measures[READABLE][key] = Measured(codes, n / self.replicates)
+                        measures[READABLE_SCORE][key] = Measured(once, mean[n > 0])
+                    if self.says == "H1V":
+                        measures[SEED_VARIANCE][key] = Measured(twice, spread[n > 1])
+                    if self.says.startswith(("H2", "P2")) and self.replicates > 1:
+                        # Wrong answers stand for unsupported content: right ones count as one and the same.
+                        measure = INVENTED if self.says == "H2U" else DISAGREEMENT
+                        measures[measure][key] = Measured(twice, disagreement(counts)[n > 1])
+                    if self.says == "H1I":
+                        shares = np.hstack([counts, np.zeros((self.items, 1))])[n > 0]
+                        labels[key] = LabelCounts(once, shares / shares.sum(axis=1, keepdims=True))
                 if self.retry:
                     retries.append(self._retries(task, model, drawn, true, rng))
         scores = ItemScores(
@@ -216,7 +220,7 @@ def worlds() -> Iterator[World]:
     yield World("H1 open: SCHEMA 0, n = 8", "H1", no, c2, items=8, replicates=1)
     yield World("H1 open: mean 0 over 3 tasks, τ = 0.1", "H1", no, c2, tasks=three, tau=0.07, items=60)
     yield World("H1 open: mean 0 over 6 tasks, τ = 0.1", "H1", no, c2, tasks="abcdef", tau=0.07, items=60)
-    for n in (10, 16, 60):
+    for n in (10, 16):
         told = {"C2": 0.05, "C3": 1.0}
         for verdict in ("H1", "H1I"):
             yield World(
@@ -275,6 +279,17 @@ def worlds() -> Iterator[World]:
         items=100,
         replicates=5,
         sharpness={"C4": 0.9},
+        readable={"C4": 0.5},
+    )
+    yield World("H2U open: no choice changed", "H2U", no, c4, items=100, replicates=5, readable={"C4": 0.5})
+    yield World(
+        "H2U true: wrong answers become steady",
+        "H2U",
+        yes,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C6": 0.9},
         readable={"C4": 0.5},
     )
     yield World(
@@ -504,14 +519,14 @@ def worlds() -> Iterator[World]:
         models=sizes,
         model_shift={("l", "C3"): 0.2},
     )
-    yield World("P4 true: one of six operators carries all", "P4", yes, SINGLE, {"OP2": 2.0}, items=100)
+    yield World("P4 true: one of six operators carries all", "P4", yes, SINGLE, {"OP2": 2.0}, items=600)
     yield World(
         "P4 true: the same, in the ladder",
         "P4",
         yes,
         {k: LADDER[k] for k in ("C0", "C1", "C2", "C3", "C4")},
         {"SCHEMA": 2.0},
-        items=100,
+        items=600,
     )
     yield World(
         "P4 false: six carry the same",
