@@ -199,7 +199,7 @@ def folded_section(analysis: Analysis) -> Section:
                 Extra(
                     f"{spec.name}-table",
                     f"{spec.title} ({len(records):,} rows)",
-                    table_grid(spec, records[:MOST_SHOWN], drop_empty=True),
+                    table_grid(table.spec, records[:MOST_SHOWN], drop_empty=True),
                     _lead(spec, records),
                 )
             )

@@ -4,6 +4,9 @@ import pytest
 
 from pcsuite.analysis.verdicts.evidence import Effect
 from pcsuite.analysis.verdicts.findings import finding, judge, judge_all, scope_words, weakest
+from pcsuite.stats.pooling import random_effects
+
+STUDIES = ((0.1, 0.05), (0.3, 0.05), (0.2, 0.05))
 
 
 def effect(low, high, p_value=0.001, **more):
@@ -44,8 +47,9 @@ def test_limits_at_another_level_stretch_each_arm():
 
 
 def test_a_finding_has_the_numbers_it_rests_on():
-    found = finding("H9: something.", "in words", "supported", effect(0.1, 0.3, new_task=(-0.1, 0.5)))
-    assert (found.id, found.effect, found.effect_low, found.new_task_high) == ("H9", 0.2, 0.1, 0.5)
-    assert scope_words(effect(0.1, 0.3, new_task=(-0.1, 0.5))) == (
-        "over 1 pair of cells, 1 task, 31 items (a new task of this kind: -0.100 to 0.500)"
-    )
+    found = finding("H9: something.", "in words", "supported", effect(0.1, 0.3, studies=STUDIES))
+    assert (found.id, found.effect, found.effect_low) == ("H9", 0.2, 0.1)
+    pooled = random_effects(*zip(*STUDIES, strict=True))
+    assert (found.new_task_low, found.new_task_high) == (pooled.prediction_low, pooled.prediction_high)
+    assert scope_words(effect(0.1, 0.3)) == "over 1 pair of cells, 1 task, 31 items"
+    assert "(a new task of this kind: " in scope_words(effect(0.1, 0.3, studies=STUDIES))

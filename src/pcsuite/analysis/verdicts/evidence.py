@@ -226,12 +226,20 @@ class Effect:
     cells: int = 0
     tasks: int = 0
     models: int = 0
-    new_task: tuple[float, float] | None = None
-    """Where the effect on a new task of this kind lies, with three tasks or more."""
+    studies: tuple[tuple[float, float], ...] = ()
+    """Effect and standard error of each task, where they were pooled by random effects."""
     opposed: tuple[str, ...] = ()
     """Cells whose own effect is reliably of the other sign (exact test, Holm over the cells)."""
     untested: str = ""
     """Why nothing can be said; empty where something can."""
+
+    @property
+    def new_task(self) -> tuple[float, float] | None:
+        """Where the effect on a new task of this kind lies; ``None`` with fewer than three tasks."""
+        if not self.studies:
+            return None
+        found = random_effects(*zip(*self.studies, strict=True))
+        return found.prediction_low, found.prediction_high
 
     def limits(self, level: float) -> tuple[float, float]:
         """Limits at another level, each arm stretched as the t distribution has it."""
@@ -254,10 +262,11 @@ class Effect:
 
 
 def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
-    """The mean effect over tasks, each weighing the same, with the interval the number of tasks allows.
+    """The mean effect over tasks with the interval that their number allows.
 
-    ``names`` seed the resampling. Untested, with the reason, where there are no pairs, where neither side ever varies,
-    or where there are too few items for the exact test to reject.
+    Two tasks weigh the same, three or more as random effects have it. ``names`` seed the resampling. Untested, with the
+    reason, where there are no pairs, where neither side ever varies, or where there are too few items for the exact
+    test to reject.
     """
     by_task = {task: found for task, found in deltas.by_task.items() if len(found.items) > 1}
     items = sum(len(found.items) for found in by_task.values())
@@ -284,23 +293,20 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
     df: float = items - len(estimates)
     low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
     high = value + float(np.sqrt(((above - centres) ** 2).sum())) / len(estimates)
-    new_task = None
+    studies: tuple[tuple[float, float], ...] = ()
     if len(estimates) >= RANDOM_FROM:
-        spread = require("scipy.special", "stats").stdtrit(
-            np.array([len(found.items) - 1 for found in by_task.values()]), 0.975
-        )
-        found = random_effects(centres, (above - below) / (2 * spread))
-        if np.isfinite(found.mean.low):
-            value, low, high, df = found.mean.value, found.mean.low, found.mean.high, found.df
-            new_task = (found.prediction_low, found.prediction_high)
+        sizes = np.array([len(found.items) for found in by_task.values()])
+        errors = (above - below) / (2 * require("scipy.special", "stats").stdtrit(sizes - 1, 0.975))
+        random = random_effects(centres, errors, predict=False)
+        if np.isfinite(random.mean.low):
+            value, low, high, df = random.mean.value, random.mean.low, random.mean.high, random.df
+            studies = tuple(zip(centres.tolist(), errors.tolist(), strict=True))
     # Flipping the sign of an item's share in the mean of means; with equal numbers of items the shares are equal.
-    sizes = {len(found.items) for found in by_task.values()}
-    shares = [
-        found.values if len(sizes) == 1 else found.values / len(found.items) for found in by_task.values()
-    ]
+    unequal = len({len(found.items) for found in by_task.values()}) > 1
+    shares = [found.values / len(found.items) if unequal else found.values for found in by_task.values()]
     test = sign_flip_test(np.concatenate(shares), rng=named_rng("verdicts", "flips", *names))
     return Effect(
-        value, low, high, test.p_value, df, **counts, new_task=new_task, opposed=_opposed(deltas, value, names)
+        value, low, high, test.p_value, df, **counts, studies=studies, opposed=_opposed(deltas, value, names)
     )  # fmt: skip
 
 
