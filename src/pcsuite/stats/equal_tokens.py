@@ -193,17 +193,20 @@ def compare_at_equal_tokens(
     values = at_q(disagreement, pull[told]) if len(told) else np.empty(0)
     every = differing[told, 3] / both[told, 3] - differing[told, 2] / both[told, 2]
     valid = at_q(linear("valid"), pull)
+    free_tokens, retry_tokens, constrained_tokens = (float(mean) for mean in means)
     return EqualTokens(
         bootstrap_totals(tokens / len(tokens), share_of, rng=rng, resamples=resamples, level=level),
         interval(values),
         interval(valid),
         interval(at_q(linear("score"), pull)),
         interval(every),
-        *(float(mean) for mean in means),
-        rows=present[told],
-        values=values,
-        valid_rows=present,
-        valid_values=valid,
+        free_tokens,
+        retry_tokens,
+        constrained_tokens,
+        present[told],
+        values,
+        present,
+        valid,
     )
 
 

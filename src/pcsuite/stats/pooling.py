@@ -55,7 +55,8 @@ def random_effects(
     same. ``shared_error`` is the standard error of what all values have in common (models that answered the same
     items), known on ``shared_df`` degrees of freedom; it widens every interval and tells nothing of the differences.
     With one study the mean is its value, without interval. Without ``predict`` the limits of a new study, which take
-    most of the time, stay ``nan``. Raises ``AnalysisError`` where values and errors do not pair or an error is negative.
+    most of the time, stay ``nan``. Raises ``AnalysisError`` where values and errors do not pair or an error is
+    negative.
 
     >>> pooled = random_effects([0.10, 0.30, 0.35, 0.65, 0.45, 0.15], [0.07, 0.08, 0.1, 0.09, 0.11, 0.08])
     >>> round(pooled.mean.value, 3), round(pooled.tau, 3), pooled.k

@@ -133,9 +133,9 @@ def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: st
         for level in levels.order
     }
     by_level = {level: deltas for level, deltas in by_level.items() if deltas.pairs}
-    effects = {level: pool(deltas, name, levels.factor, level) for level, deltas in by_level.items()}
     if len(by_level) < 2:
-        return Comparison(effects, untested=f"one {levels.factor} only")
+        return Comparison({}, untested=f"one {levels.factor} only")
+    effects = {level: pool(deltas, name, levels.factor, level) for level, deltas in by_level.items()}
     bound, compared = evidence.analysis.scale_bound, []
     for first, second in combinations(by_level, 2):
         gap = _between(by_level[first], by_level[second])
