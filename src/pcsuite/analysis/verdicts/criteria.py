@@ -44,17 +44,22 @@ def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> F
     )
     held = {name: operators[name] for name in OPERATORS if name in operators}
     domains = sorted({evidence.domain(task) for task in evidence.scores.tasks})
-    counts = {"tasks": len(evidence.scores.tasks), "models": len(evidence.scores.models)}
+    tasks, models = len(evidence.scores.tasks), len(evidence.scores.models)
     if not held:
-        return Finding(statement, "no structure block beside the condition that lacks only it.", **counts)
+        return Finding(
+            statement,
+            "no structure block beside the condition that lacks only it.",
+            tasks=tasks,
+            models=models,
+        )
     if len(domains) < DOMAINS or len(evidence.sizes.order) < SCALES:
         words = (
             f"domains in the run: {len(domains)} ({', '.join(domains)}); model sizes: {len(evidence.sizes.order)}"
             f" ({', '.join(evidence.sizes.order)})."
         )
-        return Finding(statement, words, **counts)
+        return Finding(statement, words, tasks=tasks, models=models)
     level = ALPHA / (2 * len(held))
-    shown, split, words = [], [], []
+    shown, split, parts = [], [], []
     for name, pairs in held.items():
         by_domain = _pooled_by(evidence, pairs, lambda pair: evidence.domain(pair.treated.task), name)
         by_size = _pooled_by(evidence, pairs, lambda pair: evidence.sizes.of[pair.treated.model], name)
@@ -72,13 +77,15 @@ def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> F
         )
         up, down = (sum(effect.sign() == sign for effect in by_domain.values()) for sign in (1, -1))
         higher, lower = (sum(effect.sign() == sign for effect in by_size.values()) for sign in (1, -1))
-        words.append(
+        parts.append(
             f"{name}: up in {up} and down in {down} of {len(by_domain)} domains, up at {higher} and down at {lower} of"
             f" {len(by_size)} sizes"
         )
     verdict: Verdict = "supported" if shown else "contradicted" if all(split) else "inconclusive"
     whole = f"{'; '.join(shown)} after correction. " if shown else ""
-    return Finding(statement, f"{whole}{'; '.join(words)} (each by itself, at 5 %).", verdict, **counts)
+    words = f"{whole}{'; '.join(parts)} (each by itself, at 5 %)."
+    cells = sum(len(pairs) for pairs in held.values())
+    return Finding(statement, words, verdict, cells=cells, tasks=tasks, models=models)
 
 
 def _pooled_by(

@@ -32,7 +32,7 @@ from pcsuite.errors import require
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, paired_bootstrap
-from pcsuite.stats.estimate import FloatArray, IntArray
+from pcsuite.stats.estimate import Alternative, FloatArray, IntArray
 from pcsuite.stats.permutation import sign_flip_test
 from pcsuite.stats.pooling import random_effects
 
@@ -317,10 +317,9 @@ def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[s
     tested = []
     for pair, _, values in deltas.pairs:
         if float(values.mean()) * value < 0:
-            side = "less" if value > 0 else "greater"
-            test = sign_flip_test(
-                values, rng=named_rng("verdicts", "cell", *pair.treated, *names), permutations=2_000, alternative=side
-            )  # fmt: skip
+            side: Alternative = "less" if value > 0 else "greater"
+            rng = named_rng("verdicts", "cell", *pair.treated, *names)
+            test = sign_flip_test(values, rng=rng, permutations=2_000, alternative=side)
             tested.append((test.p_value, f"{pair.treated.task} on {pair.treated.model}"))
     tested.sort()
     against = []

@@ -67,10 +67,22 @@ class Finding:
 
 def finding(statement: str, evidence: str, verdict: Verdict, effect: Effect) -> Finding:
     """A finding that rests on a pooled effect."""
-    values = map(number, (effect.value, effect.low, effect.high, effect.p_value))
-    ends = map(number, effect.new_task) if effect.new_task else (None, None)
-    counts = (effect.items, effect.cells, effect.tasks, effect.models)
-    return Finding(statement, evidence, verdict, *values, *counts, *ends)
+    low, high = effect.new_task or (None, None)
+    return Finding(
+        statement,
+        evidence,
+        verdict,
+        effect=number(effect.value),
+        effect_low=number(effect.low),
+        effect_high=number(effect.high),
+        p_value=number(effect.p_value),
+        items=effect.items,
+        cells=effect.cells,
+        tasks=effect.tasks,
+        models=effect.models,
+        new_task_low=number(low),
+        new_task_high=number(high),
+    )
 
 
 def judge(effect: Effect, expected: Literal[1, -1], alpha: float = ALPHA) -> Verdict:

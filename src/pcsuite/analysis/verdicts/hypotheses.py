@@ -202,7 +202,11 @@ def _loop_grounds(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
     words = f"unsupported rate: {grounded.words()}, {scope_words(grounded)}"
     used = sum(len(items) for _, items, _ in evidence.deltas(pairs, UNSUPPORTED).pairs)
     shared = sum(
-        len(np.intersect1d(*(evidence.scores.cells[key].items for key in pair), assume_unique=True))
+        len(
+            np.intersect1d(
+                evidence.scores.cells[pair.treated].items, evidence.scores.cells[pair.control].items
+            )
+        )
         for pair in pairs
     )
     if used < shared:
