@@ -147,14 +147,14 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
         "P3: the closed loop beats the open loop on unsupported content without losing score (a loss below"
         f" {margin:g})."
     )
-    if not pairs or grounded.untested:
-        return Finding(
-            statement, f"{grounded.untested or 'no REACT_LOOP condition beside its open-loop twin'}."
-        )
+    if not pairs:
+        return Finding(statement, "no REACT_LOOP condition beside its open-loop twin (C7 beside C3).")
+    if grounded.untested:
+        return Finding(statement, f"{grounded.untested}.", cells=len(pairs))
     deltas = evidence.deltas(pairs, SCORE)
     score = pool(deltas, LOOP, SCORE, reason="no item has a score on both sides")
     if score.untested:
-        return Finding(statement, f"score: {score.untested}.")
+        return Finding(statement, f"score: {score.untested}.", cells=len(pairs))
     kept = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
     if score.tasks == 1:
         (values,) = (measured.values for measured in deltas.by_task.values())
