@@ -21,6 +21,7 @@ from pcsuite.analysis.verdicts.evidence import (
 )
 from pcsuite.config.profile import AnalysisSection
 from pcsuite.logging.manifest import read_manifests
+from pcsuite.stats.permutation import sign_flip_test
 from support.synthetic_log import make_row, write_log
 
 CLASSES = AnalysisSection().size_classes
@@ -199,3 +200,12 @@ def test_a_cell_that_says_the_opposite_takes_the_word_away():
     assert found.low > 0
     assert found.opposed == ("t on n",)
     assert found.sign() == 0
+
+
+def test_many_items_are_judged_by_normal_theory_as_resampling_would():
+    rng = np.random.default_rng(5)
+    values = rng.choice([-1.0, 0.0, 1.0], p=[0.28, 0.4, 0.32], size=2_400)
+    whole, part = pool(deltas_of(a=values)), pool(deltas_of(a=values[:1_900]))
+    assert whole.high - whole.low == pytest.approx(np.sqrt(19 / 24) * (part.high - part.low), rel=0.06)
+    exact = sign_flip_test(values, rng=rng)
+    assert whole.p_value == pytest.approx(exact.p_value, abs=0.01)
