@@ -312,7 +312,7 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
 
 def _is_large(values: FloatArray) -> bool:
     """Whether so many items differ that normal theory gives what resampling would, at a thousandth of the cost."""
-    return len(values) >= LARGE and np.count_nonzero(values) >= LARGE // 10
+    return bool(len(values) >= LARGE and np.count_nonzero(values) >= LARGE // 10)
 
 
 def _interval(values: FloatArray, *names: object) -> Estimate:
