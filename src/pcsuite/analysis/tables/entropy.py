@@ -188,7 +188,8 @@ def entropy_tables(
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
     for cell in cells:
         key, names = cell.key, cell.key.names()
-        nats, share, differing = entropy(cell.counts), cell.normalised(), disagreement(cell.counts)
+        nats = entropy(cell.counts, categories=cell.categories)
+        share, differing = cell.normalised(), disagreement(cell.counts)
         values[key] = (cell.items, differing)
         meant, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
