@@ -59,7 +59,7 @@ selection: best_of
 pooling: random_effects Pooled
 emmeans: marginal_means contrasts_with_reference interaction_contrasts
 equivalence: tost tost_paired noninferior_paired tost_contrast all_equivalent
-random_weights: WeightedMean mean_interval
+random_weights: WeightedMean mean_interval mean_test
 answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
 answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
 answer_variation: semantic_entropy
