@@ -90,7 +90,7 @@ def _lugannani_rice(gaps: FloatArray, shapes: FloatArray) -> float:
     u = t * math.sqrt(curvature)
     if abs(u) < _NEAR_CENTRE:
         third = 2.0 * float(np.dot(shapes, (gaps / damped) ** 3))
-        return 0.5 + third / (6.0 * math.sqrt(2.0 * math.pi) * curvature**1.5)
+        return 0.5 + third / (6.0 * math.sqrt(2.0 * math.pi) * math.pow(curvature, 1.5))
     w = math.copysign(math.sqrt(max(2.0 * exponent, 0.0)), t)
     density = math.exp(-0.5 * w * w) / math.sqrt(2.0 * math.pi)
     value = 0.5 * math.erfc(-w / math.sqrt(2.0)) + density * (1.0 / w - 1.0 / u)
