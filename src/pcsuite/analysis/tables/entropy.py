@@ -204,7 +204,8 @@ def entropy_tables(
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
     for cell in cells:
         key, names = cell.key, cell.key.names()
-        nats, share, differing = entropy(cell.counts), cell.normalised(), disagreement(cell.counts)
+        nats = entropy(cell.counts, categories=cell.categories)
+        share, differing = cell.normalised(), disagreement(cell.counts)
         told = disagreement(cell.readable)
         known = np.isfinite(told)
         values[key] = (cell.items[known], told[known])
