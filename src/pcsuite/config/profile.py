@@ -261,7 +261,7 @@ class AnalysisSection(Definition):
     """What the report's verdicts are held against; it changes no row, only what is said of rows."""
 
     size_classes: dict[str, tuple[float, float | None]] = Field(
-        default_factory=lambda: {"S": (0, 10), "M": (10, 40), "L": (40, None)}
+        default_factory=lambda: {"S": (0.0, 10.0), "M": (10.0, 40.0), "L": (40.0, None)}
     )
     """Classes of model size by billions of parameters, from (included) and to (not included; ``null`` is no end), in
     ascending order. A model of unpublished size belongs to the last one, as the models behind an interface do."""
