@@ -109,6 +109,14 @@ class Cell:
             return apply_condition(self.condition, self.task.prompting.context(item.input_text)).tree
         return replace(self.applied.tree, input_text=item.input_text)
 
+    def units(self, item: Item) -> Iterator[Unit]:
+        """The rows of an item in this cell: one for each perturbation and seed."""
+        shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
+        for perturbation in self.perturbations:
+            for seed in self.seeds:
+                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                yield Unit(self, item, seed, perturbation, run_id)
+
     def context(self, item: Item, perturbation: str) -> CallContext:
         """What a call for an item of this cell is for; a simulated model answers from it."""
         evaluator = self.task.evaluator
@@ -194,11 +202,7 @@ class Plan:
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
             for item in task.items if cells else ():
                 for cell in cells:
-                    shared = f"{cell.fingerprint}|{item.item_id}|{task.item_digests[item.item_id]}"
-                    for perturbation in cell.perturbations:
-                        for seed in cell.seeds:
-                            run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
-                            yield Unit(cell, item, seed, perturbation, run_id)
+                    yield from cell.units(item)
 
 
 def build_plan(
