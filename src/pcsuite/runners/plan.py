@@ -106,7 +106,8 @@ class Cell:
         Raises :class:`PromptError` where an operator's template cannot be rendered.
         """
         if self.applied.reads_input:
-            return apply_condition(self.condition, self.task.prompting.context(item.input_text)).tree
+            ctx = self.task.prompting.context(item.input_text, item.columns)
+            return apply_condition(self.condition, ctx).tree
         return replace(self.applied.tree, input_text=item.input_text)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
@@ -133,6 +134,8 @@ class Scope:
     regimes: tuple[str, ...]
     max_items: int | None = None
     """At most so many items a task, the first of those the profile takes."""
+    skip_items: int = 0
+    """Leaves out so many items of the front, so that plans can share a task's items between them."""
     block: str = ""
     """Name of the block this plan adds to the profile's run; empty for the run itself."""
 
@@ -218,8 +221,9 @@ def build_plan(
     retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
     tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
-    if scope.max_items is not None:
-        tasks = {name: replace(task, items=task.items[: scope.max_items]) for name, task in tasks.items()}
+    if scope.max_items is not None or scope.skip_items:
+        taken = slice(scope.skip_items, scope.max_items)
+        tasks = {name: replace(task, items=task.items[taken]) for name, task in tasks.items()}
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
     for model_id in scope.models:
@@ -280,7 +284,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         _exemplars(suite, spec, evaluator, scored=items),
         suite.lmql_query(task_id),
     )
-    digests = {item.item_id: digest([item.input_text, item.truth])[:16] for item in items}
+    digests = {item.item_id: digest(item.content())[:16] for item in items}
     return TaskPlan(
         task_id,
         spec,

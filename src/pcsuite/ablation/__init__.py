@@ -1,0 +1,1 @@
+"""What each block of a prompt is worth: ``pcsuite ablate`` and the functions it is made of."""
