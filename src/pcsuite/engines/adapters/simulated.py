@@ -201,10 +201,10 @@ def accuracy_logit(
     if isinstance(base, dict):
         base = base.get(task_id, base.get("default", 0.5))
     effects = {**options.operator_effects, **options.task_effects.get(task_id, {})}
-    names = {_AFTER_NAME.split(operator, 1)[0] for operator in operators}
+    names = [_AFTER_NAME.split(operator, 1)[0] for operator in operators]
     total = sum(effects.get(name, 0.0) for name in names)
     for together, effect in options.interaction_effects.items():
-        if names.issuperset(together.split("*")):
+        if set(names).issuperset(together.split("*")):
             total += effect
     return math.log(base / (1 - base)) + total - options.perturbation_penalties.get(perturbation, 0.0)
 
