@@ -31,7 +31,7 @@ SHAM_PREFIX = "SHAM_"
 AGAIN_OPERATOR = "AGAIN"
 MOST_FACTORIAL = 6
 MOST_FRACTIONAL = 32
-ARMS_WITHOUT_BUDGET = 40
+ARMS_WITHOUT_BUDGET = 30
 """Arms that ``auto`` allows itself where no budget is given; controls are not counted."""
 
 Kind = Literal["full", "again", "sham", "blocks"]

@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import as_differences
+from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.mixed import Contrast
+from pcsuite.stats.proportions import FEW, adjusted_paired_interval
 
 Verdict = Literal["equivalent", "different", "both", "inconclusive"]
 
@@ -53,6 +55,38 @@ def tost_paired(
     n = len(deltas)
     se = float(deltas.std(ddof=1) / np.sqrt(n))
     return tost(float(deltas.mean()), se, n - 1, bound=bound, alpha=alpha, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class NonInferiority:
+    """Whether a treatment is at most ``margin`` worse than its control: ``low`` is the one-sided 1-α limit."""
+
+    estimate: float
+    margin: float
+    low: float
+    alpha: float
+    holds: bool
+    method: str
+
+
+def noninferior_paired(
+    treated: ArrayLike, control: ArrayLike | None = None, *, margin: float, alpha: float = 0.05
+) -> NonInferiority:
+    """Is the treated side at most ``margin`` worse on the same items? Claimed where the one-sided 1-α limit says so.
+
+    ``treated`` may hold ready differences. Where few pairs differ the limit is Bonett and Price's, so that a few items
+    without any difference prove nothing.
+
+    >>> noninferior_paired([0.0] * 100, margin=0.02).holds, noninferior_paired([0.0] * 200, margin=0.02).holds
+    (False, True)
+    """
+    deltas = as_differences(treated, control, minimum=2)
+    if not margin > 0:
+        raise AnalysisError(f"the margin is {margin}, it must be positive", hint="0.02 is two points")
+    level = 1 - 2 * alpha
+    few = int(np.count_nonzero(deltas)) < FEW
+    limits = (adjusted_paired_interval if few else paired_t_interval)(deltas, level=level)
+    return NonInferiority(limits.value, margin, limits.low, alpha, limits.low > -margin, limits.method)
 
 
 def tost_contrast(contrast: Contrast, *, bound: float, alpha: float = 0.05) -> Equivalence:
