@@ -3,12 +3,15 @@
 Blocks are dropped together and measured together; single effects are never added up. What is confirmed is a chain of
 nested sets, the smallest first, each tested only if the one before was confirmed: so a false confirmation anywhere has
 at most 5 % (fixed-sequence testing, Maurer, Hothorn and Lehmacher 1995).
+
+Both searches are generators: they yield the blocks to drop and are sent the scores of the prompt without them, whoever
+measures it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +21,8 @@ from pcsuite.stats import Estimate
 from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.equivalence import noninferior_paired
 
-Measure = Callable[[frozenset[str]], Scores]
-"""Item scores of the prompt without these blocks, on one part of the items."""
+Asked = frozenset[str]
+"""Blocks to drop together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ class Trim:
 
 
 def choose_drops(
-    full: Scores, without: Mapping[str, Scores], measure: Measure, *, margin: float
-) -> tuple[str, ...]:
+    full: Scores, without: Mapping[str, Scores], *, margin: float
+) -> Generator[Asked, Scores, tuple[str, ...]]:
     """Blocks to drop together, in the order in which they go, by the items of the first part alone.
 
     Blocks go in the order of what the prompt gains without them. All that seem to cost less than the margin are tried
@@ -61,25 +64,23 @@ def choose_drops(
         block for block, gain in sorted(gains.items(), key=lambda entry: -entry[1]) if gain >= -margin
     ]
 
-    def stands(dropped: Sequence[str]) -> bool:
-        scores = without[dropped[0]] if len(dropped) == 1 else measure(frozenset(dropped))
+    def stands(scores: Scores) -> bool:
         # Half the margin: the other part must still be able to show that the whole of it is not lost.
         return _mean(scores - full) >= -margin / 2
 
-    if not order:
-        return ()
-    if stands(order):
+    if len(order) > 1 and stands((yield frozenset(order))):
         return tuple(order)
     chosen: list[str] = []
     for block in order:
-        if stands([*chosen, block]):
+        together = frozenset((*chosen, block))
+        if stands((yield together) if chosen else without[block]):
             chosen.append(block)
     return tuple(chosen)
 
 
 def confirm_drops(
-    chosen: Sequence[str], full: Scores, measure: Measure, *, margin: float, alpha: float = ALPHA
-) -> Trim:
+    chosen: Sequence[str], full: Scores, *, margin: float, alpha: float = ALPHA
+) -> Generator[Asked, Scores, Trim]:
     """Test the chosen blocks on the other part of the items: the first of them, half of them, all of them.
 
     Each set is measured and tested only where the one before was confirmed.
@@ -88,12 +89,12 @@ def confirm_drops(
     steps: list[TrimStep] = []
     for size in sorted({1, math.ceil(count / 2), count} if count else ()):
         dropped = tuple(chosen[:size])
-        scores = measure(frozenset(dropped))
+        scores = yield frozenset(dropped)
         difference = scores - full
         difference = difference[np.isfinite(difference)]
-        confirmed = (
-            len(difference) > 1 and noninferior_paired(difference, margin=margin, alpha=alpha).holds
-        )
+        if len(difference) < 2:
+            break
+        confirmed = noninferior_paired(difference, margin=margin, alpha=alpha).holds
         interval = paired_t_interval(difference, level=1 - 2 * alpha)
         steps.append(TrimStep(dropped, interval, confirmed))
         if not confirmed:
