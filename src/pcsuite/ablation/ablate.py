@@ -56,8 +56,10 @@ class Preview:
     tokens: Mapping[str, int]
     """Tokens of each block, about four characters a token."""
     rows: int
+    done: int
+    """Rows that the log has already."""
     max_tokens: int
-    """Tokens of the arms if every answer runs to its limit; trimming comes on top."""
+    """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
     max_cost_usd: float
     forecast: Forecast
     flips_from: str
@@ -133,7 +135,8 @@ def _preview(study: Study) -> Preview:
         study,
         {block.name: math.ceil(len(block.text) / 4) for block in study.prompt.blocks},
         plan.calls,
-        sum(size.left * size.max_row_tokens for size in sizes),
+        sum(size.done for size in sizes),
+        sum(size.max_tokens for size in sizes),
         sum(size.max_cost_usd for size in sizes),
         forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
         told,
