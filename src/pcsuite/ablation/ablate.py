@@ -20,6 +20,7 @@ from pcsuite.ablation.verdicts import (
     BlockVerdict,
     Interaction,
     Scores,
+    at_floor,
     find_interactions,
     flip_rate,
     judge_blocks,
@@ -292,6 +293,8 @@ class _Running:
             return self.scores()[arm.id][skip:most]
 
         scores = self.scores()
+        if at_floor(scores[FULL], margin):
+            return Trim((), (), margin)
         first = {name: scores[without(name, free).id][:part] for name in free}
         choosing = choose_drops(scores[FULL][:part], first, margin=margin)
         chosen: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcsuite.ablation.verdicts import ALPHA, POWER
+from pcsuite.ablation.verdicts import ALPHA, POWER, Scores
 from pcsuite.errors import ConfigError, require
 from pcsuite.stats.equivalence import noninferior_paired
 
@@ -50,9 +50,13 @@ def forecast(
     reach = float(special.ndtri(1 - alpha / 2 / blocks) + special.ndtri(POWER))
     rng = np.random.default_rng(20_240_917)
     draws = rng.choice([-1.0, 0.0, 1.0], size=(_DRAWS, items), p=[flips / 2, 1 - flips, flips / 2])
-    found = sum(noninferior_paired(draw, margin=margin, alpha=alpha).holds for draw in draws)
+
+    def holds(differences: Scores) -> bool:
+        return noninferior_paired(differences, margin=margin, alpha=alpha).verdict == "noninferior"
+
+    found = sum(map(holds, draws))
     least = 2
-    while not noninferior_paired(np.zeros(least), margin=margin, alpha=alpha).holds and least < 10**6:
+    while not holds(np.zeros(least)) and least < 10**6:
         least = math.ceil(least * 1.02) + 1
     return Forecast(
         items,

@@ -33,6 +33,7 @@ SYMBOLS = {
     "no worse without it": "=",
     "helps only as filler": "≈",
     "undecided": "?",
+    "not tested": "×",
     "pinned": "·",
 }
 _FLIPS_SHOWN = 5
@@ -60,7 +61,7 @@ class BlockView:
     @property
     def hatched(self) -> bool:
         """Whether it is drawn as undecided."""
-        return self.verdict == "undecided"
+        return self.verdict in ("undecided", "not tested")
 
 
 def interval_words(estimate: Estimate, digits: int = 2) -> str:
@@ -113,7 +114,7 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
     if entry.against_sham is not None:
         yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
     if entry.note:
-        yield f"{entry.verdict} {entry.note}"
+        yield f"{entry.verdict}: {entry.note}"
     if entry.verdict == "undecided":
         yield _undecided(entry)
     for name, label in MEASURES.items():
@@ -153,6 +154,7 @@ def headline(result: AblationResult) -> str:
         "hurts": "{} hurts",
         "no worse without it": "{} can go",
         "undecided": "{} undecided",
+        "not tested": "{} not tested",
     }
     parts = []
     for verdict, form in words.items():
@@ -175,6 +177,8 @@ def trim_sentence(result: AblationResult) -> str:
             if not result.stopped
             else "The budget ended before a shorter prompt could be confirmed."
         )
+    if (floor := at_floor(result)):
+        return f"No shorter prompt was looked for: {floor}."
     if not trim.chosen:
         return "Nothing can be dropped safely: every block seems to cost more than the margin. The prompt stays as it is."
     if not trim.dropped:
@@ -193,6 +197,11 @@ def trim_sentence(result: AblationResult) -> str:
         f" on {step.difference.n} items that had no part in choosing: not worse by more than {margin:g}."
         f" It saves {saved} per 1,000 calls."
     )
+
+
+def at_floor(result: AblationResult) -> str:
+    """Why nothing was tested, where that is so."""
+    return next((entry.note for entry in result.verdicts if entry.verdict == "not tested"), "")
 
 
 def noise_sentence(result: AblationResult) -> str:
@@ -229,6 +238,10 @@ def notices(result: AblationResult) -> list[str]:
     if result.study.model.provider == "simulated":
         found.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
+        )
+    if floor := at_floor(result):
+        found.append(
+            f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
         )
     if result.stopped:
         found.append(

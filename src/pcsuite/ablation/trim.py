@@ -94,7 +94,7 @@ def confirm_drops(
         difference = difference[np.isfinite(difference)]
         if len(difference) < 2:
             break
-        confirmed = noninferior_paired(difference, margin=margin, alpha=alpha).holds
+        confirmed = noninferior_paired(difference, margin=margin, alpha=alpha).verdict == "noninferior"
         interval = paired_t_interval(difference, level=1 - 2 * alpha)
         steps.append(TrimStep(dropped, interval, confirmed))
         if not confirmed:

@@ -3,7 +3,8 @@
 Pure functions on item scores. One rule decides. A block helps or hurts where the exact sign-flip test of
 "full prompt less prompt without it" rejects at 5 % after Holm's correction over all blocks. It is no worse without it
 where the prompt without it is non-inferior at the margin. It helps only as filler where it helps and the prompt
-with a sham in its place is non-inferior to the full one. All else is undecided.
+with a sham in its place is non-inferior to the full one. All else is undecided, and nothing is tested where the full
+prompt scores so low that no arm could be worse.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pcsuite.stats.estimate import undefined
 
 Scores = npt.NDArray[np.float64]
 """One value an item, in the same order for every arm; ``nan`` where a call failed for good."""
-Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler", "undecided"]
+Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler", "undecided", "not tested"]
 ALPHA = 0.05
 POWER = 0.8
 MOST_ITEMS = 1_000_000
@@ -77,6 +78,7 @@ def judge_blocks(
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most ``alpha`` of studies; each "no worse
     without it" is wrong in at most ``alpha`` of studies in which the block's true worth exceeds the margin.
     """
+    floor = at_floor(full, margin)
     deltas = {block: _paired(full, scores) for block, scores in without.items()}
     tests = [sign_flip_test(delta, rng=rng).p_value if len(delta) else 1.0 for delta in deltas.values()]
     corrected = holm(tests)
@@ -92,7 +94,9 @@ def judge_blocks(
         )
         verdict: Verdict = "undecided"
         note, more = "", None
-        if p_value <= alpha and effect.value > 0:
+        if floor and not (p_value <= alpha and effect.value < 0):
+            verdict, note, no_worse = "not tested", floor, False
+        elif p_value <= alpha and effect.value > 0:
             verdict = "helps"
             if sham is not None and _no_worse(-sham, margin, alpha):
                 verdict = "helps only as filler"
@@ -108,13 +112,21 @@ def judge_blocks(
     return found
 
 
+def at_floor(full: Scores, margin: float) -> str:
+    """Why nothing can be worse than the full prompt by the margin; empty where it can."""
+    score = float(np.nanmean(full)) if np.isfinite(full).any() else 0.0
+    if score > margin:
+        return ""
+    return f"the full prompt scores {score:.3f}, so nothing could be worse by {margin:g}"
+
+
 def _paired(first: Scores, second: Scores) -> Scores:
     difference = first - second
     return difference[np.isfinite(difference)]
 
 
 def _no_worse(difference: Scores, margin: float, alpha: float) -> bool:
-    return len(difference) > 1 and noninferior_paired(difference, margin=margin, alpha=alpha).holds
+    return len(difference) > 1 and noninferior_paired(difference, margin=margin, alpha=alpha).verdict == "noninferior"
 
 
 def more_items(

@@ -19,7 +19,7 @@ from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.mixed import Contrast
 from pcsuite.stats.proportions import FEW, adjusted_paired_interval
 
-Verdict = Literal["equivalent", "different", "both", "inconclusive"]
+Verdict = Literal["equivalent", "different", "both", "inconclusive", "noninferior", "inferior"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +57,23 @@ def tost_paired(
     return tost(float(deltas.mean()), se, n - 1, bound=bound, alpha=alpha, name=name)
 
 
-@dataclass(frozen=True, slots=True)
-class NonInferiority:
-    """Whether a treatment is at most ``margin`` worse than its control: ``low`` is the one-sided 1-α limit."""
-
-    estimate: float
-    margin: float
-    low: float
-    alpha: float
-    holds: bool
-    method: str
-
-
 def noninferior_paired(
-    treated: ArrayLike, control: ArrayLike | None = None, *, margin: float, alpha: float = 0.05
-) -> NonInferiority:
+    treated: ArrayLike, control: ArrayLike | None = None, *, margin: float, alpha: float = 0.05, name: str = ""
+) -> Equivalence:
     """Is the treated side at most ``margin`` worse on the same items? Claimed where the one-sided 1-α limit says so.
 
     ``treated`` may hold ready differences. Where few pairs differ the limit is Bonett and Price's, so that a few items
     without any difference prove nothing.
 
-    >>> noninferior_paired([0.0] * 100, margin=0.02).holds, noninferior_paired([0.0] * 200, margin=0.02).holds
-    (False, True)
+    >>> [noninferior_paired([0.0] * n, margin=0.02).verdict for n in (100, 200)]
+    ['inconclusive', 'noninferior']
     """
     deltas = as_differences(treated, control, minimum=2)
-    if not margin > 0:
-        raise AnalysisError(f"the margin is {margin}, it must be positive", hint="0.02 is two points")
-    level = 1 - 2 * alpha
     few = int(np.count_nonzero(deltas)) < FEW
-    limits = (adjusted_paired_interval if few else paired_t_interval)(deltas, level=level)
-    return NonInferiority(limits.value, margin, limits.low, alpha, limits.low > -margin, limits.method)
+    limits = (adjusted_paired_interval if few else paired_t_interval)(deltas, level=1 - 2 * alpha)
+    verdict: Verdict = "noninferior" if limits.low > -margin else "inconclusive"
+    nan = float("nan")
+    return Equivalence(name, limits.value, margin, nan, nan, limits.low, limits.high, alpha, verdict)
 
 
 def tost_contrast(contrast: Contrast, *, bound: float, alpha: float = 0.05) -> Equivalence:
