@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -108,6 +109,12 @@ def answered(search, measure):
         return end.value
 
 
+@lru_cache
+def promise(items, margin, flips):
+    """What ``--show`` says of a block without effect, for this share of flips."""
+    return forecast(items, 2, margin=margin, flips=flips).finds_nulls
+
+
 def study(world, items, margin, rng, tally):
     names = list(world.effects)
     every = set(names)
@@ -140,7 +147,7 @@ def study(world, items, margin, rng, tally):
             tally["nulls found"] += verdict.verdict == "no worse without it"
     tally["worlds"] += 1
     tally["worlds with a false helps or hurts"] += false_claim
-    promised = forecast(items, len(names), margin=margin, flips=world.flips()).finds_nulls
+    promised = promise(items, margin, round(world.flips(), 2))
     tally["promised"] += promised * len(world.nulls)
     # Redundant pairs, each measured.
     both = {
@@ -148,7 +155,9 @@ def study(world, items, margin, rng, tally):
         for pair in [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]][:20]
     }
     both |= {pair: answers.scores(every - set(pair)) for pair in world.pairs}
-    named = {(one.first, one.second) for one in find_interactions(full, without, both, rng=rng, resamples=100)}
+    named = {
+        (one.first, one.second) for one in find_interactions(full, without, both, rng=rng, resamples=100)
+    }
     tally["redundant pairs"] += len(world.pairs)
     tally["redundant pairs named"] += len(named & set(world.pairs))
     # The trimmed prompt.
@@ -186,7 +195,9 @@ def study(world, items, margin, rng, tally):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--worlds", type=int, default=300, help="worlds for each size and margin")
     parser.add_argument("--items", type=int, nargs="+", default=[100, 300, 1000])
     parser.add_argument("--margins", type=float, nargs="+", default=[0.02, 0.05])
@@ -217,7 +228,10 @@ def main():
                 share(tally["needed found"], tally["needed"]),
                 share(tally["harmful found"], tally["harmful"]),
                 share(tally["redundant pairs named"], tally["redundant pairs"]),
-                *(share(tally[f"{rule}: within"], worlds) for rule in ("ablate", "divergence", "leave-one-out")),
+                *(
+                    share(tally[f"{rule}: within"], worlds)
+                    for rule in ("ablate", "divergence", "leave-one-out")
+                ),
                 *(
                     f"{tally[f'{rule}: blocks dropped'] / worlds:.2f}"
                     for rule in ("ablate", "divergence", "leave-one-out")

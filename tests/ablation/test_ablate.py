@@ -23,7 +23,9 @@ from support.loopback import LoopbackServer
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
-    return ablate(request_in(tmp_path_factory.mktemp("ablation"), items=300, design="one-at-a-time"), quiet=True)
+    return ablate(
+        request_in(tmp_path_factory.mktemp("ablation"), items=300, design="one-at-a-time"), quiet=True
+    )
 
 
 def test_needed_and_harmful_blocks_are_told_and_the_control_has_no_effect(result):
@@ -59,11 +61,15 @@ def test_every_row_is_in_one_log_and_the_profile_there_is_an_ordinary_one(result
 
 
 def test_tokens_flips_and_measures_are_those_of_the_rows(result):
-    assert result.block_tokens["rules"] == pytest.approx(len("# Rules\nAnswer with the name of the queue.\n\n") / 4, abs=1)
+    assert result.block_tokens["rules"] == pytest.approx(
+        len("# Rules\nAnswer with the name of the queue.\n\n") / 4, abs=1
+    )
     gained, lost = result.flips["rules"]
     effect = next(entry.effect.value for entry in result.verdicts if entry.block == "rules")
     assert (len(gained) - len(lost)) / 300 == pytest.approx(effect)
-    assert result.measures["rules"]["prompt_tokens"].value == pytest.approx(result.block_tokens["rules"], abs=0.6)
+    assert result.measures["rules"]["prompt_tokens"].value == pytest.approx(
+        result.block_tokens["rules"], abs=0.6
+    )
 
 
 def test_asking_again_asks_nothing_and_says_the_same(result):
@@ -95,7 +101,9 @@ def test_redundant_blocks_are_found_out_and_only_one_goes(tmp_path):
 
 def test_a_filler_is_told_from_what_a_block_says(tmp_path):
     effects = {"rules": 2.5, "SHAM_rules": 2.5, "tone": 2.5}
-    made = ablate(request_in(tmp_path, items=500, effects=effects, design="leave-one-out", trim=False), quiet=True)
+    made = ablate(
+        request_in(tmp_path, items=500, effects=effects, design="leave-one-out", trim=False), quiet=True
+    )
     verdicts = {entry.block: entry.verdict for entry in made.verdicts}
     assert verdicts["rules"] == "helps only as filler"
     assert verdicts["tone"] == "helps"
@@ -114,7 +122,8 @@ def test_a_budget_ends_the_calls_and_what_was_answered_is_judged(tmp_path):
 def test_a_prompt_that_scores_nothing_is_not_tested(tmp_path):
     with LoopbackServer(answer=lambda body: "no idea") as server:
         made = ablate(
-            request_in(tmp_path, items=40, model="openai/parrot", base_url=server.base_url, effects={}), quiet=True
+            request_in(tmp_path, items=40, model="openai/parrot", base_url=server.base_url, effects={}),
+            quiet=True,
         )
     assert {entry.verdict for entry in made.verdicts} == {"not tested"}
     assert made.trimmed == PROMPT
@@ -135,7 +144,9 @@ def test_simulated_flips_are_those_of_two_equal_conditions():
     options = SimulatedOptions(base_accuracy=0.6, item_difficulty_sd=1.0)
     ease = np.random.default_rng(0).standard_normal(400_000)
     chance = 1 / (1 + np.exp(-(np.log(1.5) + ease)))
-    assert simulated_flips(options, "t", ()) == pytest.approx(float((2 * chance * (1 - chance)).mean()), abs=2e-3)
+    assert simulated_flips(options, "t", ()) == pytest.approx(
+        float((2 * chance * (1 - chance)).mean()), abs=2e-3
+    )
 
 
 def clerk(body):
@@ -161,7 +172,12 @@ def test_over_an_openai_compatible_server(tmp_path):
         for body in bodies
     )
     verdicts = {entry.block: entry.verdict for entry in made.verdicts}
-    assert verdicts == {"role": "no worse without it", "rules": "helps", "tone": "no worse without it", "noise": "hurts"}
+    assert verdicts == {
+        "role": "no worse without it",
+        "rules": "helps",
+        "tone": "no worse without it",
+        "noise": "hurts",
+    }
     assert set(made.trim.dropped) == {"role", "tone", "noise"}
     assert made.noise.value == 0
 
@@ -185,7 +201,10 @@ def test_a_chat_over_a_server_keeps_its_messages(tmp_path):
     assert ("system", "user") in shapes  # without the example
     assert ("user",) in shapes  # without system message and example
     assert {entry.block: entry.verdict for entry in made.verdicts}["rules"] == "helps"
-    assert json.loads(made.trimmed)[0] == {"role": "system", "content": "# Rules\nSay the name of the queue.\n\n"}
+    assert json.loads(made.trimmed)[0] == {
+        "role": "system",
+        "content": "# Rules\nSay the name of the queue.\n\n",
+    }
 
 
 def test_killed_and_resumed_it_ends_as_if_undisturbed(tmp_path):
@@ -194,7 +213,16 @@ def test_killed_and_resumed_it_ends_as_if_undisturbed(tmp_path):
     folder.mkdir()
     undisturbed = ablate(request_in(first), quiet=True)
     request = request_in(folder)
-    words = ["ablate", str(request.prompt), "--data", request.data, "--answer", "queue", "--model", "simulated"]
+    words = [
+        "ablate",
+        str(request.prompt),
+        "--data",
+        request.data,
+        "--answer",
+        "queue",
+        "--model",
+        "simulated",
+    ]
     words += ["--margin", "0.1", "--config", request.config, "--output-dir", request.output_dir, "--quiet"]
     for name, effect in request.effects.items():
         words += ["--effect", f"{name}={effect}"]

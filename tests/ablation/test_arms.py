@@ -48,7 +48,9 @@ def test_the_a_a_arm_changes_white_space_alone():
 
 
 def test_the_a_a_arm_of_a_chat_stays_in_its_messages():
-    chat = split_prompt('[{"role":"system","content":"x"},{"role":"user","content":"{{ input }}"}]', form="json")
+    chat = split_prompt(
+        '[{"role":"system","content":"x"},{"role":"user","content":"{{ input }}"}]', form="json"
+    )
     chat = chat.check_placeholders(())
     again = decode_chat(sent(controls(["system"])[0], chat))
     assert [message["role"] for message in again] == ["system", "user"]

@@ -13,7 +13,9 @@ def made(tmp_path_factory):
     hostile = PROMPT.replace("Be kind to everyone.", "<script>alert(1)</script> & <b>kind</b>")
     effects = {"rules": 2.0, "noise": -1.6}
     return ablate(
-        request_in(tmp_path_factory.mktemp("page"), items=60, prompt=hostile, effects=effects, design="leave-one-out"),
+        request_in(
+            tmp_path_factory.mktemp("page"), items=60, prompt=hostile, effects=effects, design="leave-one-out"
+        ),
         quiet=True,
     )
 
@@ -33,7 +35,8 @@ def test_the_page_opens_with_the_prompt_and_escapes_it(made):
 def test_undecided_blocks_are_hatched_and_every_block_has_its_numbers_in_words(made):
     page = render_ablation(made)
     undecided = sum(entry.verdict == "undecided" for entry in made.verdicts)
-    assert page.count(" hatched") - page.count(".hatched") >= undecided
+    classes = re.findall(r'<div class="(block [^"]*)"', page)
+    assert sum("hatched" in names for names in classes) == undecided > 0
     assert page.count('role="tooltip"') == 4
     assert "right only with it" in page
 
@@ -44,8 +47,8 @@ def test_in_a_browser_nothing_is_requested_and_a_phone_need_not_scroll_sideways(
     path.write_text(render_ablation(made), encoding="utf-8")
     with Browser(tmp_path / "profile", width=390, height=800) as browser:
         browser.open(path)
-        assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
-        shown = browser.evaluate(
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth + 1")
+        shown = browser.run(
             "(() => { const b = document.querySelector('.block[tabindex]'); b.focus();"
             " return getComputedStyle(b.querySelector('.card')).display })()"
         )

@@ -21,7 +21,9 @@ def test_the_profile_that_is_written_sends_the_prompt_as_it_stands_in_the_file(t
     item = plan.tasks["tickets"].items[0]
     original = study.request.prompt.read_bytes().decode()
     assert cells["full"].tree(item).assemble() == original.replace("{{ text }}", item.columns["text"])
-    without = original.replace("# Tone\nBe kind to everyone.\n\n", "").replace("{{ text }}", item.columns["text"])
+    without = original.replace("# Tone\nBe kind to everyone.\n\n", "").replace(
+        "{{ text }}", item.columns["text"]
+    )
     assert cells["-tone"].tree(item).assemble() == without
     assert item.truth == {"label": item.columns["text"].split()[-1]}
     assert cells["~tone"].operators == ("role", "rules", "SHAM_tone", "noise", "ticket")
@@ -31,7 +33,9 @@ def test_the_profile_that_is_written_sends_the_prompt_as_it_stands_in_the_file(t
 @settings(max_examples=60)
 def test_any_text_comes_back_from_the_operators_file_as_it_was(text):
     dumped = yaml.safe_dump(
-        {"version": "1.0", "operators": {"a": {"type": "verbatim", "template": text}}}, allow_unicode=True, width=100
+        {"version": "1.0", "operators": {"a": {"type": "verbatim", "template": text}}},
+        allow_unicode=True,
+        width=100,
     )
     source = YamlSource(None, dumped, yaml.safe_load(dumped))
     assert source.parse(OperatorsFile).operators["a"].template == text
@@ -66,7 +70,9 @@ def test_what_the_table_is_is_concluded(tmp_path, rows, changes, read):
 
 
 def test_a_prompt_with_columns_in_several_places(tmp_path):
-    request = request_in(tmp_path, effects={}, prompt="From {{ who }}\n\nBe brief.\n\nSay: {{ text }}\n\nAnswer:\n")
+    request = request_in(
+        tmp_path, effects={}, prompt="From {{ who }}\n\nBe brief.\n\nSay: {{ text }}\n\nAnswer:\n"
+    )
     lines = ["who,text,queue", *(f"p{i},t{i},{'ab'[i % 2]}" for i in range(60))]
     (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     study = prepare(request)
@@ -110,9 +116,21 @@ def test_models_by_id_and_by_provider(tmp_path, model, provider, options):
 
 WRONG = {
     "no placeholder": ({"prompt": "# A\na\n\n# B\nb\n"}, PromptError, "no placeholder.*--append-input"),
-    "an unknown placeholder": ({"prompt": "# A\na\n\n# B\n{{ txt }}\n"}, PromptError, r"line 5: no column.*txt.*text"),
-    "the answer in the prompt": ({"prompt": "a\n\nb\n\n{{ text }} {{ queue }}\n"}, PromptError, "line 5.*right answer"),
-    "an empty block": ({"prompt": "<!-- block: x -->\n<!-- block: y -->\n{{ text }}\n"}, PromptError, "'x' is empty"),
+    "an unknown placeholder": (
+        {"prompt": "# A\na\n\n# B\n{{ txt }}\n"},
+        PromptError,
+        r"line 5: no column.*txt.*text",
+    ),
+    "the answer in the prompt": (
+        {"prompt": "a\n\nb\n\n{{ text }} {{ queue }}\n"},
+        PromptError,
+        "line 5.*right answer",
+    ),
+    "an empty block": (
+        {"prompt": "<!-- block: x -->\n<!-- block: y -->\n{{ text }}\n"},
+        PromptError,
+        "'x' is empty",
+    ),
     "one block": ({"prompt": "a\n\n{{ text }}\n"}, ConfigError, "one block that could be left out"),
     "no block": ({"prompt": "{{ text }}\n"}, ConfigError, "no blocks"),
     "a table too small": ({"items": 12}, DataError, "12 items are too few for 4 blocks.*give 16 or more"),
@@ -132,7 +150,10 @@ WRONG = {
     "an unknown regime": ({"regime": "d2"}, ConfigError, "unknown regime 'd2'"),
     "no seeds": ({"seeds": 0}, ConfigError, "--seeds 0"),
     "a prompt longer than the context": (
-        {"prompt": "# A\n" + "many words " * 4000 + "\n\n# B\nb\n\n{{ text }}\n\n# C\nc\n", "model": "smollm2-135m"},
+        {
+            "prompt": "# A\n" + "many words " * 4000 + "\n\n# B\nb\n\n{{ text }}\n\n# C\nc\n",
+            "model": "smollm2-135m",
+        },
         PromptError,
         "context of smollm2-135m holds 8,192",
     ),
@@ -142,7 +163,9 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_bad_input_is_told_in_one_line_and_nothing_is_written(tmp_path, case):
     changes, kind, words = WRONG[case]
-    request = request_in(tmp_path, **changes) if "data" not in changes else replace(request_in(tmp_path), **changes)
+    request = (
+        request_in(tmp_path, **changes) if "data" not in changes else replace(request_in(tmp_path), **changes)
+    )
     if request.model != "simulated" and case != "effects of a real model":
         request = replace(request, effects={})
     with pytest.raises(kind, match=words) as caught:

@@ -30,7 +30,8 @@ def test_of_a_redundant_pair_one_goes_and_never_both():
     """Leave-one-out says that each can go; only the joint measure shows that both cannot."""
     without = {"a": arm(200), "b": arm(199), "c": arm(198)}
     chosen, asked = answered(
-        choose_drops(arm(200), without, margin=0.05), lambda dropped: arm(60 if {"a", "b"} <= dropped else 200)
+        choose_drops(arm(200), without, margin=0.05),
+        lambda dropped: arm(60 if {"a", "b"} <= dropped else 200),
     )
     assert chosen == ("a", "c")
     assert asked == [frozenset("abc"), frozenset("ab"), frozenset("ac")]
@@ -52,9 +53,7 @@ def test_nothing_is_chosen_where_every_block_is_needed():
 
 def test_sets_are_confirmed_from_the_smallest_and_the_last_confirmed_counts():
     scores = {1: arm(200), 2: arm(199), 4: arm(150)}
-    trim, asked = answered(
-        confirm_drops("abcd", arm(200), margin=0.05), lambda dropped: scores[len(dropped)]
-    )
+    trim, asked = answered(confirm_drops("abcd", arm(200), margin=0.05), lambda dropped: scores[len(dropped)])
     assert [len(entry) for entry in asked] == [1, 2, 4]
     assert [step.confirmed for step in trim.steps] == [True, True, False]
     assert trim.dropped == ("a", "b")

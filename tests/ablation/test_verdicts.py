@@ -103,7 +103,10 @@ def world(effects, n, seed=0):
 
 def test_redundant_blocks_are_named():
     answers = world(lambda kept: -1.0 + 2.5 * bool(kept & {"a", "b"}), 1500)
-    full, without = answers("a", "b", "c"), {"a": answers("b", "c"), "b": answers("a", "c"), "c": answers("a", "b")}
+    full, without = (
+        answers("a", "b", "c"),
+        {"a": answers("b", "c"), "b": answers("a", "c"), "c": answers("a", "b")},
+    )
     both = {("a", "b"): answers("c"), ("a", "c"): answers("b"), ("b", "c"): answers("a")}
     (found,) = find_interactions(full, without, both, rng=np.random.default_rng(0), resamples=500)
     assert found.words == "a and b make up for each other: either can go, both cannot"

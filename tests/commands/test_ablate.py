@@ -6,7 +6,16 @@ from support.ablating import request_in
 
 
 def words_of(request, *more):
-    words = ["ablate", str(request.prompt), "--data", request.data, "--answer", "queue", "--model", "simulated"]
+    words = [
+        "ablate",
+        str(request.prompt),
+        "--data",
+        request.data,
+        "--answer",
+        "queue",
+        "--model",
+        "simulated",
+    ]
     words += ["--config", request.config, "--output-dir", request.output_dir, "--margin", "0.1", "--quiet"]
     return [*words, *more]
 

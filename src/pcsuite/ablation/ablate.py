@@ -389,9 +389,7 @@ def _rows(plan: Plan, log: Path) -> dict[str, RunRow]:
     return {row.run_id: row for row in iter_newest_rows(log) if row.run_id in wanted}
 
 
-def _scores(
-    rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None
-) -> dict[str, Scores]:
+def _scores(rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None) -> dict[str, Scores]:
     return _table(rows, plan, arms)["score"]
 
 

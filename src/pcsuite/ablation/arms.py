@@ -90,7 +90,9 @@ def arm_of(kept: Iterable[str], free: Sequence[str]) -> Arm:
         return Arm(FULL, frozenset(chosen), "full")
     if not chosen:
         return Arm(NONE, frozenset())
-    short = [f"-{name}" for name in dropped] if len(dropped) <= len(chosen) else [f"+{name}" for name in chosen]
+    short = (
+        [f"-{name}" for name in dropped] if len(dropped) <= len(chosen) else [f"+{name}" for name in chosen]
+    )
     return Arm("".join(short), frozenset(chosen))
 
 
@@ -195,9 +197,7 @@ def _fractional(free: Sequence[str], rng: Random) -> list[Arm]:
     base = 3
     while 2 ** (base - 1) < count:
         base += 1
-    odd = [
-        product for size in range(3, base + 1, 2) for product in itertools.combinations(range(base), size)
-    ]
+    odd = [product for size in range(3, base + 1, 2) for product in itertools.combinations(range(base), size)]
     generators = odd[: count - base]
     arms = []
     for signs in itertools.product((1, -1), repeat=base):

@@ -36,7 +36,9 @@ def render_ablation(result: AblationResult) -> str:
     template = environment.from_string((own / "ablation.html.j2").read_text(encoding="utf-8"))
     script = (shared / "report.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    css = (shared / "report.css").read_text(encoding="utf-8") + (own / "ablation.css").read_text(encoding="utf-8")
+    css = (shared / "report.css").read_text(encoding="utf-8") + (own / "ablation.css").read_text(
+        encoding="utf-8"
+    )
     study = result.study
     calls = sum(arm.items for arm in result.arms)
     return template.render(
@@ -65,9 +67,7 @@ def render_ablation(result: AblationResult) -> str:
             )
             for step in (result.trim.steps if result.trim is not None else ())
         ],
-        undecided=[
-            line for line in picture.sentences(result) if "would decide" in line
-        ],
+        undecided=[line for line in picture.sentences(result) if "would decide" in line],
         measures=list(MEASURES.values()),
         table=[
             {
@@ -122,7 +122,9 @@ def write_png(result: AblationResult, path: Path) -> Path:
         title = f"What each part of {result.study.request.prompt.name} is worth"
         axes.text(0.1, 0.3, title, fontsize=12, fontweight="bold", va="center")
         legend = "blue helps · orange hurts · grey no worse without it · hatched undecided"
-        axes.text(0.1, 0.6, f"{result.items} items, {result.study.model_id} · {legend}", fontsize=8, va="center")
+        axes.text(
+            0.1, 0.6, f"{result.items} items, {result.study.model_id} · {legend}", fontsize=8, va="center"
+        )
         top = 0.8
         for view, lines, height in zip(views, drawn, heights, strict=True):
             _draw_block(axes, view, lines, top, height - 0.06)
@@ -137,7 +139,9 @@ def write_png(result: AblationResult, path: Path) -> Path:
 
 
 def _drawn_lines(text: str) -> list[str]:
-    lines = [part for line in text.strip("\r\n").splitlines() for part in (textwrap.wrap(line, _WRAP) or [""])]
+    lines = [
+        part for line in text.strip("\r\n").splitlines() for part in (textwrap.wrap(line, _WRAP) or [""])
+    ]
     lines = [line for line in lines if line.strip()]
     return lines if len(lines) <= _LINES_DRAWN else [*lines[: _LINES_DRAWN - 1], "…"]
 

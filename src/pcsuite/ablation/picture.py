@@ -68,7 +68,9 @@ def interval_words(estimate: Estimate, digits: int = 2) -> str:
     """``+0.12 [+0.03, +0.21]``."""
     if not estimate.defined:
         return "n/a"
-    return f"{signed(estimate.value, digits)} [{signed(estimate.low, digits)}, {signed(estimate.high, digits)}]"
+    return (
+        f"{signed(estimate.value, digits)} [{signed(estimate.low, digits)}, {signed(estimate.high, digits)}]"
+    )
 
 
 def block_views(result: AblationResult) -> list[BlockView]:
@@ -83,7 +85,9 @@ def block_views(result: AblationResult) -> list[BlockView]:
         entry = verdicts.get(block.name)
         if entry is None:
             views.append(
-                BlockView(number, block.name, text, tokens, "pinned", "·", NEUTRAL, 0.0, block.pinned, (), False)
+                BlockView(
+                    number, block.name, text, tokens, "pinned", "·", NEUTRAL, 0.0, block.pinned, (), False
+                )
             )
             continue
         value = entry.effect.value
@@ -177,7 +181,7 @@ def trim_sentence(result: AblationResult) -> str:
             if not result.stopped
             else "The budget ended before a shorter prompt could be confirmed."
         )
-    if (floor := at_floor(result)):
+    if floor := at_floor(result):
         return f"No shorter prompt was looked for: {floor}."
     if not trim.chosen:
         return "Nothing can be dropped safely: every block seems to cost more than the margin. The prompt stays as it is."
@@ -208,7 +212,11 @@ def noise_sentence(result: AblationResult) -> str:
     """What the A/A arm says."""
     if result.noise is None or result.noise_p is None or result.noise_flips is None:
         return "There was no A/A arm: the noise floor is not known."
-    verdict = "no effect" if result.noise_p > 0.05 else "an effect, so something other than the blocks moves the score"
+    verdict = (
+        "no effect"
+        if result.noise_p > 0.05
+        else "an effect, so something other than the blocks moves the score"
+    )
     return (
         f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
         f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone."
@@ -284,8 +292,8 @@ def print_preview(shown: Preview, console: Console) -> None:
     ]
     if study.count < shown.forecast.least_for_no_worse:
         lines.append(
-            f"  with fewer than {shown.forecast.least_for_no_worse} items nothing can be shown to be no worse at this"
-            " margin: give more items or a larger --margin"
+            f"  with fewer than {shown.forecast.least_for_no_worse} items even a block that changes no answer cannot be"
+            " shown to be no worse at this margin: give more items or a larger --margin"
         )
     for line in lines:
         console.print(line, markup=False, highlight=False)

@@ -32,7 +32,17 @@ from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
 from pcsuite.prompts.verbatim import INPUT_NAMES, fill_placeholders, placeholders
 
 SIMULATED = "simulated"
-ANSWER_NAMES = ("answer", "label", "target", "expected", "expected_output", "gold", "output", "class", "category")
+ANSWER_NAMES = (
+    "answer",
+    "label",
+    "target",
+    "expected",
+    "expected_output",
+    "gold",
+    "output",
+    "class",
+    "category",
+)
 """Columns taken for the right answer where none is named, the first that is there."""
 _FOLDER = "ablations"
 
@@ -137,9 +147,7 @@ class Study:
             )
             if not path.is_file():  # named by its content: what is there is the same
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(
-                    "".join(dump_line(item.line()) for item in self.task.items), encoding="utf-8"
-                )
+                path.write_text("".join(dump_line(item.line()) for item in self.task.items), encoding="utf-8")
         return load_suite(self.folder / "profile.yaml")
 
     def _files(self, arms: Sequence[Arm]) -> dict[str, Any]:
@@ -227,7 +235,9 @@ def prepare(request: AblationRequest) -> Study:
     Raises ``PromptError``, ``DataError`` or ``ConfigError`` of one line for whatever is wrong.
     """
     if not 0 < request.margin < 1:
-        raise ConfigError(f"--margin {request.margin}: a share of the score between 0 and 1 is needed", hint="0.02")
+        raise ConfigError(
+            f"--margin {request.margin}: a share of the score between 0 and 1 is needed", hint="0.02"
+        )
     if request.seeds < 1:
         raise ConfigError(f"--seeds {request.seeds}: at least 1 is needed")
     base = load_suite(request.config)
@@ -274,9 +284,7 @@ def prepare(request: AblationRequest) -> Study:
     return study
 
 
-def resolve_model(
-    request: AblationRequest, base: Suite, free: Sequence[str]
-) -> tuple[str, ModelSpec]:
+def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> tuple[str, ModelSpec]:
     """The model that is meant: an id of the models file, ``simulated``, or ``provider/model``.
 
     Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
@@ -320,9 +328,7 @@ def resolve_model(
 # The task: a table of the user's, or one there is.
 
 
-def _task(
-    request: AblationRequest, base: Suite, prompt: SplitPrompt
-) -> tuple[AblationTask, SplitPrompt]:
+def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[AblationTask, SplitPrompt]:
     path = Path(request.data)
     if request.data in base.tasks and not path.is_file():
         spec = base.tasks[request.data]
@@ -330,7 +336,9 @@ def _task(
         prompt = prompt.check_placeholders(())
         reading = f"task {request.data}: {spec.title}"
         return (
-            AblationTask(request.data, spec, base.schema(request.data), base.grammar(request.data), None, reading),
+            AblationTask(
+                request.data, spec, base.schema(request.data), base.grammar(request.data), None, reading
+            ),
             prompt,
         )
     if not path.is_file():
@@ -348,7 +356,9 @@ def _task(
         raise DataError(f"{path}: no column is left for the input", hint="--input COLUMN")
     kind = request.kind or _kind(request, rows, answer)
     if request.scorer is not None and request.scorer not in EVALUATORS:
-        raise ConfigError(f"--scorer: no scorer '{request.scorer}'", hint=did_you_mean(request.scorer, EVALUATORS))
+        raise ConfigError(
+            f"--scorer: no scorer '{request.scorer}'", hint=did_you_mean(request.scorer, EVALUATORS)
+        )
     columns = Columns(inputs, answer, request.labels, request.choices, request.fields, placed)
     task_id = "".join(c if c.isalnum() else "_" for c in path.stem.casefold()).strip("_") or "task"
     task_id = task_id if task_id[0].isalpha() else f"t_{task_id}"
@@ -381,7 +391,11 @@ def _answer_column(
     request: AblationRequest, known: Sequence[str], named: Sequence[str], path: Path
 ) -> tuple[str | None, str]:
     """The column of the right answer and, where it was not given, a word on how it was found."""
-    for flag, names in (("--answer", [request.answer]), ("--input", request.inputs), ("--fields", request.fields)):
+    for flag, names in (
+        ("--answer", [request.answer]),
+        ("--input", request.inputs),
+        ("--fields", request.fields),
+    ):
         for name in names:
             if name is not None and name not in known:
                 raise DataError(f"{path}: no column '{name}' ({flag})", hint=did_you_mean(name, known))
@@ -391,10 +405,14 @@ def _answer_column(
     for name in ANSWER_NAMES:
         if name in folded and folded[name] not in (*named, *request.inputs):
             return folded[name], " (by its name)"
-    left = [name for name in known if name not in {*named, *request.inputs, *request.choices, request.id_column}]
+    left = [
+        name for name in known if name not in {*named, *request.inputs, *request.choices, request.id_column}
+    ]
     if len(left) == 1:
         return left[0], " (the only column left)"
-    raise DataError(f"{path}: which column is the right answer?", hint=f"--answer, one of {', '.join(left or known)}")
+    raise DataError(
+        f"{path}: which column is the right answer?", hint=f"--answer, one of {', '.join(left or known)}"
+    )
 
 
 def _kind(request: AblationRequest, rows: Sequence[Any], answer: str | None) -> str:
@@ -410,7 +428,10 @@ def _kind(request: AblationRequest, rows: Sequence[Any], answer: str | None) -> 
         return request.scorer if request.scorer in ("classification", "number") else "short_answer"
     if all(_is_number(value) for value in values):
         return "number"
-    if all(isinstance(row.values.get(answer), dict) or str(row.values.get(answer, "")).startswith("{") for row in rows):
+    if all(
+        isinstance(row.values.get(answer), dict) or str(row.values.get(answer, "")).startswith("{")
+        for row in rows
+    ):
         return "extraction"
     distinct = len({value.casefold() for value in values})
     return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
@@ -430,7 +451,9 @@ def _check_context(study: Study, items: Sequence[Item]) -> None:
     if context is None:
         return
     sent = study.prompt.sent()
-    item = max(items[: study.count], key=lambda one: len(fill_placeholders(sent, one.input_text, one.columns)))
+    item = max(
+        items[: study.count], key=lambda one: len(fill_placeholders(sent, one.input_text, one.columns))
+    )
     tokens = math.ceil(len(fill_placeholders(sent, item.input_text, item.columns)) / CHARACTERS_PER_TOKEN)
     if tokens + study.task.spec.max_tokens > context:
         raise PromptError(

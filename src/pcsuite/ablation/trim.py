@@ -18,7 +18,6 @@ import numpy as np
 
 from pcsuite.ablation.verdicts import ALPHA, Scores
 from pcsuite.stats import Estimate
-from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.equivalence import noninferior_paired
 
 Asked = frozenset[str]
@@ -60,9 +59,7 @@ def choose_drops(
     together; where that is too much, one after the other is added and kept if what is left still stands.
     """
     gains = {block: _mean(scores - full) for block, scores in without.items()}
-    order = [
-        block for block, gain in sorted(gains.items(), key=lambda entry: -entry[1]) if gain >= -margin
-    ]
+    order = [block for block, gain in sorted(gains.items(), key=lambda entry: -entry[1]) if gain >= -margin]
 
     def stands(scores: Scores) -> bool:
         # Half the margin: the other part must still be able to show that the whole of it is not lost.
@@ -94,9 +91,10 @@ def confirm_drops(
         difference = difference[np.isfinite(difference)]
         if len(difference) < 2:
             break
-        confirmed = noninferior_paired(difference, margin=margin, alpha=alpha).verdict == "noninferior"
-        interval = paired_t_interval(difference, level=1 - 2 * alpha)
-        steps.append(TrimStep(dropped, interval, confirmed))
+        test = noninferior_paired(difference, margin=margin, alpha=alpha)
+        confirmed = test.verdict == "noninferior"
+        limits = (test.low, test.high, 1 - 2 * alpha, len(difference))
+        steps.append(TrimStep(dropped, Estimate(test.estimate, *limits), confirmed))
         if not confirmed:
             break
     return Trim(tuple(chosen), tuple(steps), margin)

@@ -126,7 +126,10 @@ def _paired(first: Scores, second: Scores) -> Scores:
 
 
 def _no_worse(difference: Scores, margin: float, alpha: float) -> bool:
-    return len(difference) > 1 and noninferior_paired(difference, margin=margin, alpha=alpha).verdict == "noninferior"
+    return (
+        len(difference) > 1
+        and noninferior_paired(difference, margin=margin, alpha=alpha).verdict == "noninferior"
+    )
 
 
 def more_items(
@@ -251,5 +254,3 @@ def flip_rate(first: Scores, second: Scores) -> float:
     """Mean squared difference of two arms' item scores; of 0/1 scores the share of items that differ."""
     delta = _paired(first, second)
     return float((delta**2).mean()) if len(delta) else math.nan
-
-

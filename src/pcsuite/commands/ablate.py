@@ -34,7 +34,9 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("prompt", type=Path, metavar="PROMPT", help="the prompt's file")
     about = "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile"
     add("--data", required=True, metavar="TABLE|TASK", help=about)
-    table = parser.add_argument_group("the table, read as init-task reads it; what is left out is concluded and said")
+    table = parser.add_argument_group(
+        "the table, read as init-task reads it; what is left out is concluded and said"
+    )
     add = table.add_argument
     add("--input", metavar="COL[,COL]", help="columns of the input (default: those the placeholders name)")
     add("--answer", metavar="COL", help="column of the right answer")
@@ -58,8 +60,20 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add = blocks.add_argument
     about = "where to split (default: auto); marks in the file, <!-- block: name -->, go before"
     add("--split", choices=SPLIT_METHODS, default="auto", help=about)
-    add("--into", action="append", default=[], metavar="BLOCK", help="split this block further, pin all others")
-    add("--keep", action="append", default=[], metavar="BLOCK", help="never leave this block out (name or number)")
+    add(
+        "--into",
+        action="append",
+        default=[],
+        metavar="BLOCK",
+        help="split this block further, pin all others",
+    )
+    add(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="BLOCK",
+        help="never leave this block out (name or number)",
+    )
     about = "call a block by another name"
     add("--rename", action="append", default=[], metavar="BLOCK=NAME", help=about)
     add("--append-input", action="store_true", help="put the item after the prompt, which has no placeholder")
@@ -71,7 +85,12 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     about = "how much worse is still no worse, in score (default: 0.02)"
     add("--margin", type=float, default=0.02, metavar="X", help=about)
     add("--no-trim", action="store_true", help="judge the blocks, do not look for a shorter prompt")
-    add("--budget-tokens", type=int, metavar="N", help="stop before so many tokens; the design fits itself to it")
+    add(
+        "--budget-tokens",
+        type=int,
+        metavar="N",
+        help="stop before so many tokens; the design fits itself to it",
+    )
     add("--budget-usd", type=float, metavar="X", help="stop before so many dollars")
     about = "share of answers a change without effect flips, for --show (default: 0.1, or as measured)"
     add("--assume-flips", type=float, metavar="X", help=about)
