@@ -207,7 +207,8 @@ def main():
     print(
         "| items | margin | worlds with a false helps/hurts | needed blocks said no worse | said filler, falsely |"
         " nulls found | promised | needed found | harmful found | redundant pairs named |"
-        " trimmed within margin: ablate | divergence rule | leave-one-out | blocks dropped: ablate | divergence | l-o-o |"
+        " trimmed within margin: ablate | divergence rule | leave-one-out |"
+        " blocks dropped: ablate | divergence | l-o-o |"
     )
     print("|" + "---|" * 16)
     for margin in args.margins:

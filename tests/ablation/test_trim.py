@@ -92,6 +92,7 @@ def test_a_trimmed_prompt_is_truly_within_the_margin():
         return float((weights / (1 + np.exp(-(logit(kept) + points)))).sum() / weights.sum())
 
     every = frozenset("abcd")
+    first, second = slice(0, 150), slice(150, None)
     for _ in range(600):
         ease = rng.standard_normal(300)
         measured = {}
@@ -102,7 +103,6 @@ def test_a_trimmed_prompt_is_truly_within_the_margin():
                 measured[dropped] = (rng.random(300) < chance).astype(float)
             return measured[dropped]
 
-        first, second = slice(0, 150), slice(150, None)
         full = scores(frozenset())
         without = {name: scores(frozenset(name))[first] for name in "abcd"}
         chosen, _ = answered(

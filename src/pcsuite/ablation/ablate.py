@@ -31,10 +31,10 @@ from pcsuite.errors import BudgetExceededError, ConfigError
 from pcsuite.logging.log import RunLog, iter_newest_rows
 from pcsuite.logging.row import RunRow
 from pcsuite.runners.estimate import estimate_plan
-from pcsuite.runners.executors import EXECUTORS, Executor
+from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
 from pcsuite.runners.plan import Plan, Scope, build_plan
-from pcsuite.runners.run_suite import LOCAL, ExecutorChoice, run_into
+from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.effect_sizes import paired_t_interval
 
@@ -223,7 +223,7 @@ class _Running:
         self.tally = {"rows": 0.0, "tokens": 0.0, "cost_usd": 0.0, "cache_hits": 0.0, "skipped": 0.0}
 
     async def run(self, executor: Executor) -> AblationResult:
-        study, request = self.study, self.study.request
+        request = self.study.request
         async with executor:
             run = self.plan.suite.profile.run
             with RunLog.of(run, overwrite=request.overwrite) as log:
@@ -271,7 +271,7 @@ class _Running:
         return _scores(self.rows, plan or self.plan, self.arms)
 
     async def _pairs(self, log: RunLog, executor: Executor) -> list[tuple[str, str]]:
-        """Measure the pairs that look redundant, where the design does not have them, and name all that are measured."""
+        """Measure the pairs that look redundant and are not in the design; all that are measured."""
         free, scores = self.study.free, self.scores()
         alone = {name: scores[arm_of([name], free).id] for name in free if arm_of([name], free).id in scores}
         single = {name: scores[without(name, free).id] for name in free}
@@ -396,7 +396,7 @@ def _scores(rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None =
 def _table(
     rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None
 ) -> dict[str, dict[str, Scores]]:
-    """Score and measures by arm, one value an item in the plan's order, replicates averaged; ``nan`` where there is none."""
+    """Score and measures by arm, one value an item in the plan's order, replicates averaged; ``nan`` for none."""
     (task,) = plan.tasks.values()
     index = {item.item_id: position for position, item in enumerate(task.items)}
     names = list(arms) if arms is not None else [cell.condition.id for cell in plan.cells]
@@ -456,8 +456,8 @@ def _flipped(full: Scores, other: Scores, names: Sequence[str]) -> tuple[list[st
     """Items that score higher with the block, and those that score higher without it."""
     with np.errstate(invalid="ignore"):
         return (
-            [names[i] for i in np.flatnonzero(full > other)],
-            [names[i] for i in np.flatnonzero(full < other)],
+            [names[i] for i in np.flatnonzero(full > other).tolist()],
+            [names[i] for i in np.flatnonzero(full < other).tolist()],
         )
 
 

@@ -241,7 +241,7 @@ def in_prefix_order(arms: Iterable[Arm], prompt: SplitPrompt) -> list[Arm]:
     An item's calls go out arm by arm, so a server's prompt cache (and our own prefix reuse) finds the beginning of
     each prompt in the one before.
     """
-    texts = {name: text for name, text in operator_texts(prompt).items()}
+    texts = operator_texts(prompt)
 
     def beginning(arm: Arm) -> tuple[str, ...]:
         return tuple(texts[name] for name in arm.operators(prompt))

@@ -1,7 +1,7 @@
-"""The picture of an ablation: the prompt with each block tinted by what it is worth; in a terminal, as Markdown, as files.
+"""The picture of an ablation: the prompt with each block tinted by its worth; in a terminal, as Markdown, as files.
 
-Blue helps and orange hurts, told apart with any colour vision; sign and interval stand in words beside them, and what is
-undecided is hatched.
+Blue helps and orange hurts, told apart with any colour vision; sign and interval stand in words beside them, and what
+is undecided is hatched.
 """
 
 from __future__ import annotations
@@ -184,13 +184,14 @@ def trim_sentence(result: AblationResult) -> str:
     if floor := at_floor(result):
         return f"No shorter prompt was looked for: {floor}."
     if not trim.chosen:
-        return "Nothing can be dropped safely: every block seems to cost more than the margin. The prompt stays as it is."
+        why = "every block seems to cost more than the margin"
+        return f"Nothing can be dropped safely: {why}. The prompt stays as it is."
     if not trim.dropped:
         step = trim.steps[0] if trim.steps else None
         seen = f" ({interval_words(step.difference, 3)}, 90 % interval)" if step is not None else ""
         return (
-            f"Nothing can be dropped safely: without {join_words(trim.chosen[:1])} the prompt is not shown to be no worse"
-            f" than {margin:g} on the confirming items{seen}. The prompt stays as it is."
+            f"Nothing can be dropped safely: without {trim.chosen[0]} the prompt is not shown to stay within"
+            f" {margin:g} of the full one on the confirming items{seen}. The prompt stays as it is."
         )
     step = next(step for step in reversed(trim.steps) if step.confirmed)
     saved = f"{result.saved_tokens:,.0f} prompt tokens"
@@ -285,7 +286,8 @@ def print_preview(shown: Preview, console: Console) -> None:
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",
         f"order of calls: {shown.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({shown.prefix_as_listed:.0%} in the design's own order)",
-        f"reach with {study.count} items, if {shown.forecast.flips:.1%} of answers flip by chance ({shown.flips_from}):",
+        f"reach with {study.count} items, if {shown.forecast.flips:.1%} of answers flip by chance"
+        f" ({shown.flips_from}):",
         f"  smallest effect found with 80 % power: {shown.forecast.detectable:.3f}",
         f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
         f" {shown.forecast.finds_nulls:.0%} of studies",
@@ -448,7 +450,7 @@ def _json(value: float) -> float | None:
 
 
 def write_result(result: AblationResult) -> list[Path]:
-    """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; what to open comes first.
+    """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; the page comes first.
 
     Raises ``AnalysisError`` where a file cannot be written.
     """

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,20 @@ class Study:
         )
 
 
+def bundled_example() -> tuple[Path, dict[str, Any]]:
+    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes."""
+    folder = Path(str(files("pcsuite.ablation"))) / "example"
+    settings = {
+        "data": str(folder / "reviews.csv"),
+        "answer": "opinion",
+        "design": "leave-one-out",
+        "margin": 0.1,
+        "max_tokens": 6,
+        "name": "example",
+    }
+    return folder / "reviews.yaml", settings
+
+
 def prepare(request: AblationRequest) -> Study:
     """Read and check everything an ablation needs; nothing is written or called.
 
@@ -262,7 +277,7 @@ def prepare(request: AblationRequest) -> Study:
     least = least_items(len(free))
     if count < least:
         raise DataError(
-            f"{request.data}: {count} items are too few for {len(free)} blocks: no difference could be told from chance",
+            f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
             hint=f"give {least} or more",
         )
     study = Study(
@@ -296,7 +311,7 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
         model_id, spec = given, base.models[given]
     elif given == SIMULATED:
         model_id = SIMULATED
-        spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)  # type: ignore[call-arg]
+        spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
     elif name and provider in ADAPTERS:
         keys: dict[str, Any] = {"model": name} if provider == "openai" else {"path": name}
         if provider == "openai":
@@ -383,7 +398,8 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
         task["final_answer_format"] = "The answer."
     spec = TaskSpec.model_validate(task)
     shown = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
-    reading = f"{path.name}: {len(table.items)} items, input: {', '.join(inputs)}, {shown}{how}, scored as {spec.evaluator}"
+    reading = f"{path.name}: {len(table.items)} items, input: {', '.join(inputs)}, {shown}{how}"
+    reading += f", scored as {spec.evaluator}"
     return AblationTask(task_id, spec, schema, None, table.items, reading), prompt
 
 
@@ -464,7 +480,7 @@ def _check_context(study: Study, items: Sequence[Item]) -> None:
 
 
 def _affordable_arms(study: Study, items: Sequence[Item]) -> int:
-    """Arms that the budget pays for if every prompt is full and every answer runs to its limit, a fifth kept for trimming."""
+    """Arms that the budget pays for if answers run to their limit; a fifth of it is kept for trimming."""
     sent, request = study.prompt.sent(), study.request
     sample = items[:20]
     longest = sum(len(fill_placeholders(sent, one.input_text, one.columns)) for one in sample) / len(sample)

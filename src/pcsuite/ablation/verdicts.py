@@ -46,7 +46,7 @@ class BlockVerdict:
     no_worse: bool
     """Whether the prompt without it is non-inferior at the margin, whatever the verdict."""
     more_items: int | None
-    """Items that would decide an undecided block with 80 % power if its effect is as seen; none where no number would."""
+    """Further items that would decide an undecided block with 80 % power were it as seen; none where none would."""
     note: str = ""
 
 

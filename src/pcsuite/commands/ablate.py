@@ -19,11 +19,12 @@ DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fraction
 def configure_ablate(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite ablate``.
 
-    The prompt is a text (Markdown, XML-like tags, anything) or a chat: a .yaml or .json list of {role, content}. The item
-    goes where a placeholder stands: {{ column }} of your table, or {{ input }}. Results: outputs/ablations/<run>/.
+    The prompt is a text (Markdown, XML-like tags, anything) or a chat: a .yaml or .json list of {role, content}. The
+    item goes where a placeholder stands: {{ column }} of your table, or {{ input }}. Results: outputs/ablations/<run>/.
     The same command goes on where a killed or stopped ablation ended.
 
     examples:
+      pcsuite ablate example                        # the bundled prompt and table on the embedded model
       pcsuite ablate triage.md --data tickets.csv --show
       pcsuite ablate triage.md --data tickets.csv --answer queue --model smollm2-135m --margin 0.05
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
@@ -31,9 +32,10 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
     add = parser.add_argument
-    add("prompt", type=Path, metavar="PROMPT", help="the prompt's file")
+    about = "the prompt's file; the word example runs the bundled one, with its own table"
+    add("prompt", type=Path, metavar="PROMPT", help=about)
     about = "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile"
-    add("--data", required=True, metavar="TABLE|TASK", help=about)
+    add("--data", metavar="TABLE|TASK", help=about)
     table = parser.add_argument_group(
         "the table, read as init-task reads it; what is left out is concluded and said"
     )
@@ -80,10 +82,10 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     design = parser.add_argument_group("the design")
     add = design.add_argument
     about = "which prompts are tried (default: auto, by the number of blocks and the budget)"
-    add("--design", choices=DESIGN_NAMES, default="auto", help=about)
+    add("--design", choices=DESIGN_NAMES, help=about)
     add("--no-controls", action="store_true", help="leave out the A/A arm and the shams")
     about = "how much worse is still no worse, in score (default: 0.02)"
-    add("--margin", type=float, default=0.02, metavar="X", help=about)
+    add("--margin", type=float, metavar="X", help=about)
     add("--no-trim", action="store_true", help="judge the blocks, do not look for a shorter prompt")
     add(
         "--budget-tokens",
@@ -109,6 +111,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
 def request_from(args: argparse.Namespace) -> AblationRequest:
     """The request that the flags make; raises ``ConfigError`` for one that cannot be read."""
     from pcsuite.ablation import AblationRequest
+    from pcsuite.ablation.study import bundled_example
 
     effects = {}
     for block, value in (_pair(entry, "--effect", "rules=0.8") for entry in args.effect):
@@ -116,9 +119,19 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
             effects[block] = float(value)
         except ValueError:
             raise ConfigError(f"--effect {block}={value}: the effect is no number") from None
+    prompt, defaults = args.prompt, {"data": args.data}
+    if prompt == Path("example") and not prompt.exists():
+        prompt, bundled = bundled_example()
+        defaults = {key: value for key, value in bundled.items() if not getattr(args, key)}
+    elif args.data is None:
+        raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
+    given = {key: getattr(args, key) for key in ("margin", "design") if getattr(args, key) is not None}
+    left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,
         args,
+        prompt=prompt,
+        **{"margin": left_out["margin"], "design": left_out["design"]} | defaults | given,
         inputs=tuple(options.listed(args.input)),
         labels=tuple(options.listed(args.labels)),
         choices=tuple(options.listed(args.choices)),

@@ -49,7 +49,7 @@ class PromptBlock:
 
     name: str
     source: str
-    """The block as the file has it. Of a chat: the contents of its messages."""
+    """The block as the file has it. Of a chat: the contents of its messages, those of an example on lines of their own."""
     text: str
     """The block as a model gets it: without our marks, and with the message it belongs to."""
     kind: str
@@ -610,7 +610,7 @@ def _chat_blocks(messages: Sequence[Mapping[str, str]], how: SplitMethod) -> tup
         ):
             examples += 1
             text = chat_piece(turn, role, content) + chat_piece(turn + 1, "assistant", after["content"])
-            blocks.append(PromptBlock(f"example_{examples}", content + after["content"], text, "example", 1))
+            blocks.append(PromptBlock(f"example_{examples}", f"{content}\n{after['content']}\n", text, "example", 1))
             turn += 2
             continue
         pieces, _ = _split_text(content, how)
