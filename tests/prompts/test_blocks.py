@@ -272,3 +272,20 @@ def test_a_sham_keeps_marks_and_placeholders_and_no_word():
     assert not {"rules", "never", "guess", "number", "please", "tone", "kind"} & {
         w.strip("<>/.,:") for w in sham.lower().split()
     }, words
+
+
+def test_messages_may_name_their_block_and_neighbours_of_one_name_go_together():
+    chat = [
+        {"role": "system", "content": "A.\n\nB."},
+        {"role": "user", "content": "x", "block": "shots"},
+        {"role": "assistant", "content": "1", "block": "shots"},
+        {"role": "user", "content": "y", "block": "shots"},
+        {"role": "assistant", "content": "2", "block": "shots"},
+        {"role": "user", "content": "z", "block": "more"},
+        {"role": "assistant", "content": "3", "block": "more"},
+        {"role": "user", "content": "{{ input }}"},
+    ]
+    made = split_prompt(json.dumps(chat), form="json").check_placeholders(())
+    assert [block.name for block in made.blocks] == ["a", "b", "shots", "more", "user"]
+    kept = decode_chat(made.sent(["a", "b", "more", "user"]))
+    assert [message["content"] for message in kept] == ["A.\n\nB.", "z", "3", "{{ input }}"]

@@ -234,14 +234,15 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
     """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes."""
     folder = Path(str(files("pcsuite.ablation"))) / "example"
     settings = {
-        "data": str(folder / "reviews.csv"),
-        "answer": "opinion",
+        "data": str(folder / "tickets.csv"),
+        "answer": "queue",
         "design": "leave-one-out",
-        "margin": 0.1,
+        "margin": 0.15,
+        "limit": 48,
         "max_tokens": 6,
         "name": "example",
     }
-    return folder / "reviews.yaml", settings
+    return folder / "tickets.yaml", settings
 
 
 def prepare(request: AblationRequest) -> Study:

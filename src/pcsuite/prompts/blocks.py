@@ -594,23 +594,39 @@ def _messages(text: str, form: str) -> list[dict[str, str]]:
 
 
 def _chat_blocks(messages: Sequence[Mapping[str, str]], how: SplitMethod) -> tuple[list[PromptBlock], str]:
-    """Blocks of a chat: messages, or what they are split into; a solved example (user, assistant) is one block."""
+    """Blocks of a chat: messages, or what they are split into; a solved example (user, assistant) is one block.
+
+    A message may say which block it belongs to (``block: examples``).
+    """
     blocks: list[PromptBlock] = []
     turn = examples = 0
     while turn < len(messages):
         message = messages[turn]
         role, content = message["role"], message["content"]
+        if "block" in message:  # named by the user: neighbours of one name stand and fall together
+            last = turn
+            while last + 1 < len(messages) and messages[last + 1].get("block") == message["block"]:
+                last += 1
+            named = list(enumerate(messages))[turn : last + 1]
+            text = "".join(chat_piece(index, entry["role"], entry["content"]) for index, entry in named)
+            source = "".join(entry["content"].rstrip("\n") + "\n" for _, entry in named)
+            blocks.append(PromptBlock(_slug(str(message["block"])), source, text, "named messages", 1))
+            turn = last + 1
+            continue
         after = messages[turn + 1] if turn + 1 < len(messages) else None
         if (
             role == "user"
             and after is not None
             and after["role"] == "assistant"
+            and "block" not in after
             and not placeholders(content)
             and not placeholders(after["content"])
         ):
             examples += 1
             text = chat_piece(turn, role, content) + chat_piece(turn + 1, "assistant", after["content"])
-            blocks.append(PromptBlock(f"example_{examples}", f"{content}\n{after['content']}\n", text, "example", 1))
+            blocks.append(
+                PromptBlock(f"example_{examples}", f"{content}\n{after['content']}\n", text, "example", 1)
+            )
             turn += 2
             continue
         pieces, _ = _split_text(content, how)
