@@ -40,7 +40,7 @@ def test_views_are_the_blocks_in_order_with_sign_and_interval(result):
     assert views["noise"].effect.startswith("-0.")
     assert views["ticket"].verdict == "pinned"
     assert views["noise"].dropped
-    assert "".join(view.text for view in views.values()) == PROMPT
+    assert "\n\n".join(view.text for view in views.values()) + "\n" == PROMPT
     assert any(line.startswith("right only with it") for line in views["rules"].details)
     assert any("sham" in line for line in views["rules"].details)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.effect_sizes import paired_t_interval
 
+ITEMS_TOGETHER = 8
+"""Items that an arm asks before the next arm: a server that keeps a single prompt still finds most of the next one."""
 FINGERPRINT = "ablation.sha256"
 MEASURES = {
     "answered": "readable answers",
@@ -192,7 +194,7 @@ def ablate(
     study = prepare(request)
     _claim(study)
     suite = study.write(study.design.arms)
-    plan = build_plan(suite)
+    plan = build_plan(suite, scope=replace(Scope.of_selection(suite), items_together=ITEMS_TOGETHER))
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
     return asyncio.run(_Running(study, plan, quiet=quiet).run(chosen))
@@ -262,6 +264,7 @@ class _Running:
             chosen.decoding_regimes,
             max_items=most,
             skip_items=skip,
+            items_together=ITEMS_TOGETHER,
             block=block,
         )
         return build_plan(suite, scope=scope)

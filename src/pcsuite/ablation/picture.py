@@ -19,6 +19,7 @@ from pcsuite.ablation.ablate import MEASURES, AblationResult, Preview
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.verdicts import BlockVerdict
 from pcsuite.errors import AnalysisError
+from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.report.wording import counted, join_words, p_text, signed
 from pcsuite.stats import Estimate
 
@@ -57,6 +58,8 @@ class BlockView:
     details: tuple[str, ...]
     """What pointing at it shows."""
     dropped: bool
+    role: str = ""
+    """Whose message of a chat it stands in."""
 
     @property
     def hatched(self) -> bool:
@@ -81,12 +84,24 @@ def block_views(result: AblationResult) -> list[BlockView]:
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
         tokens = result.block_tokens[block.name]
-        text = block.source or block.text
+        text = (block.source or "{{ input }}").rstrip("\r\n")
+        role = ", ".join(dict.fromkeys(found["role"] for found in decode_chat(block.text) or ()))
         entry = verdicts.get(block.name)
         if entry is None:
             views.append(
                 BlockView(
-                    number, block.name, text, tokens, "pinned", "·", NEUTRAL, 0.0, block.pinned, (), False
+                    number,
+                    block.name,
+                    text,
+                    tokens,
+                    "pinned",
+                    "·",
+                    NEUTRAL,
+                    0.0,
+                    block.pinned,
+                    (),
+                    False,
+                    role,
                 )
             )
             continue
@@ -108,6 +123,7 @@ def block_views(result: AblationResult) -> list[BlockView]:
                 interval_words(entry.effect),
                 tuple(_details(result, entry)),
                 block.name in dropped,
+                role,
             )
         )
     return views
@@ -370,7 +386,7 @@ def diff_lines(result: AblationResult) -> list[str]:
     return [
         ("- " if view.dropped else "  ") + line
         for view in block_views(result)
-        for line in view.text.splitlines()
+        for line in [*view.text.splitlines(), ""]
     ]
 
 

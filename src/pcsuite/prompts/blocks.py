@@ -49,7 +49,7 @@ class PromptBlock:
 
     name: str
     source: str
-    """The block as the file has it. Of a chat: the contents of its messages, those of an example on lines of their own."""
+    """The block as the file has it. Of a chat: the contents of its messages, of an example on lines of their own."""
     text: str
     """The block as a model gets it: without our marks, and with the message it belongs to."""
     kind: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -134,10 +135,13 @@ class Scope:
     regimes: tuple[str, ...]
     max_items: int | None = None
     """At most so many items a task, the first of those the profile takes."""
-    skip_items: int = 0
-    """Leaves out so many items of the front, so that plans can share a task's items between them."""
     block: str = ""
     """Name of the block this plan adds to the profile's run; empty for the run itself."""
+    skip_items: int = 0
+    """Leaves out so many items of the front, so that plans can share a task's items between them."""
+    items_together: int = 1
+    """So many items are asked under one condition before the next: prompts that begin alike go out together, which
+    servers' prefix caches like, and at most so many items lack a condition where a run ends early."""
 
     @classmethod
     def of_selection(cls, suite: Suite) -> Scope:
@@ -191,12 +195,15 @@ class Plan:
     def units(self, model_id: str) -> Iterator[Unit]:
         """A model's rows, item by item, so that conditions stay paired however early a run ends.
 
-        Tasks come in the order of the profile; the same plan always gives the same units.
+        Tasks come in the order of the profile; the same plan always gives the same units. A scope may take several
+        items together.
         """
         for task in self.tasks.values():
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
-            for item in task.items if cells else ():
-                for cell in cells:
+            together = self.scope.items_together
+            groups = [task.items[at : at + together] for at in range(0, len(task.items), together)]
+            for group in groups if cells else ():
+                for cell, item in itertools.product(cells, group):
                     shared = f"{cell.fingerprint}|{item.item_id}|{task.item_digests[item.item_id]}"
                     for perturbation in cell.perturbations:
                         for seed in cell.seeds:
