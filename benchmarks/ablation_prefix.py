@@ -1,8 +1,8 @@
 """How much of the prompts of an ablation a server's prefix cache finds, by the order of calls.
 
 The calls of a real plan are replayed through a prefix cache that keeps the last so many prompts (1 is a llama.cpp slot;
-servers with automatic prefix caching keep hundreds) and reuses whole blocks of 64 characters, about 16 tokens. Counted is
-the share of characters that need not be read again.
+servers with automatic prefix caching keep hundreds) and reuses whole blocks of 64 characters, about 16 tokens. Counted
+is the share of characters that need not be read again.
 
     python benchmarks/ablation_prefix.py
 """

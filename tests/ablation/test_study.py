@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pcsuite.ablation.study import prepare
+from pcsuite.ablation.study import as_yaml, prepare
 from pcsuite.config.definitions import OperatorsFile
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, DataError, PcsuiteError, PromptError
@@ -30,13 +30,10 @@ def test_the_profile_that_is_written_sends_the_prompt_as_it_stands_in_the_file(t
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
+@example("0\x85\u2028\r\n\x1e🎉")
 @settings(max_examples=60)
 def test_any_text_comes_back_from_the_operators_file_as_it_was(text):
-    dumped = yaml.safe_dump(
-        {"version": "1.0", "operators": {"a": {"type": "verbatim", "template": text}}},
-        allow_unicode=True,
-        width=100,
-    )
+    dumped = as_yaml({"version": "1.0", "operators": {"a": {"type": "verbatim", "template": text}}})
     source = YamlSource(None, dumped, yaml.safe_load(dumped))
     assert source.parse(OperatorsFile).operators["a"].template == text
 

@@ -140,7 +140,7 @@ class Study:
         ordered = in_prefix_order(arms, self.prompt)
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._files(ordered).items():
-            text = content if isinstance(content, str) else _yaml(content)
+            text = content if isinstance(content, str) else as_yaml(content)
             (self.folder / name).write_text(text, encoding="utf-8")
         if self.task.items is not None:
             path = datasets_dir(Path(self.base.profile.run.cache_dir)) / (
@@ -498,5 +498,6 @@ def _affordable_arms(study: Study, items: Sequence[Item]) -> int:
     return 10**6 if math.isinf(affordable) else int(affordable)
 
 
-def _yaml(value: Any) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+def as_yaml(value: Any) -> str:
+    """YAML that comes back as it was: everything but ASCII is escaped, since YAML folds some line ends of Unicode."""
+    return yaml.safe_dump(value, sort_keys=False, width=100)

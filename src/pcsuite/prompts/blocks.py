@@ -104,7 +104,7 @@ class SplitPrompt:
         messages = decode_chat("".join(block.text for block in blocks)) or []
         if self.form == "json":
             return json.dumps(messages, indent=2, ensure_ascii=False) + "\n"
-        return yaml.safe_dump(messages, sort_keys=False, allow_unicode=True, width=100)
+        return yaml.safe_dump(messages, sort_keys=False, allow_unicode=_plain_lines(messages), width=100)
 
     def _kept(self, kept: Iterable[str] | None) -> list[PromptBlock]:
         names = None if kept is None else set(kept)
@@ -566,6 +566,11 @@ def _unique(blocks: Sequence[PromptBlock], taken: Mapping[str, int]) -> list[Pro
 
 
 # Chats.
+
+
+def _plain_lines(messages: Sequence[Mapping[str, str]]) -> bool:
+    """Whether YAML may show the contents as they are: it folds the rarer line ends of Unicode."""
+    return not any(mark in message["content"] for message in messages for mark in "\x85\u2028\u2029")
 
 
 def _messages(text: str, form: str) -> list[dict[str, str]]:
