@@ -36,6 +36,7 @@ from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
 from pcsuite.runners.plan import Plan, Scope, build_plan
 from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
+from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
 
 ITEMS_TOGETHER = 8
@@ -96,6 +97,8 @@ class AblationResult:
     """By block: what having it changes in each of :data:`MEASURES`."""
     flips: Mapping[str, tuple[Sequence[str], Sequence[str]]]
     """By block: items that are right only with it, and only without it."""
+    attribution: Sequence[OperatorEffect]
+    """Each block's effect by every method that the arms identify: left out, alone, on average, Shapley value."""
     interactions: Sequence[Interaction]
     pairs_measured: int
     noise: Estimate | None
@@ -367,6 +370,7 @@ class _Running:
                 for name in free
             },
             flips={name: _flipped(scores[FULL], single[name], names) for name in free},
+            attribution=_attribution(scores, self.arms.values(), rng),
             interactions=interactions,
             pairs_measured=len(pairs),
             noise=noise,
@@ -380,6 +384,20 @@ class _Running:
             stopped=self.stopped,
             tally=self.tally,
         )
+
+
+def _attribution(
+    scores: Mapping[str, Scores], arms: Iterable[Arm], rng: np.random.Generator
+) -> list[OperatorEffect]:
+    """Effects by other methods than leaving a block out, on the items that every arm answered."""
+    measured = [arm for arm in arms if arm.kind in ("full", "blocks")]
+    whole = [arm for arm in measured if np.isfinite(scores[arm.id]).mean() > 0.9]  # not those of one half only
+    values = np.column_stack([scores[arm.id] for arm in whole]) if whole else np.empty((0, 0))
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) < 2 or len(whole) < 2:
+        return []
+    found = attribute(values, [sorted(arm.kept) for arm in whole], rng=rng)
+    return [entry for entry in found if entry.method != "leave-one-out"]
 
 
 def _both(pair: tuple[str, str], free: Sequence[str]) -> Arm:

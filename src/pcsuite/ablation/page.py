@@ -90,6 +90,16 @@ def render_ablation(result: AblationResult) -> str:
             for entry in result.interactions
         ],
         pairs=result.pairs_measured,
+        attribution=[
+            (
+                entry.operator,
+                entry.method,
+                picture.interval_words(entry.effect, 3),
+                p_text(entry.test.p_value),
+                "" if entry.exact else f"{entry.orders:.0f} of all orders",
+            )
+            for entry in result.attribution
+        ],
         noise=picture.noise_sentence(result),
         design=study.design.why,
         reading=study.task.reading,

@@ -438,6 +438,11 @@ def document(result: AblationResult) -> dict[str, Any]:
             | _limits("estimate", entry.estimate)
             for entry in result.interactions
         ],
+        "attribution": [
+            {"block": entry.operator, "method": entry.method, "p": entry.test.p_value}
+            | _limits("effect", entry.effect)
+            for entry in result.attribution
+        ],
         "again": {**_limits("difference", result.noise), "p": result.noise_p, "flips": result.noise_flips},
         "trim": None
         if result.trim is None

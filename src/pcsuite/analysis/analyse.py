@@ -15,12 +15,15 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
+    attribution,
+    best,
     effects,
     efficiency,
     entropy,
     information,
     mixed,
     objective,
+    pooled,
     replicates,
     robustness,
     summary,
@@ -33,6 +36,7 @@ from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
     summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
@@ -91,6 +95,9 @@ def analyse(
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
             pool.submit(effects.effects, scores, known),
+            pool.submit(attribution.attribution, scores, known),
+            pool.submit(pooled.pooled, scores, known),
+            pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, known),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),

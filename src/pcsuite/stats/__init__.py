@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcsuite.stats.answer_variation import *  # noqa: F403
+    from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
+    from pcsuite.stats.selection import *  # noqa: F403
     from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
@@ -52,10 +54,12 @@ design: fixed_design encode_cells cell_totals
 mixed: fit_mixed fit_mixed_rows
 unit_jackknife: Contrast
 logistic_mixed: fit_logistic_mixed predicted_rates
+attribution: attribute attribution_weights unidentified
+selection: best_of
 pooling: random_effects Pooled
 emmeans: marginal_means contrasts_with_reference interaction_contrasts
 equivalence: tost tost_paired noninferior_paired tost_contrast all_equivalent
-random_weights: WeightedMean mean_interval
+random_weights: WeightedMean mean_interval mean_test
 answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
 answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
 answer_variation: semantic_entropy
