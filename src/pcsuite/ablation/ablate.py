@@ -391,7 +391,9 @@ def _attribution(
 ) -> list[OperatorEffect]:
     """Effects by other methods than leaving a block out, on the items that every arm answered."""
     measured = [arm for arm in arms if arm.kind in ("full", "blocks")]
-    whole = [arm for arm in measured if np.isfinite(scores[arm.id]).mean() > 0.9]  # not those of one half only
+    whole = [
+        arm for arm in measured if np.isfinite(scores[arm.id]).mean() > 0.9
+    ]  # not those of one half only
     values = np.column_stack([scores[arm.id] for arm in whole]) if whole else np.empty((0, 0))
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) < 2 or len(whole) < 2:
