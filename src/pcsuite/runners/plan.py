@@ -111,6 +111,14 @@ class Cell:
             return apply_condition(self.condition, ctx).tree
         return replace(self.applied.tree, input_text=item.input_text)
 
+    def units(self, item: Item) -> Iterator[Unit]:
+        """The rows of an item in this cell: one for each perturbation and seed."""
+        shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
+        for perturbation in self.perturbations:
+            for seed in self.seeds:
+                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                yield Unit(self, item, seed, perturbation, run_id)
+
     def context(self, item: Item, perturbation: str) -> CallContext:
         """What a call for an item of this cell is for; a simulated model answers from it."""
         evaluator = self.task.evaluator
@@ -204,11 +212,7 @@ class Plan:
             groups = [task.items[at : at + together] for at in range(0, len(task.items), together)]
             for group in groups if cells else ():
                 for cell, item in itertools.product(cells, group):
-                    shared = f"{cell.fingerprint}|{item.item_id}|{task.item_digests[item.item_id]}"
-                    for perturbation in cell.perturbations:
-                        for seed in cell.seeds:
-                            run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
-                            yield Unit(cell, item, seed, perturbation, run_id)
+                    yield from cell.units(item)
 
 
 def build_plan(

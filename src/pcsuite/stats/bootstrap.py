@@ -352,11 +352,19 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
 
 def resample_counts(n: int, rng: Rng, resamples: int) -> Iterator[npt.NDArray[np.float32]]:
     """Blocks of bootstrap counts, (rows, n): how often each item is in each resample; bounded memory."""
+    # Resamples counted in one go: few calls for small n, and the counts stay in the cache.
+    together = max(1, (1 << 14) // n)
+    offsets = np.arange(together)[:, None] * n
     for size in _block_sizes(resamples, n):
         drawn = rng.integers(0, n, size=(size, n))
         counts = np.empty((size, n), dtype=np.float32)
-        for row, items in enumerate(drawn):  # one at a time: the counts of a resample stay in the cache
-            counts[row] = np.bincount(items, minlength=n)
+        for start in range(0, size, together):
+            part = drawn[start : start + together]
+            if together > 1:
+                part = part + offsets[: len(part)]
+            counts[start : start + together] = np.bincount(part.ravel(), minlength=len(part) * n).reshape(
+                -1, n
+            )
         yield counts
 
 
