@@ -149,6 +149,38 @@ def test_simulated_flips_are_those_of_two_equal_conditions():
     )
 
 
+def test_until_decided_it_asks_fewer_items_and_confirms_on_items_never_looked_at(tmp_path):
+    request = request_in(
+        tmp_path, items=480, effects={"rules": 3.0, "noise": -3.0}, until="decided", margin=0.25
+    )
+    made = ablate(request, quiet=True)
+    verdicts = {entry.block: entry for entry in made.verdicts}
+    assert verdicts["rules"].verdict == "helps"
+    assert verdicts["noise"].verdict in ("hurts", "no worse without it")
+    assert verdicts["rules"].effect.method == "confidence sequence"
+    assert made.items < 240  # decided before the first half was through
+    rows = list(iter_rows(made.log))
+    names = [item.item_id for item in sorted_items(made)]
+    asked = {
+        arm: [row.task.item_id for row in rows if row.condition.id == arm] for arm in ("-tone", "~rules")
+    }
+    assert set(asked["-tone"]) <= set(names[:240])
+    assert asked["~rules"]  # its sham, because it helps
+    assert all(step.difference.n == 240 for step in made.trim.steps)
+    assert "noise" in made.trim.dropped
+    again = ablate(request, quiet=True)
+    assert again.tally["rows"] == 0
+    assert [entry.effect for entry in again.verdicts] == [entry.effect for entry in made.verdicts]
+
+
+def sorted_items(made):
+    from pcsuite.config.load import load_suite
+    from pcsuite.runners.plan import build_plan
+
+    (task,) = build_plan(load_suite(made.study.folder / "profile.yaml")).tasks.values()
+    return task.items
+
+
 def clerk(body):
     """A server that knows the queue only where the rules are shown, and refuses where the noise is."""
     text = "\n".join(message["content"] for message in body["messages"])

@@ -68,7 +68,7 @@ def test_show_names_blocks_arms_rows_tokens_cost_and_reach(tmp_path):
         "fewer than", "stand at the beginning",
     ):  # fmt: skip
         assert words in text, words
-    assert not (tmp_path / "outputs" / "ablations" / "prompt" / "runs").exists()
+    assert not (tmp_path / "outputs").exists()
 
 
 def test_markdown_holds_the_table_and_the_diff(result):

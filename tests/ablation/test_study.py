@@ -145,6 +145,7 @@ WRONG = {
     "effects of a real model": ({"model": "smollm2-135m"}, ConfigError, "is not simulated"),
     "a margin of nothing": ({"margin": 0.0}, ConfigError, "--margin 0"),
     "an unknown regime": ({"regime": "d2"}, ConfigError, "unknown regime 'd2'"),
+    "two designs": ({"until": "decided", "design": "factorial"}, ConfigError, "one block at a time"),
     "no seeds": ({"seeds": 0}, ConfigError, "--seeds 0"),
     "a prompt longer than the context": (
         {

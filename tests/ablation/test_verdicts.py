@@ -6,10 +6,12 @@ from pcsuite.ablation.verdicts import (
     find_interactions,
     flip_rate,
     judge_blocks,
+    judge_looks,
     least_items,
     more_items,
     suspect_pairs,
 )
+from pcsuite.logging.looks import Look
 
 
 def arm(right, n=200):
@@ -163,3 +165,49 @@ def test_least_items_lets_the_exact_test_reject_in_either_half():
 
 def test_flip_rate_is_the_share_of_items_that_differ():
     assert flip_rate(np.array([1.0, 0, 1, np.nan]), np.array([0.0, 0, 1, 1])) == pytest.approx(1 / 3)
+
+
+def test_verdicts_of_looks_are_those_of_their_limits():
+    def look(mean, low, high, verdict):
+        return Look(
+            "t",
+            "m",
+            "d",
+            "-x",
+            "full",
+            "task_score",
+            100,
+            100,
+            mean,
+            low,
+            high,
+            0.99,
+            0.001,
+            0.05,
+            verdict,
+            True,
+        )
+
+    looks = {
+        "needed": look(-0.2, -0.3, -0.1, "worse"),
+        "filler": look(-0.2, -0.3, -0.1, "worse"),
+        "harmful": look(0.2, 0.1, 0.3, "better"),
+        "dead": look(0.0, -0.04, 0.1, "no worse"),
+        "open": look(-0.01, -0.2, 0.2, "undecided"),
+    }
+    full = arm(150, 400)
+    without = {name: arm(140, 400) for name in looks} | {"unseen": arm(140, 400)}
+    made = judge_looks(looks, full, without, {"filler": arm(150, 400), "needed": arm(60, 400)}, 0.05)
+    found = {entry.block: entry for entry in made}
+    assert {name: entry.verdict for name, entry in found.items()} == {
+        "needed": "helps",
+        "filler": "helps only as filler",
+        "harmful": "hurts",
+        "dead": "no worse without it",
+        "open": "undecided",
+        "unseen": "undecided",
+    }
+    assert (found["needed"].effect.low, found["needed"].effect.high) == (0.1, 0.3)
+    assert found["needed"].p_value == pytest.approx(0.006)
+    assert found["open"].more_items > 0
+    assert judge_looks(looks, arm(0, 400), without, {}, 0.05)[3].verdict == "not tested"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,16 +25,20 @@ from pcsuite.ablation.verdicts import (
     find_interactions,
     flip_rate,
     judge_blocks,
+    judge_looks,
     suspect_pairs,
 )
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import BudgetExceededError, ConfigError
 from pcsuite.logging.log import RunLog, iter_newest_rows
+from pcsuite.logging.looks import Look, read_looks
+from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.row import RunRow
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
 from pcsuite.runners.plan import Plan, Scope, build_plan
+from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.attribution import OperatorEffect, attribute
@@ -127,7 +132,13 @@ def preview(request: AblationRequest) -> Preview:
 
     Raises what :func:`pcsuite.ablation.study.prepare` raises.
     """
-    return _preview(prepare(request))
+    study = prepare(request)
+    note = study.folder / FINGERPRINT
+    if note.is_file() and note.read_text(encoding="utf-8").strip() == study.fingerprint():
+        return _preview(study)  # it has begun: what its log has counts
+    with tempfile.TemporaryDirectory(prefix="pcsuite-ablate-") as folder:
+        shown = _preview(replace(study, folder=Path(folder)))
+        return replace(shown, study=study)
 
 
 def _preview(study: Study) -> Preview:
@@ -225,6 +236,10 @@ class _Running:
         self.arms = {arm.id: arm for arm in study.design.arms}
         self.rows: dict[str, RunRow] = {}
         self.stopped = ""
+        self.looks: dict[str, Look] = {}
+        """By block: the last look at the prompt without it, where the ablation runs until decided."""
+        self.visited = 0
+        """Items that were asked until then."""
         self.tally = {"rows": 0.0, "tokens": 0.0, "cost_usd": 0.0, "cache_hits": 0.0, "skipped": 0.0}
 
     async def run(self, executor: Executor) -> AblationResult:
@@ -232,16 +247,40 @@ class _Running:
         async with executor:
             run = self.plan.suite.profile.run
             with RunLog.of(run, overwrite=request.overwrite) as log:
-                await self._ask(self.plan, log, executor)
+                if request.until:
+                    await self._until_decided(log, executor)
+                else:
+                    await self._ask(self.plan, log, executor)
                 pairs = await self._pairs(log, executor)
                 trim = await self._trim(log, executor) if request.trim else None
         return self._judge(pairs, trim)
 
-    async def _ask(self, plan: Plan, log: RunLog, executor: Executor) -> None:
+    async def _until_decided(self, log: RunLog, executor: Executor) -> None:
+        """Ask batches of items until every block is decided, then the controls on the items that were asked.
+
+        With trimming it is at most the first part of the items, so that those that confirm were never looked at.
+        """
+        free = self.study.free
+        left_out = {without(name, free).id: name for name in free}
+        most = self.study.chosen_on if self.study.request.trim else self.study.count
+        plan = self._also([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
+        await self._ask(plan, log, executor, registered=register(plan, log))
+        for look in read_looks(log.paths.log):
+            self.looks[left_out[look.condition]] = look
+            self.visited = max(self.visited, look.visited)
+        helping = [name for name in free if name in self.looks and self.looks[name].verdict == "worse"]
+        wanted = [AGAIN, *(f"~{name}" for name in helping)]
+        controls = [arm for arm in self.study.design.arms if arm.id in wanted]
+        if controls and self.visited:
+            await self._ask(self._also(controls, "controls", most=self.visited), log, executor)
+
+    async def _ask(
+        self, plan: Plan, log: RunLog, executor: Executor, registered: RegisteredPlan | None = None
+    ) -> None:
         """Make a plan's calls and take its rows in; a used-up budget ends this and all later calls."""
         if not self.stopped:
             try:
-                summary = await run_into(log, plan, executor, quiet=self.quiet)
+                summary = await run_into(log, plan, executor, quiet=self.quiet, registered=registered)
             except BudgetExceededError as error:
                 self.stopped = str(error)
             else:
@@ -292,22 +331,25 @@ class _Running:
         """Choose on the first part of the items, confirm on the other."""
         study, free = self.study, self.study.free
         part, margin = study.chosen_on, study.request.margin
+        seen = self.visited or part
 
         async def measured(dropped: Iterable[str], block: str, skip: int, most: int | None) -> Scores:
             arm = arm_of([name for name in free if name not in set(dropped)], free)
             await self._ask(self._also([arm], block, skip=skip, most=most), log, executor)
             return self.scores()[arm.id][skip:most]
 
+        if self.looks:  # the confirming items have not been asked anything yet
+            await self._ask(self._also([arm_of(free, free)], "trim-confirmation", skip=part), log, executor)
         scores = self.scores()
         if at_floor(scores[FULL], margin):
             return Trim((), (), margin)
-        first = {name: scores[without(name, free).id][:part] for name in free}
-        choosing = choose_drops(scores[FULL][:part], first, margin=margin)
+        first = {name: scores[without(name, free).id][:seen] for name in free}
+        choosing = choose_drops(scores[FULL][:seen], first, margin=margin)
         chosen: tuple[str, ...] = ()
         try:
             wanted = next(choosing)
             while not self.stopped:
-                wanted = choosing.send(await measured(wanted, "trim-choice", 0, part))
+                wanted = choosing.send(await measured(wanted, "trim-choice", 0, seen))
         except StopIteration as end:
             chosen = end.value
         confirming = confirm_drops(chosen, scores[FULL][part:], margin=margin)
@@ -328,7 +370,13 @@ class _Running:
         scores = table["score"]
         single = {name: scores[without(name, free).id] for name in free}
         shams = {name: scores[f"~{name}"] for name in free if f"~{name}" in scores}
-        verdicts = judge_blocks(scores[FULL], single, shams, margin=request.margin, rng=rng)
+        if request.until:
+            seen = {name: values[: self.visited] for name, values in (single | {FULL: scores[FULL]}).items()}
+            shams = {name: values[: self.visited] for name, values in shams.items()}
+            whole = seen.pop(FULL)
+            verdicts = judge_looks(self.looks, whole, seen, shams, request.margin)
+        else:
+            verdicts = judge_blocks(scores[FULL], single, shams, margin=request.margin, rng=rng)
         both = {pair: scores[_both(pair, free).id] for pair in pairs}
         interactions = find_interactions(scores[FULL], single, both, rng=rng)
         noise = noise_p = flips = None
@@ -350,7 +398,7 @@ class _Running:
         complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.arms], axis=0)
         return AblationResult(
             study=study,
-            items=int(complete.sum()),
+            items=self.visited if request.until else int(complete.sum()),
             arms=[
                 ArmSummary(
                     arm.id,

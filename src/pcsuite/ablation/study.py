@@ -12,12 +12,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from pcsuite._util.hashing import digest, sha256_hex
-from pcsuite.ablation.arms import Arm, Design, DesignName, in_prefix_order, make_design, operator_texts
+from pcsuite.ablation.arms import (
+    FULL,
+    Arm,
+    Design,
+    DesignName,
+    in_prefix_order,
+    make_design,
+    operator_texts,
+    without,
+)
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import Suite, load_suite
@@ -45,6 +54,8 @@ ANSWER_NAMES = (
     "category",
 )
 """Columns taken for the right answer where none is named, the first that is there."""
+BATCH = 24
+"""Items between two looks of an ablation that runs until decided."""
 _FOLDER = "ablations"
 
 
@@ -75,6 +86,8 @@ class AblationRequest:
     design: DesignName = "auto"
     controls: bool = True
     margin: float = 0.02
+    until: Literal["decided"] | None = None
+    """Ask batches of items until every block is decided, instead of all of them."""
     limit: int | None = None
     """At most so many items."""
     regime: str = "d0_greedy"
@@ -213,8 +226,17 @@ class Study:
                     "max_cost_usd": request.budget_usd,
                 },
                 "length_control": "off",
-            },
+            }
+            | ({"preregistration": self._stopping()} if request.until else {}),
         }  # fmt: skip
+
+    def _stopping(self) -> dict[str, Any]:
+        """The registered question of an ablation that stops early: each block left out, against the full prompt."""
+        return {
+            "primary": [{"condition": without(name, self.free).id, "baseline": FULL} for name in self.free],
+            "margin": self.request.margin,
+            "stopping": {"rule": "no_worse", "batch": BATCH},
+        }
 
     def fingerprint(self) -> str:
         """Hash of the prompt's blocks, the task and the model: two ablations of one name must agree in it."""
@@ -254,6 +276,11 @@ def prepare(request: AblationRequest) -> Study:
         raise ConfigError(
             f"--margin {request.margin}: a share of the score between 0 and 1 is needed", hint="0.02"
         )
+    if request.until and request.design not in ("auto", "leave-one-out"):
+        raise ConfigError(
+            f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
+            hint="leave one of the two out",
+        )
     if request.seeds < 1:
         raise ConfigError(f"--seeds {request.seeds}: at least 1 is needed")
     base = load_suite(request.config)
@@ -274,7 +301,8 @@ def prepare(request: AblationRequest) -> Study:
     if source is None:
         source = load_items(task.spec.dataset, task.spec.split, Path(base.profile.run.cache_dir)).items
     count = min(len(source), request.limit or len(source))
-    design = make_design(free, request.design, with_controls=request.controls)
+    design_name: DesignName = "leave-one-out" if request.until else request.design
+    design = make_design(free, design_name, with_controls=request.controls)
     least = least_items(len(free))
     if count < least:
         raise DataError(
@@ -295,7 +323,7 @@ def prepare(request: AblationRequest) -> Study:
     _check_context(study, source)
     if request.budget_tokens is not None or request.budget_usd is not None:
         arms = _affordable_arms(study, source)
-        design = make_design(free, request.design, most_arms=arms, with_controls=request.controls)
+        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
         study = replace(study, design=design)
     return study
 

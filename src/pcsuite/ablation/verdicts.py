@@ -19,9 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite.errors import require
+from pcsuite.logging.looks import Look
 from pcsuite.stats import Estimate, holm, paired_bootstrap, sign_flip_test
 from pcsuite.stats.equivalence import noninferior_paired
 from pcsuite.stats.estimate import undefined
+from pcsuite.stats.sequential import confidence_sequence
 
 Scores = npt.NDArray[np.float64]
 """One value an item, in the same order for every arm; ``nan`` where a call failed for good."""
@@ -110,6 +112,52 @@ def judge_blocks(
             more = more_items(delta, margin, comparisons=len(deltas), alpha=alpha)
         found.append(BlockVerdict(block, verdict, effect, float(p_value), against, no_worse, more, note))
     return found
+
+
+def judge_looks(
+    looks: Mapping[str, Look],
+    full: Scores,
+    without: Mapping[str, Scores],
+    shams: Mapping[str, Scores],
+    margin: float,
+) -> list[BlockVerdict]:
+    """A verdict for every block of an ablation that ran until decided, from the last look at it.
+
+    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say.
+    """
+    floor, found = at_floor(full, margin), []
+    for block, scores in without.items():
+        look, delta = looks.get(block), _paired(full, scores)
+        if look is None:
+            nothing = undefined("confidence sequence", 0)
+            found.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None))
+            continue
+        effect = Estimate(-look.mean, -look.high, -look.low, look.level, look.items, "confidence sequence")
+        verdict = _LOOK_VERDICTS[look.verdict]
+        no_worse, note, against = effect.high < margin, "", None
+        sham = _paired(full, shams[block]) if block in shams else None
+        if sham is not None and len(sham) > 1:
+            seen = confidence_sequence(sham, looks=[len(sham)])
+            against = Estimate(float(sham.mean()), float(seen.low[-1]), float(seen.high[-1]), 0.95, len(sham))
+            if verdict == "helps" and against.high < margin:
+                verdict = "helps only as filler"
+        if verdict == "helps" and no_worse:
+            note = "by less than the margin"
+        if floor and verdict != "hurts":
+            verdict, note, no_worse = "not tested", floor, False
+        more = more_items(delta, margin, comparisons=len(without)) if verdict == "undecided" else None
+        corrected = min(1.0, look.p_value * len(without))
+        found.append(BlockVerdict(block, verdict, effect, corrected, against, no_worse, more, note))
+    return found
+
+
+_LOOK_VERDICTS: Mapping[str, Verdict] = {
+    "better": "hurts",  # the prompt without the block is the better one
+    "worse": "helps",
+    "equivalent": "no worse without it",
+    "no worse": "no worse without it",
+    "undecided": "undecided",
+}
 
 
 def at_floor(full: Scores, margin: float) -> str:

@@ -28,6 +28,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --show
       pcsuite ablate triage.md --data tickets.csv --answer queue --model smollm2-135m --margin 0.05
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
+      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
@@ -86,6 +87,8 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--no-controls", action="store_true", help="leave out the A/A arm and the shams")
     about = "how much worse is still no worse, in score (default: 0.02)"
     add("--margin", type=float, metavar="X", help=about)
+    about = "ask batches of items until every block is decided, instead of all; arms that are decided stop"
+    add("--until", choices=("decided",), help=about)
     add("--no-trim", action="store_true", help="judge the blocks, do not look for a shorter prompt")
     add(
         "--budget-tokens",
