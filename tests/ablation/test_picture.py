@@ -83,7 +83,7 @@ def test_markdown_holds_the_table_and_the_diff(result):
 def test_files_are_written_and_say_the_same(result):
     written = {path.name: path for path in write_result(result)}
     assert list(written) == [
-        "ablation.html", "ablation.md", "trimmed.md", "blocks.csv", "ablation.json", "ablation.png",
+        "ablation.html", "ablation.md", "trimmed.md", "ablation.json", "blocks.csv", "ablation.png",
     ]  # fmt: skip
     assert written["trimmed.md"].read_text() == result.trimmed
     assert written["ablation.png"].read_bytes().startswith(b"\x89PNG")

@@ -6,8 +6,6 @@ is undecided is hatched.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.ablation.ablate import MEASURES, AblationResult, Preview
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.verdicts import BlockVerdict
+from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.errors import AnalysisError
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.report.wording import counted, join_words, p_text, signed
@@ -38,6 +37,28 @@ SYMBOLS = {
     "pinned": "·",
 }
 _FLIPS_SHOWN = 5
+BLOCKS = TableSpec(
+    "blocks",
+    "What each block of an ablated prompt is worth",
+    "block that could be left out (`outputs/ablations/<run>/blocks.csv`)",
+    (
+        Column("block", "name of the block"),
+        Column("verdict", "helps, hurts, no worse without it, helps only as filler, undecided or not tested"),
+        Column("note", "what the verdict does not say"),
+        *interval("effect", "score of the full prompt less that of the prompt without the block"),
+        Column("p_holm", "p-value of the sign-flip test after Holm's correction over the blocks"),
+        *interval("against_sham", "score of the full prompt less that with a sham in the block's place"),
+        Column("no_worse", "whether the prompt without it is non-inferior at the margin"),
+        Column("more_items", "further items that would decide an undecided block, were it as seen"),
+        Column("tokens", "tokens of the block"),
+        Column("dropped", "whether the trimmed prompt is without it"),
+        *interval("answered", "what the block changes in the share of readable answers"),
+        *interval("prompt_tokens", "what it changes in prompt tokens"),
+        *interval("completion_tokens", "what it changes in answer tokens"),
+        *interval("latency_ms", "what it changes in latency, in milliseconds"),
+        *interval("cost_usd", "what it changes in cost, in USD per 1,000 calls"),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,16 +500,10 @@ def write_result(result: AblationResult) -> list[Path]:
 
     folder = result.study.folder
     suffix = {"text": "md", "yaml": "yaml", "json": "json"}[result.study.prompt.form]
-    records = verdict_records(result)
-    table = io.StringIO()
-    writer = csv.DictWriter(table, fieldnames=list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
     texts = {
         "ablation.html": render_ablation(result),
         "ablation.md": markdown(result),
         f"trimmed.{suffix}": result.trimmed,
-        "blocks.csv": table.getvalue(),
         "ablation.json": json.dumps(document(result), indent=1, ensure_ascii=False) + "\n",
     }
     written = []
@@ -499,5 +514,6 @@ def write_result(result: AblationResult) -> list[Path]:
         except OSError as error:
             raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         written.append(path)
+    written.append(Table.of(BLOCKS, verdict_records(result)).write_csv(folder / "blocks.csv"))
     written.append(write_png(result, folder / "ablation.png"))
     return written
