@@ -371,10 +371,8 @@ class _Running:
         single = {name: scores[without(name, free).id] for name in free}
         shams = {name: scores[f"~{name}"] for name in free if f"~{name}" in scores}
         if request.until:
-            seen = {name: values[: self.visited] for name, values in (single | {FULL: scores[FULL]}).items()}
             shams = {name: values[: self.visited] for name, values in shams.items()}
-            whole = seen.pop(FULL)
-            verdicts = judge_looks(self.looks, whole, seen, shams, request.margin)
+            verdicts = judge_looks(self.looks, free, scores[FULL][: self.visited], shams, request.margin)
         else:
             verdicts = judge_blocks(scores[FULL], single, shams, margin=request.margin, rng=rng)
         both = {pair: scores[_both(pair, free).id] for pair in pairs}

@@ -67,7 +67,12 @@ def render_ablation(result: AblationResult) -> str:
             )
             for step in (result.trim.steps if result.trim is not None else ())
         ],
-        undecided=[line for line in picture.sentences(result) if "would decide" in line],
+        undecided=picture.undecided_lines(result),
+        limits=(
+            "limits are those of confidence sequences, which hold at every look and for all blocks together"
+            if study.request.until
+            else "intervals are 95 %; p is Holm's, over all blocks"
+        ),
         measures=list(MEASURES.values()),
         table=[
             {

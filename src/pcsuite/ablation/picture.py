@@ -154,7 +154,7 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
     yield f"score with it less score without it: {interval_words(entry.effect, 3)}, p {p_text(entry.p_value)} (Holm)"
     if entry.against_sham is not None:
         yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
-    if entry.note:
+    if entry.note and entry.verdict != "undecided":
         yield f"{entry.verdict}: {entry.note}"
     if entry.verdict == "undecided":
         yield _undecided(entry)
@@ -169,9 +169,11 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
 
 
 def _undecided(entry: BlockVerdict) -> str:
+    if entry.note:
+        return entry.note
     if entry.more_items is None:
         return "no number of items would decide it: its effect is about the margin"
-    return f"about {entry.more_items:,} more items would decide it, were it as seen"
+    return f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -362,10 +364,14 @@ def sentences(result: AblationResult) -> list[str]:
     """All that is said beside the picture, a sentence each."""
     lines = [headline(result)]
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
-    lines += [
+    return [*lines, *undecided_lines(result), noise_sentence(result), trim_sentence(result)]
+
+
+def undecided_lines(result: AblationResult) -> list[str]:
+    """What would decide each block that is undecided."""
+    return [
         f"{entry.block}: {_undecided(entry)}." for entry in result.verdicts if entry.verdict == "undecided"
     ]
-    return [*lines, noise_sentence(result), trim_sentence(result)]
 
 
 def _plain(text: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +31,7 @@ Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler
 ALPHA = 0.05
 POWER = 0.8
 MOST_ITEMS = 1_000_000
+RAN_OUT = "the items ran out before it was decided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,8 @@ def judge_blocks(
 
 def judge_looks(
     looks: Mapping[str, Look],
+    blocks: Sequence[str],
     full: Scores,
-    without: Mapping[str, Scores],
     shams: Mapping[str, Scores],
     margin: float,
 ) -> list[BlockVerdict]:
@@ -126,11 +127,11 @@ def judge_looks(
     Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say.
     """
     floor, found = at_floor(full, margin), []
-    for block, scores in without.items():
-        look, delta = looks.get(block), _paired(full, scores)
+    for block in blocks:
+        look = looks.get(block)
         if look is None:
             nothing = undefined("confidence sequence", 0)
-            found.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None))
+            found.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
             continue
         effect = Estimate(-look.mean, -look.high, -look.low, look.level, look.items, "confidence sequence")
         verdict = _LOOK_VERDICTS[look.verdict]
@@ -145,9 +146,10 @@ def judge_looks(
             note = "by less than the margin"
         if floor and verdict != "hurts":
             verdict, note, no_worse = "not tested", floor, False
-        more = more_items(delta, margin, comparisons=len(without)) if verdict == "undecided" else None
-        corrected = min(1.0, look.p_value * len(without))
-        found.append(BlockVerdict(block, verdict, effect, corrected, against, no_worse, more, note))
+        if verdict == "undecided":
+            note = RAN_OUT
+        corrected = min(1.0, look.p_value * len(blocks))
+        found.append(BlockVerdict(block, verdict, effect, corrected, against, no_worse, None, note))
     return found
 
 
