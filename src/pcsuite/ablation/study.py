@@ -259,8 +259,8 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
         "data": str(folder / "tickets.csv"),
         "answer": "queue",
         "design": "leave-one-out",
-        "margin": 0.15,
-        "limit": 48,
+        "margin": 0.2,
+        "limit": 36,
         "max_tokens": 6,
         "name": "example",
     }
