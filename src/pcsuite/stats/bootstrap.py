@@ -5,9 +5,10 @@ commonest value it is the *expanded percentile* (Hesterberg 2015): the percentil
 Φ(±t_{n-1}·sqrt(n/(n-1))), which undoes the two causes of its shortness at small n. Otherwise resamples of the items
 hardly vary (not at all where every difference is the same), and the interval is that of
 :func:`~pcsuite.stats.random_weights.mean_interval`: a Bayesian bootstrap beside which an unseen item stands, never of
-zero width. Over differences of 0/1 scores and of averaged replicates, near 0, ½ and 1, at n = 8 to 100, it covers at
-least 93 %; plain percentiles fall to 1 %, BCa and bootstrap-t go wrong on scores with few values. ``Estimate.method``
-says which was taken. The table is made by ``benchmarks/coverage_simulation.py``.
+zero width. From ``CLOSED_FORM_ITEMS`` items on the expanded percentile is not drawn but computed, from the first three
+moments of the bootstrap distribution. Over differences of 0/1 scores and of averaged replicates, near 0, ½ and 1, at
+n = 8 to 100, it covers at least 93 %; plain percentiles fall to 1 %, BCa and bootstrap-t go wrong on scores with few
+values. ``Estimate.method`` says which was taken. The table is made by ``benchmarks/coverage_simulation.py``.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ METHODS: tuple[Method, ...] = ("auto", "expanded", "percentile", "basic", "bca",
 RESAMPLES = 10_000
 MANY_ITEMS = 200
 MANY_MOVED = 30
+CLOSED_FORM_ITEMS = 1_000
+"""Items from which a mean's bootstrap distribution is closer to its expansion than 10,000 draws come to it."""
 UNBOUNDED = (-np.inf, np.inf)
 LEVEL_RESAMPLES = 2_000
 """Enough for the interval of a level; differences that claims rest on take all of ``RESAMPLES``."""
@@ -67,7 +70,7 @@ def paired_bootstrap(
 
     >>> gain = paired_bootstrap([1, 1, 1, 0, 1, 1, 1, 1], [0, 1, 0, 0, 0, 0, 1, 0], rng=np.random.default_rng(0))
     >>> round(gain.value, 3), round(gain.low, 3), round(gain.high, 3)
-    (0.625, -0.069, 0.946)
+    (0.625, -0.03, 0.915)
     """
     deltas = as_differences(treated, control)
     bounds = (-1.0, 1.0) if np.abs(deltas).max() <= 1 else UNBOUNDED
@@ -125,6 +128,8 @@ def bootstrap_means(
             if n < MANY_ITEMS or spread_about_common(column)[1] < MANY_MOVED:
                 limits = bounds if bounds is not None else _bounds_of_levels(column)
                 results[j] = mean_interval(column, level=level, bounds=limits)
+            elif n >= CLOSED_FORM_ITEMS:
+                results[j] = _closed_form(column, level)
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
     drawn = [j for j in range(width) if j not in results]
     if drawn:
@@ -143,6 +148,24 @@ def bootstrap_means(
             )
             results[drawn[k]] = Estimate(value, low, high, level, n, name, se)
     return [results[j] for j in range(width)]
+
+
+def _closed_form(values: FloatArray, level: float) -> Estimate:
+    """The expanded percentile interval of a mean without drawing: Cornish & Fisher's expansion of its quantiles.
+
+    The bootstrap distribution of a mean has the standard deviation s/√n and the skewness γ/√n of the sample's own; what
+    is left out is of the order 1/n, a thousandth of the width, where 10,000 draws are off by a hundredth.
+    """
+    special = require("scipy.special", "stats")
+    n, value = len(values), float(values.mean())
+    gaps = values - value
+    spread = float(np.sqrt(np.mean(gaps**2)))
+    skewness = float(np.mean(gaps**3)) / spread**3 / np.sqrt(n)
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    z = special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))
+    low, high = value + spread / np.sqrt(n) * (z + skewness / 6 * (z**2 - 1))
+    se = float(values.std(ddof=1) / np.sqrt(n))
+    return Estimate(value, float(low), float(high), level, n, "bootstrap expanded, closed form", se)
 
 
 def bootstrap_totals(
@@ -193,18 +216,34 @@ def bootstrap_ratio(
     level: float = 0.95,
     scale: float = 1.0,
 ) -> Estimate:
-    """Interval of ``scale`` × (sum of numerators / sum of denominators) over items: tokens per correct answer, say.
+    """Interval of ``scale`` × (sum of numerators / sum of denominators) over items: claims per token, say.
 
-    Not defined where the denominators sum to 0.
+    Denominators are sizes (tokens, answers given), not negative. Not defined where they sum to 0. With few items, or
+    few that leave the common rate, the interval is :func:`~pcsuite.stats.random_weights.mean_interval` of each item's
+    linearised share, beside which one more numerator of 1 may stand; so nothing seen is not nothing for certain.
 
     >>> bootstrap_ratio([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0), resamples=100).value
     150.0
     """
-    columns = np.column_stack(as_pair(numerator, denominator, "numerator and denominator"))
+    above, below = as_pair(numerator, denominator, "numerator and denominator")
+    n, size = len(above), float(below.mean())
+    if not size > 0:
+        return undefined("nothing to divide by", n, level)
+    value = float(above.mean()) / size
+    # In units of the numerator: one claim, one right answer.
+    shares = above - value * below + float(above.mean())
+    if n > 1 and (n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED):
+        least = 0.0 if above.min() >= 0 else -np.inf
+        most = size if least == 0 and (above <= below).all() else np.inf
+        flat = mean_interval(shares, level=level)
+        low, high = (float(np.clip(limit, least, most)) * scale / size for limit in (flat.low, flat.high))
+        se = None if flat.se is None else flat.se * scale / size
+        return replace(flat, value=scale * value, low=low, high=high, se=se)
 
     def ratio(totals: FloatArray) -> FloatArray:
         return scale * totals[:, 0] / np.where(totals[:, 1] > 0, totals[:, 1], np.nan)
 
+    columns = np.column_stack([above, below])
     return bootstrap_totals(columns, ratio, rng=rng, resamples=resamples, level=level)
 
 

@@ -103,7 +103,7 @@ def anytime_p(differences: ArrayLike, *, bound: float = 1.0) -> float:
     Twice the inverse of the larger capital of a gain and a loss after all the items.
 
     >>> round(anytime_p([1.0] * 8), 3)
-    0.066
+    0.058
     """
     reached = max(
         float(log_capital(differences, 0.0, bound=bound, alternative=side)[-1])
