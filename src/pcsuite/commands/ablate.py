@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,4 +174,5 @@ def execute_ablate(args: argparse.Namespace) -> int:
     print_result(result, console)
     for path in write_result(result):
         print(path)
+    print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
     return 3 if result.stopped else 0
