@@ -81,7 +81,7 @@ def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id
     if condition_id not in members:
         raise ConfigError(f"unknown condition '{condition_id}'", hint=did_you_mean(condition_id, members))
     chosen = with_compiled_prompt(suite, members[condition_id], task.id, model_id)
-    return apply_condition(chosen, task.prompting.context(item.input_text))
+    return apply_condition(chosen, task.prompting.context(item.input_text, item.columns))
 
 
 def _policy(condition: PromptCondition) -> str:
