@@ -9,6 +9,7 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from random import Random
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel, Field
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains, value_abstains
 from pcsuite.evaluation.base import (
     Answer,
     Evaluation,
@@ -36,16 +38,18 @@ from pcsuite.evaluation.base import (
     truth_of,
     word_limit_metrics,
 )
-from pcsuite.evaluation.parsing import (
-    ABSTENTION,
-    clean_text,
-    field_abstains,
-    last_line,
-    marked_answer,
-    parse_object,
-    text_abstains,
-    value_abstains,
+from pcsuite.evaluation.lenient import (
+    field_line,
+    lenient_text,
+    loose_choice,
+    loose_field,
+    loose_object,
+    one_mention,
+    prose_of,
+    yes_or_no,
 )
+from pcsuite.evaluation.numerals import last_line, marked_answer
+from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.evaluation.schema_check import fill_required
 
 
@@ -73,6 +77,8 @@ class SingleAnswerEvaluator(Evaluator):
     options: SingleAnswerOptions
     gold_key: ClassVar[str] = "answer"
     """Key of the truth that holds the right answer."""
+    other_names: ClassVar[tuple[str, ...]] = ("answer", "final_answer", "result", "response")
+    """Names of the answer field that a lenient reader accepts too."""
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
@@ -132,9 +138,9 @@ class SingleAnswerEvaluator(Evaluator):
         text = clean_text(answer.text)
         parsed, value = self._read(text, item)
         parsed.answer = None if value is None else self.canonical(value, item)
-        stated = parsed.fields.get(self.options.abstain_field)
-        if stated and field_abstains(stated):
-            abstained = True
+        stated = stated_abstention(parsed.fields.get(self.options.abstain_field))
+        if stated is not None:
+            abstained = stated
         elif parsed.answer is not None and self.recognises(parsed.answer, item):
             abstained = False
         else:
@@ -149,6 +155,9 @@ class SingleAnswerEvaluator(Evaluator):
             correct = unanswerable and abstained
         else:
             correct = parsed.answer is not None and self.is_correct(parsed.answer, item)
+        lenient = None
+        if not (correct or abstained or unanswerable) and answer.finish_reason != "length":
+            lenient = self._lenient_score(answer.text, item, parsed)
         extra = word_limit_metrics(parsed.fields, self.options.word_limits)
         if parsed.json_mode != "not_json":
             extra["field_completeness"] = field_completeness(parsed.fields, self._expected)
@@ -159,6 +168,7 @@ class SingleAnswerEvaluator(Evaluator):
             parsed,
             answer,
             score=float(correct),
+            lenient=lenient,
             exact_match=correct,
             abstained=abstained,
             unanswerable=unanswerable,
@@ -169,6 +179,52 @@ class SingleAnswerEvaluator(Evaluator):
             score = evaluation.metrics["task_score"]
             evaluation.metrics["brier"] = (confidence - float(score or 0.0)) ** 2
         return evaluation
+
+    def lenient_value(self, value: object, item: Item) -> str | None:
+        """What a lenient reader takes the answer field's value for: its canonical form, or one by looser rules.
+
+        Called with what stood in the field; ``None`` where even that reader finds no answer.
+        """
+        return self.canonical(value, item)
+
+    def lenient_prose(self, text: str, item: Item) -> str | None:
+        """What a lenient reader finds in an answer outside JSON: a line that names the field, or what is marked.
+
+        ``text`` holds no object; by default the value is then read as in a field.
+        """
+        found = field_line(text, self.field_names) or marked_answer(text) or text
+        return self.lenient_value(found, item)
+
+    def is_leniently_correct(self, value: str, item: Item) -> bool:
+        """Whether a leniently read value is right: by default as for any canonical answer."""
+        return self.is_correct(value, item)
+
+    @cached_property
+    def field_names(self) -> tuple[str, ...]:
+        """The answer field and the names that models give it instead."""
+        return tuple(dict.fromkeys((self.options.answer_field, *self.other_names)))
+
+    def _lenient_score(self, text: str, item: Item, parsed: Parsed) -> float:
+        """1 where a lenient reader finds the right answer in what the strict one could not use."""
+        if parsed.answer is not None and self.settled(text):
+            return 0.0
+        seen = lenient_text(text)
+        found, rule = None, ""
+        value = loose_field(parsed.fields, self.field_names) if parsed.fields else None
+        if value is not None:
+            found, rule = self.lenient_value(value, item), "another spelling"
+        elif (loose := loose_object(seen, self.field_names)) is not None:
+            found, rule = self.lenient_value(loose_field(loose[0], self.field_names), item), loose[1]
+        elif prose := prose_of(seen).strip():
+            found, rule = self.lenient_prose(prose, item), "answer in a sentence"
+        if found is None or not self.is_leniently_correct(found, item):
+            return 0.0
+        parsed.parse_errors.append(f"lenient: {found[:40]!r} by {rule}")
+        return 1.0
+
+    def settled(self, text: str) -> bool:
+        """Whether a text with a canonical answer leaves a lenient reader nothing to find: by default any does."""
+        return True
 
     def gold_answer(self, item: Item) -> str:
         """A perfect answer: in JSON where the task has a schema, else as marked text.
@@ -202,11 +258,13 @@ class SingleAnswerEvaluator(Evaluator):
         plain = self.options.plain_text
         if plain is None:
             plain = self.schema is None
-        parsed = parse_object(text, self.schema)
+        if self.schema is None and "{" not in text and text.lstrip()[:1] != "[":
+            return Parsed(), (self.plain_value(text, item) if text.strip() else None)
+        parsed = parse_object(text, self.schema, (self.options.answer_field,))
         value = parsed.fields.get(self.options.answer_field)
         if self.schema is None and parsed.json_mode == "embedded" and marked_answer(text) is not None:
             value = None  # a text task's marked answer wins over an object that happens to stand in the text
-        if value is not None or not plain or field_abstains(parsed.fields.get(self.options.abstain_field)):
+        if value is not None or not plain or stated_abstention(parsed.fields.get(self.options.abstain_field)):
             if parsed.json_valid and value is None:
                 parsed.parse_errors.append(f"no field '{self.options.answer_field}'")
             return parsed, value
@@ -232,6 +290,8 @@ class ClassificationOptions(SingleAnswerOptions):
     """Field with the stated confidence (0..1)."""
     rationale_field: str = "rationale"
     """Field with the reason, written into gold answers where the schema has it."""
+    lenient_aliases: dict[str, str] = Field(default_factory=dict)
+    """Further names of a label that only ``lenient_score`` accepts, such as ``Science and Technology: Sci/Tech``."""
 
 
 class ClassificationEvaluator(SingleAnswerEvaluator):
@@ -240,6 +300,15 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
     Options: ClassVar[type[BaseModel]] = ClassificationOptions
     options: ClassificationOptions
     gold_key: ClassVar[str] = "label"
+    other_names: ClassVar[tuple[str, ...]] = (
+        "label",
+        "category",
+        "class",
+        "topic",
+        "answer",
+        "type",
+        "prediction",
+    )
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
@@ -252,6 +321,11 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         if set(spellings) == {"yes", "no"}:
             spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
         self._spellings = spellings | {fold(alias): label for alias, label in self.options.aliases.items()}
+        self._loose = (
+            {label: label for label in self.labels} | self.options.aliases | self.options.lenient_aliases
+        )
+        self._loose_folded = {fold(name): label for name, label in self._loose.items()}
+        self._is_yes_no = set(map(fold, self.labels)) == {"yes", "no"}
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The label as the label set spells it, whatever the case and punctuation around it.
@@ -268,6 +342,23 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
                 gold = str(truth_of(item, "label"))
                 return gold if form == fold(gold) else form
         return None
+
+    def lenient_value(self, value: object, item: Item) -> str | None:
+        """The label by another name, or the one label that a short text names; of yes and no, what a sentence opens with.
+
+        A list of one label is that label.
+        """
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        strict = self.canonical(value, item)
+        if strict is not None or not isinstance(value, str) or not self.labels:
+            return strict
+        if self._is_yes_no:
+            found = yes_or_no(value)
+            return None if found is None else self._spellings[found]
+        named = self._loose_folded.get(fold(value.strip(_WRAPPING)))
+        # In a longer text a label counts only as it is spelled: "all over the world" names no desk.
+        return named or one_mention(value, self._loose, any_case=len(value) <= 60)
 
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether the label is the item's."""
@@ -318,6 +409,14 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
     Options: ClassVar[type[BaseModel]] = ChoiceOptions
     options: ChoiceOptions
     gold_key: ClassVar[str] = "choice"
+    other_names: ClassVar[tuple[str, ...]] = (
+        "choice",
+        "answer",
+        "option",
+        "letter",
+        "selected",
+        "final_answer",
+    )
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The letter of the chosen option."""
@@ -325,6 +424,17 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
             return None
         choices: Mapping[str, str] = truth_of(item, "choices")
         return match_choice(value, choices)
+
+    def lenient_value(self, value: object, item: Item) -> str | None:
+        """The option meant by a letter with text beside it, or by an option's text in a sentence.
+
+        A list of one choice is that choice.
+        """
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if not isinstance(value, str):
+            return None
+        return self.canonical(value, item) or loose_choice(value, truth_of(item, "choices"))
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another letter, drawn at random."""
@@ -362,6 +472,7 @@ def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
 
 
 _LONGEST_ANSWER = 2_000
+_MOST_WORDS = 20
 _WRONG = ("none of these", "the opposite", "something else entirely", "nobody in particular")
 
 
@@ -404,6 +515,17 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether the answer equals one of the item's."""
         return any(answer == _normalised(reference) for reference in self._references(item))
+
+    def settled(self, text: str) -> bool:
+        """Any text has a canonical form, so a lenient reader may find the answer inside it."""
+        return False
+
+    def is_leniently_correct(self, value: str, item: Item) -> bool:
+        """Whether a short text (up to 20 words) holds one of the item's answers as whole words, and does not deny it."""
+        words = f" {value} "
+        if len(value.split()) > _MOST_WORDS or " not " in words:
+            return False
+        return any(f" {_normalised(reference)} " in words for reference in self._references(item))
 
     def recognises(self, answer: str, item: Item) -> bool:
         """Any text has a canonical form, so only a right one is surely an answer."""
