@@ -28,6 +28,7 @@ from pcsuite.analysis.tables import (
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.analysis.verdicts.hypotheses import hypotheses
 from pcsuite.config.definitions import MetricSpec
+from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
@@ -65,18 +66,26 @@ def analyse(
     references: information.Truths | None = None,
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
+    baseline: str | None = None,
 ) -> Analysis:
     """Compute every table of loaded logs.
 
     ``truths`` (labels by task and item) and ``references`` (true answers of tasks with open ones) are what
     information is about; ``embeddings`` names the embedding model, ``off`` for none. ``metrics`` are specs that
-    count before those of the logs' manifests and the bundled ones.
+    count before those of the logs' manifests and the bundled ones. ``baseline`` is the condition that others are
+    compared with, in place of the control of each group; ``AnalysisError`` where no row has it.
     """
     with ExitStack() as stack, ThreadPoolExecutor(max_workers=1) as pool:
         embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
         if isinstance(embedder, Embedder):
             stack.enter_context(embedder)
         scores, manifest = item_scores(tables), read_manifests(tables.logs)
+        conditions = {key.condition for key in scores.cell_keys()}
+        if baseline is not None and baseline not in conditions:
+            raise AnalysisError(
+                f"no row has the baseline '{baseline}'", hint=did_you_mean(baseline, conditions)
+            )
+        scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
         levels = summary.summary_by_condition(tables, scores, known)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.

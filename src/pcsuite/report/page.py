@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pcsuite import __version__
 from pcsuite.analysis.analyse import Analysis
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.twins import constraints
 from pcsuite.report import sections
@@ -78,7 +79,7 @@ def build_page(
     ``external`` are sections of other packages, shown apart from what the run itself says.
     """
     health, scores = analysis.health, analysis.scores
-    effects = list(analysis.tables["effects"].records())
+    effects = [row for row in analysis.tables["effects"].records() if row["kind"] == CONTROL]
     tasks = scores.tasks
     models = sorted(scores.models)
     conditions = sorted({key.condition for key in scores.cell_keys()}, key=natural_key)

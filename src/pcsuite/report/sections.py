@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pcsuite.analysis.analyse import ALL_TABLES, Analysis
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, TableSpec
@@ -41,7 +42,11 @@ def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
 
 def matrix_section(analysis: Analysis) -> Section:
     """Score of every condition against its control at a glance: a row per task, model and regime."""
-    records = [row for row in analysis.tables["effects"].records() if row["metric"] == SCORE]
+    records = [
+        row
+        for row in analysis.tables["effects"].records()
+        if row["metric"] == SCORE and row["kind"] == CONTROL
+    ]
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for record in records:
         group = {name: record[name] for name in ("task", "model", "decoding")}
@@ -88,7 +93,7 @@ def effects_section(analysis: Analysis) -> Section:
         }
         for row in analysis.tables["effects"].records()
     ]
-    filters = {**CELL_FILTERS, "metric": "Metric"}
+    filters = {**CELL_FILTERS, "kind": "Kind", "metric": "Metric"}
     return Section(
         "effects",
         EFFECTS.title,

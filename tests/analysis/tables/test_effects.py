@@ -70,9 +70,58 @@ def test_pooled_tasks_compare_micro_f1(tmp_path):
 
 
 def test_without_a_control_there_is_nothing_to_compare(tmp_path):
-    rows = paired_rows("C1", [1, 1]) + paired_rows("C2", [1, 0])
+    rows = paired_rows("a", [1, 1], operators=("ROLE",)) + paired_rows("b", [1, 0], operators=("GOAL",))
     assert compute(tmp_path, rows) == []
-    assert len(compute(tmp_path / "b", rows, metrics=("score",), baseline="C1")) == 1
+
+
+def test_a_condition_is_set_against_its_twin_too(tmp_path):
+    rows = paired_rows("C0", [0] * 10) + paired_rows("C4", [0] * 5 + [1] * 5)
+    rows += paired_rows("C6", [0] + [1] * 9)
+    found = {(r["condition"], r["baseline"]): r for r in compute(tmp_path, rows, metrics=("score",))}
+    assert set(found) == {("C4", "C0"), ("C6", "C0"), ("C6", "C4")}
+    twin = found["C6", "C4"]
+    assert (twin["kind"], twin["operator"], twin["contrast"]) == ("twin", "TYPE_CONSTRAIN", "C6 − C4")
+    assert (twin["control"], twin["treated"], twin["delta"]) == pytest.approx((0.5, 0.9, 0.4))
+    # One twin is a family of its own: nothing to correct for.
+    assert twin["p_bh"] == twin["p_value"] == pytest.approx(0.125)
+    assert found["C4", "C0"]["kind"] == "control"
+    assert found["C4", "C0"]["operator"] is None
+
+
+def test_leave_one_out_alone_is_analysed(tmp_path):
+    rows = paired_rows("x:all", [1] * 8, operators=("A", "B"))
+    rows += paired_rows("x:-A", [0] * 6 + [1] * 2, operators=("B",))
+    rows += paired_rows("x:-B", [1] * 8, operators=("A",))
+    found = {
+        (r["kind"], r["operator"] or r["condition"]): r for r in compute(tmp_path, rows, metrics=("score",))
+    }
+    assert {key: r["delta"] for key, r in found.items()} == {
+        ("control", "x:-A"): -0.75,
+        ("control", "x:-B"): 0.0,
+        ("twin", "A"): 0.75,
+        ("twin", "B"): 0.0,
+    }
+    assert found["twin", "A"]["p_value"] == pytest.approx(2 / 64)
+
+
+def test_factorial_main_effects_and_interactions(tmp_path):
+    cells = {(): 0.1, ("A",): 0.3, ("B",): 0.2, ("A", "B"): 0.9}
+    rows = []
+    for own, level in cells.items():
+        rows += paired_rows(
+            f"f:{'+'.join(own) or 'none'}", [level - 0.01 * k for k in range(10)], operators=own
+        )
+    found = {
+        r["contrast"]: r
+        for r in compute(tmp_path, rows, metrics=("score",))
+        if "effect" in r["kind"] or "×" in r["contrast"]
+    }
+    a, pair = found["main effect of A"], found["A × B"]
+    assert (a["condition"], a["baseline"], a["operator"]) == ("with A", "without A", "A")
+    assert (a["treated"] - a["control"], a["delta"]) == pytest.approx((0.45, 0.45))
+    # A alone adds 0.2, beside B 0.7.
+    assert (pair["control"], pair["treated"], pair["delta"]) == pytest.approx((0.2, 0.7, 0.5))
+    assert (pair["kind"], pair["operator"]) == ("interaction", "A × B")
 
 
 @pytest.mark.parametrize(

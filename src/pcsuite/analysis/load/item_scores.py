@@ -159,6 +159,8 @@ class ItemScores:
     """Item ids of each task, by code."""
     operator_types: Mapping[str, str] = field(default_factory=dict)
     """Types of operators, as far as the run's manifest says them."""
+    control: str | None = None
+    """The condition that others are compared with, where a reader names one (``report --baseline``)."""
 
     def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
         """Cell keys in natural order; of clean prompts only, unless told otherwise.
@@ -183,13 +185,23 @@ class ItemScores:
         return grouped
 
     def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
-        """The control of a group of cells: C0, else the first condition with no operator, else ``None``.
+        """The control of a group of cells in natural order, ``None`` where it has none.
 
-        ``keys`` are the cells of one group, in natural order.
+        It is ``control`` where that is named (and then no other). Else C0, else the first condition with no operator,
+        else the one whose operators every other has too (the bottom of a ladder on top of another condition), else the
+        one that has all the operators of every other (the full bundle of a leave-one-out design).
         """
-        named = [key for key in keys if key.condition == "C0"]
-        bare = [key for key in keys if not self.operators_in(key)]
-        return next(iter(named + bare), None)
+        if self.control is not None:
+            return next((key for key in keys if key.condition == self.control), None)
+        bundles = [frozenset(self.operators_in(key)) for key in keys]
+        rules = (
+            lambda own, key: key.condition == "C0",
+            lambda own, key: not own,
+            lambda own, key: all(own <= other for other in bundles),
+            lambda own, key: all(own >= other for other in bundles),
+        )
+        chosen = (key for rule in rules for own, key in zip(bundles, keys, strict=True) if rule(own, key))
+        return next(chosen, None)
 
     def operators_in(self, key: CellKey) -> tuple[str, ...]:
         """Operators of a cell's condition; none for a bare one and for one that the log does not describe."""

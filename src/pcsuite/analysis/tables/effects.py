@@ -1,7 +1,8 @@
-"""``effects.csv``: what each condition changed against its control, on the same items.
+"""``effects.csv``: what each condition changed against its control and its twin, on the same items.
 
-One record per task, model, regime, condition and metric: the paired difference with its bootstrap interval,
-a permutation p-value, its adjusted values over the conditions of the dataset, and effect sizes.
+One record per task, model, regime, contrast (:mod:`pcsuite.analysis.contrasts`) and metric: the paired difference
+with its interval, a permutation p-value, its adjusted values over the contrasts of the kind on the dataset, and effect
+sizes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.contrasts import CONTROL, TWIN, Contrast, group_contrasts, item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
@@ -32,22 +34,43 @@ Correction = Callable[[npt.ArrayLike], FloatArray]
 EFFECTS = TableSpec(
     "effects",
     "Every effect",
-    "condition, metric and group of task, model and regime",
+    "contrast, metric and group of task, model and regime",
     (
         *MAIN_CELL,
-        Column("baseline", "the control of the group: C0, or else the condition with no operator", shown=False),
+        Column("baseline", "what the condition is compared with", label="against", form="text"),
+        Column("contrast", "the comparison in words", shown=False),
+        Column(
+            "kind",
+            "control: against the control of the group (C0, else the bare condition, else the smallest or the full"
+            " bundle, or what --baseline names); twin: against the same operators less one; main effect, interaction:"
+            " of a complete factorial",
+            form="text",
+        ),
+        Column("operator", "the one operator that the condition has and the baseline lacks", form="text"),
         Column("metric", "name of the metric", form="text"),
         Column("measure", "mean over items, or micro-F1 of pooled counts", shown=False),
         Column("n_items", "items that both conditions have", label="items", form="number", late=True),
-        Column("control", "level under the control", form="number", digits=2, paper="Control"),
-        Column("treated", "level under the condition", label="condition's", form="number", digits=2),
+        Column(
+            "control",
+            "level under the baseline; of an interaction, the first operator's effect without the second",
+            form="number",
+            digits=2,
+            paper="Control",
+        ),
+        Column(
+            "treated",
+            "level under the condition; of an interaction, the effect with the second operator",
+            label="condition's",
+            form="number",
+            digits=2,
+        ),
         *interval("delta", "treated less control", label="difference", form="difference", paper="Change"),
         Column("interval_method", "how the interval of the difference was made", shown=False),
         Column("p_value", "two-sided permutation p-value", label="p", form="p"),
         Column("p_method", "how the p-value was made", shown=False),
         Column(
             "p_bh",
-            "p-value adjusted over everything compared on the task and metric (Benjamini–Hochberg)",
+            "p-value adjusted over all contrasts of the kind on the task and metric (Benjamini–Hochberg)",
             label="p (BH)",
             form="p",
             paper="$p$ (BH)",
@@ -59,7 +82,10 @@ EFFECTS = TableSpec(
         *interval("risk_reduction", "failures saved per item, of metrics within [0, 1]", form="interval", digits=2),
         Column("number_needed", "items for one failure saved", shown=False),
     ),
-    note="Every condition against the control of its group, metric by metric.",
+    note=(
+        "Every condition against the control of its group and against its twin (the same operators less one), and the"
+        " main effects and interactions of complete factorials, metric by metric."
+    ),
     caption=(
         "Change of the score against the control on the same items, with 95\\,\\% bootstrap intervals."
         " Stars after Benjamini--Hochberg correction: * 0.05, ** 0.01, *** 0.001."
@@ -67,25 +93,28 @@ EFFECTS = TableSpec(
 )  # fmt: skip
 
 
-def effects(scores: ItemScores, metrics: Metrics, baseline: str | None = None) -> Table:
-    """Compare every condition with the control of its group (or with ``baseline``) on the metrics that are compared.
+def effects(scores: ItemScores, metrics: Metrics) -> Table:
+    """Every contrast of every group on the metrics that are compared in effects.
 
-    P-values are adjusted over everything compared on one task and metric: conditions, models and regimes.
+    P-values are adjusted over all contrasts of a kind on one task and metric: conditions, models and regimes.
     """
     records = []
     for keys in scores.groups().values():
-        named = [key for key in keys if key.condition == baseline]
-        control = scores.baseline(keys) if baseline is None else named[0] if named else None
-        if control is not None:
-            found = [
-                _compare_cells(scores, key, control, metric, metrics)
-                for key in keys
-                if key != control
-                for metric in metrics.compared_in("effects")
-            ]
-            records += [record for record in found if record is not None]
-    false_discovery = adjusted_p(records, "task", "metric")
-    family_wise = adjusted_p(records, "task", "metric", correct=holm)
+        by_condition = {key.condition: key for key in keys}
+        for contrast in group_contrasts(scores, keys):
+            for metric in metrics.compared_in("effects"):
+                if contrast.kind in (CONTROL, TWIN):
+                    treated, control = by_condition[contrast.condition], by_condition[contrast.baseline]
+                    record = _compare_cells(scores, treated, control, metric, metrics)
+                else:
+                    record = _compare_factorial(scores, by_condition, contrast, metric, metrics)
+                if record is not None:
+                    named = {
+                        "contrast": contrast.name, "kind": contrast.kind, "operator": contrast.operator or None
+                    }  # fmt: skip
+                    records.append(record | named)
+    family = ("task", "metric", "kind")
+    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
     for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
         record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
     return Table.of(EFFECTS, records)
@@ -127,6 +156,49 @@ def _compare_cells(
         record |= estimate_columns("risk_reduction", risk.reduction)
         record["number_needed"] = number(risk.number_needed_to_treat)
     return record
+
+
+def _compare_factorial(
+    scores: ItemScores,
+    by_condition: Mapping[str, CellKey],
+    contrast: Contrast,
+    metric: str,
+    metrics: Metrics,
+) -> dict[str, Any] | None:
+    """A main effect or interaction on one metric, item by item over the items that all its conditions have."""
+    keys = [by_condition[name] for name, _ in contrast.weights]
+    weights = np.array([weight for _, weight in contrast.weights])
+    values = item_matrix(scores, keys, metric)
+    if len(values) < 2:
+        return None
+    means = values.mean(axis=0)
+    if contrast.kind == "interaction":
+        # The effect of the first operator with the second, and without it.
+        second = contrast.operator.partition(" × ")[2]
+        present = np.array([second in scores.operators_in(key) for key in keys])
+        treated, control = (
+            float(means[present] @ weights[present]),
+            -float(means[~present] @ weights[~present]),
+        )
+    else:
+        treated, control = float(means[weights > 0].mean()), float(means[weights < 0].mean())
+    pooled = metric == SCORE and keys[0].task in scores.pooled
+    names = keys[0].names() | {"condition": contrast.condition}
+    rng = named_rng("effects", *names.values(), contrast.name, metric)
+    change = paired_change(values @ weights, np.zeros(len(values)), rng, tested=not metrics.is_cost(metric))
+    return {
+        **names,
+        "baseline": contrast.baseline,
+        "metric": metric,
+        "measure": "micro-F1, linearised" if pooled else "mean over items",
+        "n_items": len(values),
+        "control": control,
+        "treated": treated,
+        **estimate_columns("delta", change.delta),
+        "interval_method": change.delta.method,
+        "p_value": number(change.test.p_value),
+        "p_method": change.test.method,
+    }
 
 
 class Change(NamedTuple):
