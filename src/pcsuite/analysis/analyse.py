@@ -18,6 +18,7 @@ from pcsuite.analysis.tables import (
     effects,
     efficiency,
     entropy,
+    format_gap,
     information,
     mixed,
     objective,
@@ -32,7 +33,7 @@ from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
@@ -92,6 +93,7 @@ def analyse(
         beside = [
             pool.submit(effects.effects, scores, known),
             pool.submit(summary.task_metrics, scores, known),
+            pool.submit(format_gap.format_gap, scores),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
             pool.submit(efficiency.abstention_table, scores),

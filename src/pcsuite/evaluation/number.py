@@ -10,7 +10,12 @@ from pydantic import BaseModel
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import is_unanswerable, truth_of
+from pcsuite.evaluation.base import Answer, Evaluation, is_unanswerable, truth_of
+from pcsuite.evaluation.harness import (
+    helm_final_number_exact_match,
+    lm_eval_flexible_extract,
+    lm_eval_strict_match,
+)
 from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
 from pcsuite.evaluation.numerals import (
     final_number,
@@ -35,6 +40,16 @@ class NumberEvaluator(SingleAnswerEvaluator):
     """Exact match of the final number after normalisation; ``####`` wins over the last number."""
 
     Options: ClassVar[type[BaseModel]] = NumberOptions
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer; lm-evaluation-harness' and HELM's verdicts on its text stand beside ours."""
+        evaluation = super().evaluate(item, answer)
+        if not is_unanswerable(item):
+            gold, metrics = str(truth_of(item, "answer")), evaluation.metrics
+            metrics["lm_eval_strict_match"] = lm_eval_strict_match(answer.text, gold)
+            metrics["lm_eval_flexible_extract"] = lm_eval_flexible_extract(answer.text, gold)
+            metrics["helm_final_number_exact_match"] = helm_final_number_exact_match(answer.text, gold)
+        return evaluation
 
     def plain_value(self, text: str, item: Item) -> object:
         """What is marked or said last where that abstains, else the marked number, else the last one.

@@ -38,6 +38,11 @@ from pcsuite.evaluation.base import (
     truth_of,
     word_limit_metrics,
 )
+from pcsuite.evaluation.harness import (
+    helm_f1_score,
+    helm_quasi_prefix_exact_match,
+    lm_eval_exact_match,
+)
 from pcsuite.evaluation.lenient import (
     field_line,
     lenient_text,
@@ -126,8 +131,8 @@ class SingleAnswerEvaluator(Evaluator):
         """Other fields a complete JSON answer has beside the value."""
         return {}
 
-    def answer_metrics(self, item: Item, parsed: Parsed) -> dict[str, MetricValue]:
-        """Further metrics of one row."""
+    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+        """Further metrics of one row; ``value`` is what was read as the answer, before its canonical form."""
         return {}
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
@@ -155,15 +160,15 @@ class SingleAnswerEvaluator(Evaluator):
             correct = unanswerable and abstained
         else:
             correct = parsed.answer is not None and self.is_correct(parsed.answer, item)
-        lenient = None
-        if not (correct or abstained or unanswerable) and answer.finish_reason != "length":
+        truncated, lenient = answer.finish_reason == "length", None
+        if not (correct or abstained or unanswerable or truncated):
             lenient = self._lenient_score(answer.text, item, parsed)
         extra = word_limit_metrics(parsed.fields, self.options.word_limits)
         if parsed.json_mode != "not_json":
             extra["field_completeness"] = field_completeness(parsed.fields, self._expected)
         if self.options.confidence_field is not None:
             extra["confidence"] = confidence_of(parsed.fields.get(self.options.confidence_field))
-        extra |= self.answer_metrics(item, parsed)
+        extra |= self.answer_metrics(item, parsed, None if truncated else value)
         evaluation = conclude(
             parsed,
             answer,
@@ -489,23 +494,6 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
 
     Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer; ``exact_match`` and ``quasi_exact_match`` follow HELM's definitions.
-
-        They are left as they are where the model abstains.
-        """
-        evaluation = super().evaluate(item, answer)
-        if evaluation.metrics["abstained"]:
-            return evaluation
-        _, value = self._read(clean_text(answer.text), item)
-        text = str(value) if evaluation.metrics["answered"] else ""
-        references = self._references(item) if "answers" in item.truth else []
-        evaluation.metrics["exact_match"] = any(exact_match(text, reference) for reference in references)
-        evaluation.metrics["quasi_exact_match"] = any(
-            quasi_exact_match(text, reference) for reference in references
-        )
-        return evaluation
-
     def canonical(self, value: object, item: Item) -> str | None:
         """The normalised text; where normalisation leaves nothing ("The"), the folded text."""
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -540,12 +528,24 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
         taken = {_normalised(str(reference)) for reference in item.truth.get("answers", ())}
         return rng.choice([text for text in _WRONG if _normalised(text) not in taken])
 
-    def answer_metrics(self, item: Item, parsed: Parsed) -> dict[str, MetricValue]:
-        """Best token F1 over the references."""
-        if parsed.answer is None or "answers" not in item.truth:
-            return {"token_f1": 0.0}
-        text = parsed.answer[:_LONGEST_ANSWER]
-        return {"token_f1": max(token_f1(text, reference) for reference in self._references(item))}
+    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+        """Best token F1 over the references, and other tools' verdicts on the text as it was read.
+
+        ``exact_match`` and ``quasi_exact_match`` follow HELM's definitions; they are left out where the model abstains.
+        """
+        references = self._references(item) if "answers" in item.truth else []
+        metrics: dict[str, MetricValue] = {"token_f1": 0.0}
+        if parsed.answer is not None and references:
+            text = parsed.answer[:_LONGEST_ANSWER]
+            metrics["token_f1"] = max(token_f1(text, reference) for reference in references)
+        if parsed.answer != ABSTENTION:
+            text = "" if value is None or parsed.answer is None else str(value)[:_LONGEST_ANSWER]
+            metrics["exact_match"] = any(exact_match(text, reference) for reference in references)
+            metrics["quasi_exact_match"] = any(quasi_exact_match(text, reference) for reference in references)
+            metrics["helm_quasi_prefix_exact_match"] = helm_quasi_prefix_exact_match(text, references)
+            metrics["helm_f1_score"] = helm_f1_score(text, references)
+            metrics["lm_eval_exact_match"] = lm_eval_exact_match(text, references)
+        return metrics
 
     def _references(self, item: Item) -> list[str]:
         references = [str(reference) for reference in truth_of(item, "answers")]
