@@ -164,9 +164,9 @@ class FeverEvaluator(Evaluator):
             return None
         names = tuple(dict.fromkeys((self.options.label_field, *_LABEL_NAMES)))
         seen = lenient_text(answer.text)
-        value, rule = loose_field(parsed.fields, names), "another spelling"
-        if value is None and (loose := loose_object(seen, names)) is not None:
-            value, rule = loose_field(loose[0], names), loose[1]
+        value, rule = loose_field(parsed.fields, names, scalar=True), "another spelling"
+        if value is None and (loose := loose_object(seen, names, scalar=True)) is not None:
+            value, rule = loose_field(loose[0], names, scalar=True), loose[1]
         elif value is None and (prose := prose_of(seen).strip()):
             value, rule = field_line(prose, names) or marked_answer(prose) or prose, "verdict in a sentence"
         if not isinstance(value, str):

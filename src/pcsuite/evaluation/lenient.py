@@ -61,17 +61,19 @@ def loose_values(text: str) -> Iterator[tuple[Any, str]]:
             yield found
 
 
-def loose_object(text: str, names: Collection[str]) -> tuple[dict[str, Any], str] | None:
+def loose_object(
+    text: str, names: Collection[str], *, scalar: bool = False
+) -> tuple[dict[str, Any], str] | None:
     """The last object that has one of the answer's fields, by whatever name in ``names``, and the rule that found it.
 
     ``text`` is what :func:`lenient_text` gives. Looks inside a list of one and inside one enclosing object (``{"answer": {…}}``), never inside an echoed schema.
-    Keys come back as written; :func:`loose_field` looks them up.
+    Keys come back as written; :func:`loose_field` looks them up. ``scalar`` says that the field is no object itself.
     """
     if "{" not in text:
         return None
     for value, rule in loose_values(text):
         for candidate, way in _unwrapped(value, rule):
-            if not is_schema_echo(candidate, names) and loose_field(candidate, names) is not None:
+            if not is_schema_echo(candidate, names) and loose_field(candidate, names, scalar=scalar) is not None:
                 return candidate, way
     # Quotes within quotes break every reader; in a flat object that was closed the field itself can still be seen.
     wanted = "|".join(map(re.escape, names))
@@ -91,16 +93,23 @@ def prose_of(text: str) -> str:
     return text.rpartition("}")[2] if text.rfind("}") > text.rfind("{") else ""
 
 
-def loose_field(fields: Mapping[str, Any], names: Collection[str]) -> Any:
+def loose_field(fields: Mapping[str, Any], names: Collection[str], *, scalar: bool = False) -> Any:
     """The value of the first of ``names`` that is a key, whatever the case, blanks and underscores of the key.
+
+    Nulls are passed over, and objects too where a ``scalar`` is wanted.
 
     >>> loose_field({"Final Answer": 42}, ["answer", "final_answer"])
     42
     """
+    given = {
+        key: value
+        for key, value in fields.items()
+        if value is not None and not (scalar and isinstance(value, dict))
+    }
     for name in names:
-        if fields.get(name) is not None:
-            return fields[name]
-    folded = {_key(key): value for key, value in fields.items() if isinstance(key, str) and value is not None}
+        if name in given:
+            return given[name]
+    folded = {_key(key): value for key, value in given.items() if isinstance(key, str)}
     return next((folded[_key(name)] for name in names if _key(name) in folded), None)
 
 

@@ -215,11 +215,11 @@ class SingleAnswerEvaluator(Evaluator):
             return 0.0
         seen = lenient_text(text)
         found, rule = None, ""
-        value = loose_field(parsed.fields, self.field_names) if parsed.fields else None
+        value = loose_field(parsed.fields, self.field_names, scalar=True) if parsed.fields else None
         if value is not None:
             found, rule = self.lenient_value(value, item), "another spelling"
-        elif (loose := loose_object(seen, self.field_names)) is not None:
-            found, rule = self.lenient_value(loose_field(loose[0], self.field_names), item), loose[1]
+        elif (loose := loose_object(seen, self.field_names, scalar=True)) is not None:
+            found, rule = self.lenient_value(loose_field(loose[0], self.field_names, scalar=True), item), loose[1]
         elif prose := prose_of(seen).strip():
             found, rule = self.lenient_prose(prose, item), "answer in a sentence"
         if found is None or not self.is_leniently_correct(found, item):

@@ -204,8 +204,8 @@ class SqlEvaluator(Evaluator):
         """1 where the query is right once typographic quotes, escapes, wrapping JSON and prose behind it are gone."""
         seen = lenient_text(text)
         names = tuple(dict.fromkeys((self.options.query_field, "sql", "query", "answer")))
-        loose = loose_object(seen, names)
-        value = loose_field(loose[0], names) if loose is not None else None
+        loose = loose_object(seen, names, scalar=True)
+        value = loose_field(loose[0], names, scalar=True) if loose is not None else None
         mended = mend_query(value if isinstance(value, str) else seen)
         if mended is None or mended == query:
             return 0.0

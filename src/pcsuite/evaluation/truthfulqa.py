@@ -182,9 +182,9 @@ class TruthfulQaEvaluator(Evaluator):
             return 0.0
         names = tuple(dict.fromkeys((self.options.answer_field, "answer", "response", "final_answer")))
         seen = lenient_text(answer.text)
-        value, rule = loose_field(parsed.fields, names), "another spelling"
-        if value is None and (loose := loose_object(seen, names)) is not None:
-            value, rule = loose_field(loose[0], names), loose[1]
+        value, rule = loose_field(parsed.fields, names, scalar=True), "another spelling"
+        if value is None and (loose := loose_object(seen, names, scalar=True)) is not None:
+            value, rule = loose_field(loose[0], names, scalar=True), loose[1]
         elif value is None and (prose := prose_of(seen).strip()):
             value, rule = marked_answer(prose) or prose, "answer outside JSON"
         if not isinstance(value, str) or not value.strip() or not self._is_truthful(value, item):
