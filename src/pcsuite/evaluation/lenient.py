@@ -66,20 +66,24 @@ def loose_object(
 ) -> tuple[dict[str, Any], str] | None:
     """The last object that has one of the answer's fields, by whatever name in ``names``, and the rule that found it.
 
-    ``text`` is what :func:`lenient_text` gives. Looks inside a list of one and inside one enclosing object (``{"answer": {…}}``), never inside an echoed schema.
+    ``text`` is what :func:`lenient_text` gives. Looks inside a list of one and inside one enclosing object:
+    ``{"answer": {…}}``, or a schema whose properties were filled in, but takes no description for an answer.
     Keys come back as written; :func:`loose_field` looks them up. ``scalar`` says that the field is no object itself.
     """
     if "{" not in text:
         return None
-    for value, rule in loose_values(text):
-        for candidate, way in _unwrapped(value, rule):
-            if not is_schema_echo(candidate, names) and loose_field(candidate, names, scalar=scalar) is not None:
+    values = list(loose_values(text))
+    for value, rule in values:
+        for candidate, way in unwrapped(value, rule):
+            echo = is_schema_echo(candidate, names)
+            if not echo and loose_field(candidate, names, scalar=scalar) is not None:
                 return candidate, way
+    if values or text.count("{") != 1 or not re.search(r"\}\W*$", text):
+        return None
     # Quotes within quotes break every reader; in a flat object that was closed the field itself can still be seen.
     wanted = "|".join(map(re.escape, names))
-    broken = re.findall(rf'\{{[^{{}}]*"({wanted})"\s*:\s*("[^"\n]*"|[\w.+-]+)\s*[,}}][^{{}}]*', text)
-    closed = re.search(r"\}\W*$", text)
-    return ({broken[-1][0]: broken[-1][1].strip('"')}, "broken quotes") if broken and closed else None
+    broken = re.search(rf'"({wanted})"\s*:\s*("[^"\n]*"|[\w.+-]+)\s*[,}}]', text)
+    return None if broken is None else ({broken[1]: broken[2].strip('"')}, "broken quotes")
 
 
 def prose_of(text: str) -> str:
@@ -117,7 +121,8 @@ def _key(name: str) -> str:
     return re.sub(r"[\W_]+", "", name).casefold()
 
 
-def _unwrapped(value: Any, rule: str) -> Iterator[tuple[dict[str, Any], str]]:
+def unwrapped(value: Any, rule: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """An object, and those directly inside it; a list of one object is that object. Each with the rule that found it."""
     if isinstance(value, list) and len(value) == 1:
         value, rule = value[0], "list of one"
     if isinstance(value, dict):
@@ -125,7 +130,7 @@ def _unwrapped(value: Any, rule: str) -> Iterator[tuple[dict[str, Any], str]]:
         for key, inner in value.items():
             if isinstance(inner, list) and len(inner) == 1:
                 inner = inner[0]
-            if isinstance(inner, dict) and key != "properties":
+            if isinstance(inner, dict):
                 yield inner, f"inside '{str(key)[:20]}'"
 
 

@@ -24,7 +24,7 @@ from pcsuite.evaluation.base import (
     is_present,
     truth_of,
 )
-from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_values
+from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_values, unwrapped
 from pcsuite.evaluation.parsing import clean_text, is_schema_echo, parse_object
 from pcsuite.stats.f1 import f1_score
 
@@ -186,20 +186,21 @@ class NerEvaluator(Evaluator):
                 if any(isinstance(entry, dict) and loose_field(entry, _TEXT_NAMES) for entry in value):
                     return value, "a bare list"
                 continue
-            if not isinstance(value, dict) or is_schema_echo(value, (self.options.entities_field,)):
-                continue
-            inner = loose_field(value, (self.options.entities_field, "named_entities", "ner"))
-            if isinstance(inner, list):
-                return inner, rule
-            by_type = inner if isinstance(inner, dict) else value
-            if by_type and all(str(key).strip().upper() in types for key in by_type):
-                pairs = [
-                    {"text": entry, "type": key}
-                    for key, entries in by_type.items()
-                    for entry in (entries if isinstance(entries, list) else [entries])
-                    if isinstance(entry, str)
-                ]
-                return pairs, "entities by type"
+            for record, way in unwrapped(value, rule):
+                if is_schema_echo(record, (self.options.entities_field,)):
+                    continue
+                inner = loose_field(record, (self.options.entities_field, "named_entities", "ner"))
+                if isinstance(inner, list):
+                    return inner, way
+                by_type = inner if isinstance(inner, dict) else record
+                if by_type and all(str(key).strip().upper() in types for key in by_type):
+                    pairs = [
+                        {"text": entry, "type": key}
+                        for key, entries in by_type.items()
+                        for entry in (entries if isinstance(entries, list) else [entries])
+                        if isinstance(entry, str)
+                    ]
+                    return pairs, "entities by type"
         return None
 
     def place(self, listed: Sequence[object], item: Item, *, any_case: bool = False) -> list[Mention]:

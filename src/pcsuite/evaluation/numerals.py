@@ -33,7 +33,7 @@ _MINUS = "-−–"
 _HASH_LINE = re.compile(r"####[ \t]*([^\n]*)")
 _ANSWER_LINE = re.compile(
     r"(?im)^[ \t*_>#-]{0,16}(?:(?:so|therefore|thus|hence)[ ,]{1,3})?(?:the[ ]{1,2})?(?:final[ ]{1,2})?"
-    r"(?:answer|result|a)(?:[ *_]{0,4}[:=]|[ ]{1,2}is\b[ :]{0,3})([^\n]*)"
+    r"(?:answer|result|a)(?:[ *_]{0,4}[:=]|[ ]{1,2}is\b[ :]{0,3})[ \t*_]{0,4}(?:\n[ \t]{0,4})?([^\n]*)"
 )
 _ANSWER_WITHIN = re.compile(
     r"\b(?:[Tt]he|[Mm]y) (?:final |correct )?answer (?:is|would be)\b[ :]{0,3}([^\n]*)"

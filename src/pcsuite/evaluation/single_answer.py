@@ -311,7 +311,6 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         "class",
         "topic",
         "answer",
-        "type",
         "prediction",
     )
 
@@ -394,6 +393,7 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
 
 _LETTER_FIRST = re.compile(r"[(\[*\"'`]{0,3}([A-Za-z])[)\]*\"'`]{0,3}(?:[.:)\-–—]|\s*$)")
 _OPTION_WORD = re.compile(r"(?:option|choice|answer)\s{1,3}", re.IGNORECASE)
+_OPTION_LINE = re.compile(r"(?m)^\W{0,3}([A-Z])[.:)]\s")
 _CHOICE_WRAPPING = " \t\r\n.\"'“”‘’*`"
 
 
@@ -440,6 +440,17 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         if not isinstance(value, str):
             return None
         return self.canonical(value, item) or loose_choice(value, truth_of(item, "choices"))
+
+    def lenient_prose(self, text: str, item: Item) -> str | None:
+        """What a line names or marks as the choice, else the choice of the whole text; a list of the options is none.
+
+        ``A: …`` is no mark here, but the beginning of an option.
+        """
+        marked = marked_answer(text) if "answer" in text.casefold() else None
+        found = field_line(text, self.field_names) or marked
+        if found is None and len(set(_OPTION_LINE.findall(text))) > 1:
+            return None
+        return self.lenient_value(found or text, item)
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another letter, drawn at random."""
