@@ -53,7 +53,9 @@ def helm_final_number_exact_match(text: str, gold: str) -> bool:
     >>> helm_final_number_exact_match("The answer is 15 eggs.", "15"), helm_final_number_exact_match("15.0", "15")
     (True, False)
     """
-    given, wanted = (found[-1].replace(",", "") if (found := _HELM_NUMBER.findall(x)) else "" for x in (text, gold))
+    given, wanted = (
+        found[-1].replace(",", "") if (found := _HELM_NUMBER.findall(x)) else "" for x in (text, gold)
+    )
     return bool(given) and given.strip() == wanted.strip()
 
 
@@ -90,7 +92,9 @@ def helm_f1_score(text: str, references: Sequence[str]) -> float:
     0.8
     """
     given = set(squad_normalise(text).split())
-    return max((_set_f1(given, set(squad_normalise(reference).split())) for reference in references), default=0.0)
+    return max(
+        (_set_f1(given, set(squad_normalise(reference).split())) for reference in references), default=0.0
+    )
 
 
 def _set_f1(given: set[str], wanted: set[str]) -> float:

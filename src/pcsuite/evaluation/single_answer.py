@@ -219,7 +219,10 @@ class SingleAnswerEvaluator(Evaluator):
         if value is not None:
             found, rule = self.lenient_value(value, item), "another spelling"
         elif (loose := loose_object(seen, self.field_names, scalar=True)) is not None:
-            found, rule = self.lenient_value(loose_field(loose[0], self.field_names, scalar=True), item), loose[1]
+            found, rule = (
+                self.lenient_value(loose_field(loose[0], self.field_names, scalar=True), item),
+                loose[1],
+            )
         elif prose := prose_of(seen).strip():
             found, rule = self.lenient_prose(prose, item), "answer in a sentence"
         if found is None or not self.is_leniently_correct(found, item):
