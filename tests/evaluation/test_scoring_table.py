@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,7 @@ def suite():
     return load_suite(ROOT / "configs" / "quickstart.yaml")
 
 
-@lru_cache(maxsize=None)
+@cache
 def subject(task: str) -> tuple[Evaluator, Item]:
     spec = suite().tasks[task]
     items = load_items(spec.dataset, spec.split, Path("nowhere")).items

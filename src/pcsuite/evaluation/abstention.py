@@ -17,7 +17,8 @@ _NO_OBJECT = (
 )
 # "It cannot be determined by looking" is an answer about the world; the text in hand is what abstentions speak of.
 _FROM_WHAT_IS_GIVEN = (
-    r"(?=\W*$|\s*[.,;:!?]|\s+(?:because|since|as|without)\b|\s+(?:solely |only |just )?(?:from|with|by|based on|given|using)"
+    r"(?=\W*$|\s*[.,;:!?]|\s+(?:because|since|as|without)\b"
+    r"|\s+(?:solely |only |just )?(?:from|with|by|based on|given|using)"
     r"\s+(?:\w+\s+){0,3}?(?:information|info|text|passage|question|context|data|details|problem|input|evidence"
     r"|certainty|statement|claim|sentence|article|above|provided|given)\b)"
 )

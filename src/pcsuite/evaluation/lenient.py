@@ -122,7 +122,7 @@ def _key(name: str) -> str:
 
 
 def unwrapped(value: Any, rule: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """An object, and those directly inside it; a list of one object is that object. Each with the rule that found it."""
+    """An object and those directly inside it, each with the rule that found it; a list of one is what it holds."""
     if isinstance(value, list) and len(value) == 1:
         value, rule = value[0], "list of one"
     if isinstance(value, dict):
@@ -187,7 +187,8 @@ def _keep_strings(found: re.Match[str]) -> str:
 
 
 _NEGATED = re.compile(
-    r"\b(?:not|isn['’]t|never|nor|neither|rather than|instead of|no)\b(?: (?:a|an|the|really|about|to|be|in|option|choice)\b)*"
+    r"\b(?:not|isn['’]t|never|nor|neither|rather than|instead of|no)\b"
+    r"(?: (?:a|an|the|really|about|to|be|in|option|choice)\b)*"
     r"[ \"'*(]*$",
     re.IGNORECASE,
 )
@@ -288,6 +289,6 @@ def field_line(text: str, names: Collection[str]) -> str | None:
     'Sports'
     """
     wanted = "|".join(re.escape(name).replace("_", "[ _]") for name in names)
-    pattern = rf"(?im)^[ \t*_>-]{{0,8}}(?:final |predicted )?(?:{wanted})[*_ ]{{0,4}}[:=][ \t*_\"']{{0,4}}([^\n]{{1,300}})"
-    found = re.findall(pattern, text)
+    head = rf"^[ \t*_>-]{{0,8}}(?:final |predicted )?(?:{wanted})[*_ ]{{0,4}}[:=][ \t*_\"']{{0,4}}"
+    found = re.findall(rf"(?im){head}([^\n]{{1,300}})", text)
     return found[-1].strip(" \t*_\"',.}") or None if found else None

@@ -157,7 +157,7 @@ class NerEvaluator(Evaluator):
         return not (known and isinstance(text, str) and text.strip() in item.input_text)
 
     def _tidied(self, entity: object) -> object:
-        """A listed entity under its proper keys and type names; ``["Rex", "PER"]`` and ``{"PER": "Rex"}`` are entities."""
+        """A listed entity under its proper keys and type names; ``["Rex", "PER"]`` and ``{"PER": "Rex"}`` are some."""
         if isinstance(entity, list) and len(entity) == 2:
             entity = dict(zip(("text", "type"), entity, strict=True))
         if not isinstance(entity, dict):
@@ -272,10 +272,8 @@ def _counts(
 
 def _named_counts(strict: tuple[int, int, int], lenient: tuple[int, int, int]) -> dict[str, MetricValue]:
     """Both sets of counts as they are logged: a corpus figure pools them."""
-    names = ("tp", "fp", "fn")
-    return dict(zip(names, strict, strict=True)) | {
-        f"lenient_{name}": count for name, count in zip(names, lenient, strict=True)
-    }
+    names = ("tp", "fp", "fn", "lenient_tp", "lenient_fp", "lenient_fn")
+    return dict(zip(names, (*strict, *lenient), strict=True))
 
 
 def _by_offsets(entity: Mapping[str, Any], item: Item) -> tuple[int, int] | None:
@@ -315,7 +313,7 @@ def _whole(value: object) -> int | None:
 
 
 def _first_unused(text: str, source: str, taken: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """First occurrence of ``text`` that overlaps nothing taken; one that starts and ends on token borders goes first."""
+    """First occurrence of ``text`` that overlaps nothing taken; one that fills whole tokens goes first."""
     text = text.strip()
     if not text:
         return None

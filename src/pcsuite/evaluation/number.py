@@ -10,13 +10,13 @@ from pydantic import BaseModel
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
 from pcsuite.evaluation.base import Answer, Evaluation, is_unanswerable, truth_of
 from pcsuite.evaluation.harness import (
     helm_final_number_exact_match,
     lm_eval_flexible_extract,
     lm_eval_strict_match,
 )
-from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
 from pcsuite.evaluation.numerals import (
     final_number,
     has_unit_suffix,

@@ -42,7 +42,8 @@ _BOXED = re.compile(r"\\boxed[ ]{0,2}\{")
 _LONGEST_BOX = 200
 
 _HEDGE = re.compile(
-    r"(?:exactly|about|approximately|approx\.?|around|roughly|nearly|only|just|simply|equal to|a total of|[≈~])[ ]{0,2}",
+    r"(?:exactly|about|approximately|approx\.?|around|roughly|nearly|only|just|simply|equal to|a total of|[≈~])"
+    r"[ ]{0,2}",
     re.IGNORECASE,
 )
 _DENIAL = re.compile(r"(?:definitely |certainly |clearly )?(?:not|never|neither|no longer)\b", re.IGNORECASE)
@@ -158,7 +159,7 @@ def _box(text: str, start: int) -> str:
 
 
 def _stated(payload: str) -> tuple[bool, str | None]:
-    """Whether a text speaks of a number first of all, and which; a claim without a number denies it or leaves it open."""
+    """Whether a text speaks of a number first of all, and which: none where it is denied or left open."""
     text = _plain_text(payload)
     rest = text.lstrip()
     for _ in range(3):
@@ -252,11 +253,13 @@ _UNIT_SUFFIX = re.compile(
     r"[0-9]\s?(?:%|[pP]er ?cent|[hH]undred|[tT]housand|[mMbBtT]r?illion|[kKmMbB](?![A-Za-z]))"
 )
 _LETTER_SCALES = {"k": 3, "m": 6, "b": 9}
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-    " seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+# fmt: off
+_UNITS = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]
+# fmt: on
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _WORD_VALUES = {word: value for value, word in enumerate(_UNITS)} | {
     word: 10 * value for value, word in enumerate(_TENS, start=2)
 }

@@ -133,8 +133,9 @@ def is_schema_echo(value: Mapping[str, Any], keys: Collection[str]) -> bool:
 def parse_object(text: str, schema: Mapping[str, Any] | None, answer_fields: Sequence[str] = ()) -> Parsed:
     """Read an answer that should be one JSON object and check it against the schema.
 
-    ``answer_fields`` are the keys the scorer cannot do without; the schema may require more. ``json_valid`` is true in both modes (``json_mode`` tells them apart); ``schema_valid`` is ``None``
-    where there is no schema. ``fields`` is empty where the value is no object; ``parse_errors`` says what was wrong.
+    ``answer_fields`` are the keys the scorer cannot do without; the schema may require more. ``json_valid`` is true in
+    both modes (``json_mode`` tells them apart); ``schema_valid`` is ``None`` where there is no schema. ``fields`` is
+    empty where the value is no object; ``parse_errors`` says what was wrong.
     """
     known = (schema or {}).get("properties", ())
     reading = read_json(text, required_fields(schema, answer_fields), answer_fields, known)

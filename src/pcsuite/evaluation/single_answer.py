@@ -351,7 +351,7 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         return None
 
     def lenient_value(self, value: object, item: Item) -> str | None:
-        """The label by another name, or the one label that a short text names; of yes and no, what a sentence opens with.
+        """The label by another name, or the one that a short text names; of yes and no, what a sentence opens with.
 
         A list of one label is that label.
         """
@@ -523,7 +523,7 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
         return False
 
     def is_leniently_correct(self, value: str, item: Item) -> bool:
-        """Whether a short text (up to 20 words) holds one of the item's answers as whole words, and does not deny it."""
+        """Whether a short text (up to 20 words) holds one of the item's answers as whole words and denies nothing."""
         words = f" {value} "
         if len(value.split()) > _MOST_WORDS or " not " in words:
             return False

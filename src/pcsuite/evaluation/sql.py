@@ -100,7 +100,7 @@ class SqlOptions(Definition):
     max_rows: int = Field(default=100_000, gt=0)
     """Rows a result may have."""
     generated_contents: int = Field(default=3, ge=0, le=20)
-    """Further contents that are made for a database which has none stored beside it; 0 compares on the given one only."""
+    """Further contents that are made for a database which has none stored beside it; 0 for the given one only."""
 
 
 @dataclass(frozen=True, slots=True)

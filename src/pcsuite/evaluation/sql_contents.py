@@ -129,11 +129,8 @@ def _perturbed(tables: Sequence[_Table], gold_query: str, rng: Random) -> list[_
             if index in table.references:
                 column = _referring(before, len(rows), _referred(table.references[index], done, table), rng)
             elif index in table.keys:
-                column = (
-                    _key_column([row[index] for row in rows], numbers, rng) if len(table.keys) == 1 else None
-                )
-                if column is None:
-                    continue
+                kept_keys = [row[index] for row in rows]
+                column = _key_column(kept_keys, numbers, rng) if len(table.keys) == 1 else kept_keys
             else:
                 column = _column(before, [row[index] for row in rows], numbers, texts, rng)
             for row, value in zip(rows, column, strict=True):
@@ -177,11 +174,11 @@ def _column(
     return column
 
 
-def _key_column(kept: Sequence[Any], numbers: Sequence[float], rng: Random) -> list[Any] | None:
-    """The keys of the kept rows, one of them renamed to a number the gold query speaks of; ``None`` where it cannot be."""
+def _key_column(kept: Sequence[Any], numbers: Sequence[float], rng: Random) -> list[Any]:
+    """The keys of the kept rows, one of them renamed to a number the gold query speaks of, where that can be."""
     free = sorted({int(value) for value in numbers if float(value).is_integer()} - set(kept))
     if not free or not kept or not all(isinstance(value, int) for value in kept):
-        return None
+        return list(kept)
     column = list(kept)
     column[rng.randrange(len(column))] = rng.choice(free)
     return column

@@ -46,7 +46,7 @@ def find_query(text: str) -> str | None:
 def _without_code_marks(query: str, *, inline: bool) -> str:
     """Cut a query at the backtick that closes it as code: one that closes no quoted name.
 
-    Only a backtick before the query can be closed so; without one, an odd backtick at the end is left over from a fence.
+    Only a backtick before the query can be closed so; without one, an odd one at the end is left over from a fence.
     """
     fence = query.find("```")
     if fence >= 0:
@@ -99,12 +99,10 @@ def order_by_columns(query: str, columns: int, direction: str) -> str | None:
     """
     bare = query.strip().rstrip("; ")
     outer = _outermost(bare)
-    order = None
-    for order in _ORDER_BY.finditer(outer):
-        pass
-    if order is None:
+    orders = list(_ORDER_BY.finditer(outer))
+    if not orders:
         return None
-    limit = _LIMIT.search(outer, order.end())
+    limit = _LIMIT.search(outer, orders[-1].end())
     at = limit.start() if limit else len(bare)
     keys = ", ".join(f"{number} {direction}" for number in range(1, columns + 1))
     return f"{bare[:at].rstrip()}, {keys} {bare[at:]}".rstrip()

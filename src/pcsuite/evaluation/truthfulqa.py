@@ -101,8 +101,8 @@ class TruthfulQaOptions(Definition):
     plain_text: bool | None = None
     """Whether an answer outside JSON is read too; by default only where the task has no schema."""
     close_references: bool = True
-    """Whether every reference ends in a full stop, as in the benchmark's own scorer and the usual harness. BLEU sees the
-    difference, ROUGE-L does not."""
+    """Whether every reference ends in a full stop, as in the benchmark's own scorer and the usual harness. BLEU sees
+    the difference, ROUGE-L does not."""
     bleurt_checkpoint: str | None = None
     """Folder of a BLEURT checkpoint; with it, BLEURT is scored beside ROUGE-L and BLEU."""
 

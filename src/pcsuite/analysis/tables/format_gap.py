@@ -1,4 +1,4 @@
-"""``format_gap.csv``: strict and lenient score of every condition, the gap between them, and what it does to contrasts."""
+"""``format_gap.csv``: strict and lenient score by condition, the gap, and what it does to contrasts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMAT_GAP = TableSpec(
         Column("difference", "score less the control's", form="number", digits=2),
         *interval("lenient_difference", "lenient score less the control's", form="interval", digits=2),
     ),
-    note="Where the two differences differ, conditions changed how answers are written as well as whether they are right.",
+    note="Where the two differences differ, a condition changed how answers are written, not only what they say.",
 )  # fmt: skip
 
 
