@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
+from functools import lru_cache
 
 from pcsuite.evaluation.base import harmonic_mean, squad_normalise
 
 _STRICT = re.compile(r"#### (\-?[0-9\.\,]+)")
 _FLEXIBLE = re.compile(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
+_ELSE = re.compile(r"[^-$0-9.,]")
+_END = 24
 _HELM_NUMBER = re.compile(r"-?[\d,]+(?:.\d+)?")
 _NOT_IN_NUMBERS = str.maketrans("", "", ",$")
 _NQ_STOP = re.compile(r"[\n.,]")
@@ -27,8 +30,8 @@ def lm_eval_strict_match(text: str, gold: str) -> bool:
     >>> lm_eval_strict_match("so #### 1,200", "1200"), lm_eval_strict_match("It is 1200.", "1200")
     (True, False)
     """
-    found = _STRICT.search(text)
-    return found is not None and _bare(found[1].strip()) == _bare(gold)
+    found = _STRICT.search(text) if "#### " in text else None
+    return found is not None and _bare(found[1].strip()) == _bare_gold(gold)
 
 
 def lm_eval_flexible_extract(text: str, gold: str) -> bool:
@@ -37,8 +40,10 @@ def lm_eval_flexible_extract(text: str, gold: str) -> bool:
     >>> lm_eval_flexible_extract("It is $1,200.", "1200"), lm_eval_flexible_extract("1200, in 3 days", "1200")
     (True, False)
     """
-    found = _FLEXIBLE.findall(text)
-    return bool(found) and _bare((found[-1][0] or found[-1][1]).strip()) == _bare(gold)
+    # No match crosses a character that is in none, so the last of a long text is mostly the last of its end.
+    end = _ELSE.search(text, max(0, len(text) - _END))
+    found = (_FLEXIBLE.findall(text, end.end()) if end else []) or _FLEXIBLE.findall(text)
+    return bool(found) and _bare((found[-1][0] or found[-1][1]).strip()) == _bare_gold(gold)
 
 
 def _bare(number: str) -> str:
@@ -53,10 +58,28 @@ def helm_final_number_exact_match(text: str, gold: str) -> bool:
     >>> helm_final_number_exact_match("The answer is 15 eggs.", "15"), helm_final_number_exact_match("15.0", "15")
     (True, False)
     """
-    given, wanted = (
-        found[-1].replace(",", "") if (found := _HELM_NUMBER.findall(x)) else "" for x in (text, gold)
-    )
-    return bool(given) and given.strip() == wanted.strip()
+    given = _helm_number(text)
+    return bool(given) and given.strip() == _gold_number(gold)
+
+
+def _helm_number(text: str) -> str:
+    """The last match without its commas; the pattern's dot is any character but a line break, so lines stand alone."""
+    end = len(text)
+    while end >= 0:
+        start = text.rfind("\n", 0, end)
+        found = _HELM_NUMBER.findall(text, start + 1, end)
+        if found:
+            return str(found[-1]).replace(",", "")
+        end = start
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def _gold_number(gold: str) -> str:
+    return _helm_number(gold).strip()
+
+
+_bare_gold = lru_cache(maxsize=4096)(_bare)
 
 
 def lm_eval_exact_match(text: str, references: Sequence[str]) -> bool:

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
+from itertools import islice
 
 _NUMERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3}(?![0-9A-Za-z]))?|\.[0-9]+")
 _DENOMINATOR = re.compile(r"\s?/\s?([0-9]{1,12})(?![0-9]|[.,][0-9])")
@@ -118,8 +120,7 @@ def marked_answer(text: str) -> str | None:
     >>> marked_answer("Let me think.\\nFinal answer: blue")
     'blue'
     """
-    hashes = _HASH_LINE.findall(text) if "####" in text else []
-    for payloads in (hashes, _answer_marks(text)):
+    for payloads in islice(_marks(text), 2):
         for payload in reversed(payloads):
             if payload.strip():
                 return payload.strip()
@@ -133,8 +134,7 @@ def last_line(text: str) -> str:
 
 def _marks(text: str) -> Iterator[list[str]]:
     """What stands behind the marks of each kind, the strongest kind first."""
-    if "####" in text:
-        yield _HASH_LINE.findall(text)
+    yield _HASH_LINE.findall(text) if "####" in text else []
     yield _answer_marks(text)
     if "\\boxed" in text:
         yield [_box(text, match.end()) for match in _BOXED.finditer(text)]
@@ -243,7 +243,14 @@ def number_of(value: object) -> str | None:
             return _plain(format(Decimal(repr(value)), "f"))
         except (ArithmeticError, ValueError):
             return None
-    return normalise_number(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    return _short_number(value) if len(value) <= _SHORT else normalise_number(value)
+
+
+# An item's gold number is read again for each of its answers, and an answer's own number for its canonical form.
+_SHORT = 40
+_short_number = lru_cache(maxsize=4096)(normalise_number)
 
 
 _SUFFIX = re.compile(
