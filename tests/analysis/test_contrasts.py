@@ -94,7 +94,20 @@ def test_a_factorial_has_main_effects_and_interactions():
     assert set(pairwise) == {"A × B", "A × D", "B × D"}
     found_ab = sum(w * truth[name] for name, w in pairwise["A × B"].weights)
     assert found_ab == pytest.approx(-0.3)
-    assert pairwise["A × B"].name == "A × B on top of GOAL"
+    assert pairwise["A × B"].name == "A × B"
+
+
+def test_several_factorials_are_told_apart_by_what_they_stand_on():
+    design = {"+".join(own) or "none": own for own in [(), ("A",), ("B",), ("A", "B")]}
+    design |= {"+".join(own): own for own in [("A", "B", "D"), ("A", "B", "E"), ("A", "B", "D", "E")]}
+    found = [c for c in contrasts_of(design, "none") if c.kind == "main effect"]
+    assert [c.name for c in found] == [
+        "main effect of A on top of nothing",
+        "main effect of B on top of nothing",
+        "main effect of D on top of A+B",
+        "main effect of E on top of A+B",
+    ]
+    assert found[2].condition == "with D on top of A+B"
 
 
 def test_factorials_are_found_by_their_bundles_and_only_whole():

@@ -15,6 +15,8 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
+    attribution,
+    best,
     effects,
     efficiency,
     entropy,
@@ -22,18 +24,23 @@ from pcsuite.analysis.tables import (
     information,
     mixed,
     objective,
+    pooled,
     replicates,
     robustness,
     summary,
 )  # fmt: skip
+from pcsuite.analysis.verdicts.evidence import read_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
-from pcsuite.analysis.verdicts.hypotheses import hypotheses
+from pcsuite.analysis.verdicts.hypotheses import verdicts
+from pcsuite.analysis.verdicts.scale import SCALE
+from pcsuite.analysis.verdicts.structure import STRUCTURE
 from pcsuite.config.definitions import MetricSpec
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
+    attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
@@ -92,6 +99,9 @@ def analyse(
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
             pool.submit(effects.effects, scores, known),
+            pool.submit(attribution.attribution, scores, known),
+            pool.submit(pooled.pooled, scores, known),
+            pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, known),
             pool.submit(format_gap.format_gap, scores),
             pool.submit(efficiency.efficiency, scores, levels),
@@ -101,6 +111,8 @@ def analyse(
         attacked = pool.submit(robustness.robustness_tables, scores)
         fitted = mixed.mixed_results(tables, scores, known)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
+        retries = replicates.equal_token_arms(tables, scores)
+        evidence = read_evidence(tables, scores, manifest, answers, truths)
         made = [
             levels,
             fitted.models,
@@ -109,13 +121,14 @@ def analyse(
             *objective.objective_tables(scores, answers, manifest),
             replicates.self_consistency_table(tables, scores),
             replicates.variance_table(tables),
-            replicates.constraint_vs_retry(tables, scores),
+            replicates.constraint_vs_retry(retries),
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),
         ]
     named = {table.name: table for table in made}
-    named[HYPOTHESES.name] = hypotheses(named, scores, fitted)
+    judged = verdicts(evidence, retries)
+    named |= {table.name: table for table in (judged.hypotheses, judged.structure, judged.scale)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
     return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes)

@@ -41,15 +41,16 @@ class Contrast:
     weights: tuple[tuple[str, float], ...]
     """Weight of each condition that takes part; they sum to 0."""
     context: str = ""
-    """Operators of every condition that takes part, where a factorial stands on top of some."""
+    """Operators of every condition that takes part, where several factorials must be told apart."""
 
     @property
     def name(self) -> str:
-        """``C6 − C4``, ``main effect of SCHEMA``, ``ROLE × SCHEMA on top of GOAL``."""
+        """``C6 − C4``, ``main effect of SCHEMA``, ``ROLE × SCHEMA``."""
         if self.kind in (CONTROL, TWIN):
             return f"{self.condition} − {self.baseline}"
-        title = f"main effect of {self.operator}" if self.kind == "main effect" else self.operator
-        return f"{title} on top of {self.context}" if self.context else title
+        return (
+            f"main effect of {self.operator}" if self.kind == "main effect" else self.operator
+        ) + self.context
 
 
 def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = None) -> list[Contrast]:
@@ -86,8 +87,11 @@ def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> 
             twin = named.get(tuple(part for part in own if part != operator))
             if twin is not None and twin != control:
                 found.append(_pair(TWIN, name, twin, operator))
-    for base, varied in complete_factorials(list(plain.values())):
-        found += _factorial(base, varied, {frozenset(own): name for own, name in named.items()})
+    sets = {frozenset(own): name for own, name in named.items()}
+    factorials = complete_factorials(list(plain.values()))
+    for base, varied in factorials:
+        where = "+".join(sorted(base)) or "nothing"
+        found += _factorial(base, varied, sets, f" on top of {where}" if len(factorials) > 1 else "")
     return tuple(found)
 
 
@@ -126,24 +130,23 @@ def complete_factorials(bundles: Sequence[Bundle]) -> list[tuple[frozenset[str],
 
 
 def _factorial(
-    base: frozenset[str], varied: Sequence[str], named: Mapping[frozenset[str], str]
+    base: frozenset[str], varied: Sequence[str], named: Mapping[frozenset[str], str], context: str
 ) -> list[Contrast]:
     members = [
         frozenset(chosen) for k in range(len(varied) + 1) for chosen in itertools.combinations(varied, k)
     ]
-    context = "+".join(sorted(base))
     found = []
     for name in varied:
         scale = 2 / len(members)
         weights = [(named[base | own], scale if name in own else -scale) for own in members]
-        words = (f"with {name}", f"without {name}", name)
+        words = (f"with {name}{context}", f"without {name}", name)
         found.append(Contrast("main effect", *words, tuple(weights), context))
     for first, second in itertools.combinations(varied, 2):
         scale = 4 / len(members)
         weights = [
             (named[base | own], scale if (first in own) == (second in own) else -scale) for own in members
         ]
-        words = (f"{first} with {second}", f"{first} without {second}", f"{first} × {second}")
+        words = (f"{first} with {second}{context}", f"{first} without {second}", f"{first} × {second}")
         found.append(Contrast("interaction", *words, tuple(weights), context))
     return found
 

@@ -60,7 +60,13 @@ class Page:
         return [
             *(("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")),
             *([("figures", "Figures")] if self.figures else []),
-            *(("levels", "Levels"), ("objective", "Objective"), ("tables", "Tables")),
+            *(
+                ("levels", "Levels"),
+                ("attribution", "Operators"),
+                ("pooled", "New tasks"),
+                ("objective", "Objective"),
+                ("tables", "Tables"),
+            ),
             *((section.id, section.id.upper()) for section in self.external),
             *(("rows", "Rows"), ("excluded", "Left out"), ("method", "How to read")),
         ]
@@ -106,12 +112,20 @@ def build_page(
             ("last row", health.last[:16].replace("T", " ") or "unknown"),
         ],
         overview=overview(effects, scores.temperature, analysis.metrics),
-        verdicts=verdict_groups(effects, scores.temperature, analysis.metrics, constrained),
+        verdicts=verdict_groups(
+            effects,
+            scores.temperature,
+            analysis.metrics,
+            constrained,
+            best=list(analysis.tables["best_condition"].records()),
+        ),
         hypotheses=sections.hypotheses_of(analysis),
         sections=[
             sections.matrix_section(analysis),
             sections.levels_section(analysis),
             sections.effects_section(analysis),
+            sections.attribution_section(analysis),
+            sections.pooled_section(analysis),
             sections.objective_section(analysis),
             sections.folded_section(analysis),
         ],

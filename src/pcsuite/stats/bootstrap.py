@@ -32,7 +32,7 @@ from pcsuite.stats.estimate import (
     check_level,
     undefined,
 )
-from pcsuite.stats.f1 import micro_f1
+from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.proportions import wilson_mean
 from pcsuite.stats.random_weights import mean_interval, spread_about_common
 
@@ -56,23 +56,27 @@ def paired_bootstrap(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: Method = "auto",
+    grain: float = 0.0,
 ) -> Estimate:
     """Interval of the mean per-item difference ``treated - control`` (or of ready differences).
 
     Give one value per item, replicates averaged within the item first: the item is the unit. ``level`` lies in (0, 1);
     ``method`` is one of :data:`METHODS`. Differences within -1..1 are taken for those of scores in 0..1. ``auto`` is
-    never of zero width. Raises ``AnalysisError`` where the two vectors do not pair.
+    never of zero width; ``grain`` is for sides with unequal numbers of replicates, 1 over the smaller one (see
+    :func:`~pcsuite.stats.random_weights.mean_interval`). Raises ``AnalysisError`` where the two vectors do not pair.
 
     >>> gain = paired_bootstrap([1, 1, 1, 0, 1, 1, 1, 1], [0, 1, 0, 0, 0, 0, 1, 0], rng=np.random.default_rng(0))
     >>> round(gain.value, 3), round(gain.low, 3), round(gain.high, 3)
-    (0.625, -0.069, 0.946)
+    (0.625, -0.03, 0.915)
     """
     deltas = as_differences(treated, control)
     bounds = (-1.0, 1.0) if np.abs(deltas).max() <= 1 else UNBOUNDED
-    columns = deltas[:, None]
-    return bootstrap_means(columns, rng=rng, resamples=resamples, level=level, method=method, bounds=bounds)[
-        0
-    ]
+    if method == "auto" and grain > 0:
+        return mean_interval(deltas, level=level, bounds=bounds, grain=grain)
+    (found,) = bootstrap_means(
+        deltas[:, None], rng=rng, resamples=resamples, level=level, method=method, bounds=bounds
+    )
+    return found
 
 
 def bootstrap_mean(
@@ -80,19 +84,17 @@ def bootstrap_mean(
 ) -> Estimate:
     """Interval of the mean score, one per item (0..1, or any unit).
 
-    ``auto`` uses Wilson's interval for binary scores.
+    ``auto`` uses Wilson's interval for binary scores of which at least 5 are 1 and at least 5 are 0; nearer to a bound
+    that interval is too short (a single 1 among 8 would rule out 2 %).
 
-    >>> bootstrap_mean([1, 0, 1, 1], rng=np.random.default_rng(0)).method
+    >>> bootstrap_mean([1, 0] * 5, rng=np.random.default_rng(0)).method
     'wilson'
     """
     values = as_vector(scores, "scores")
-    if method == "auto" and np.isin(values, (0.0, 1.0)).all():
+    if method == "auto" and np.isin(values, (0.0, 1.0)).all() and 5 <= values.sum() <= len(values) - 5:
         return wilson_mean(values, level=level)
-    bounds = _bounds_of_levels(values)
-    columns = values[:, None]
-    return bootstrap_means(columns, rng=rng, resamples=resamples, level=level, method=method, bounds=bounds)[
-        0
-    ]
+    (found,) = bootstrap_means(values[:, None], rng=rng, resamples=resamples, level=level, method=method)
+    return found
 
 
 def bootstrap_means(
@@ -191,18 +193,34 @@ def bootstrap_ratio(
     level: float = 0.95,
     scale: float = 1.0,
 ) -> Estimate:
-    """Interval of ``scale`` × (sum of numerators / sum of denominators) over items: tokens per correct answer, say.
+    """Interval of ``scale`` × (sum of numerators / sum of denominators) over items: claims per token, say.
 
-    Not defined where the denominators sum to 0.
+    Denominators are sizes (tokens, answers given), not negative. Not defined where they sum to 0. With few items, or
+    few that leave the common rate, the interval is :func:`~pcsuite.stats.random_weights.mean_interval` of each item's
+    linearised share, beside which one more numerator of 1 may stand; so nothing seen is not nothing for certain.
 
     >>> bootstrap_ratio([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0), resamples=100).value
     150.0
     """
-    columns = np.column_stack(as_pair(numerator, denominator, "numerator and denominator"))
+    above, below = as_pair(numerator, denominator, "numerator and denominator")
+    n, size = len(above), float(below.mean())
+    if not size > 0:
+        return undefined("nothing to divide by", n, level)
+    value = float(above.mean()) / size
+    # In units of the numerator: one claim, one right answer.
+    shares = above - value * below + float(above.mean())
+    if n > 1 and (n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED):
+        least = 0.0 if above.min() >= 0 else -np.inf
+        most = size if least == 0 and (above <= below).all() else np.inf
+        flat = mean_interval(shares, level=level)
+        low, high = (float(np.clip(limit, least, most)) * scale / size for limit in (flat.low, flat.high))
+        se = None if flat.se is None else flat.se * scale / size
+        return replace(flat, value=scale * value, low=low, high=high, se=se)
 
     def ratio(totals: FloatArray) -> FloatArray:
         return scale * totals[:, 0] / np.where(totals[:, 1] > 0, totals[:, 1], np.nan)
 
+    columns = np.column_stack([above, below])
     return bootstrap_totals(columns, ratio, rng=rng, resamples=resamples, level=level)
 
 
@@ -219,9 +237,9 @@ def bootstrap_micro_f1(
     n = len(table)
     if method == "auto" and n > 1:
         value = float(micro_f1(table.sum(axis=0)[None, :])[0])
-        shares = _f1_shares(table)
+        shares = linearised_f1(table)
         if n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
-            flat = mean_interval(value + shares, level=level, bounds=(0.0, 1.0))
+            flat = mean_interval(shares, level=level, bounds=(0.0, 1.0))
             return replace(flat, value=value)
     return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level, method=method)
 
@@ -234,11 +252,13 @@ def bootstrap_micro_f1_difference(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: Method = "auto",
+    grain: float = 0.0,
 ) -> Estimate:
     """Interval of ``micro-F1(treated) - micro-F1(control)``, the same items drawn for both.
 
     Both are items-by-3 tables of ``(tp, fp, fn)``. With few items, or few that leave the commonest change, the interval
-    is :func:`~pcsuite.stats.random_weights.mean_interval` of each item's linearised share in the difference.
+    is :func:`~pcsuite.stats.random_weights.mean_interval` of each item's linearised share in the difference; so it is
+    with a ``grain`` (see :func:`paired_bootstrap`).
 
     >>> better, worse = [[2, 0, 0], [1, 0, 0]], [[2, 0, 0], [0, 1, 1]]
     >>> round(bootstrap_micro_f1_difference(better, worse, rng=np.random.default_rng(0)).value, 3)
@@ -253,18 +273,11 @@ def bootstrap_micro_f1_difference(
     n = len(both)
     if method == "auto" and n > 1:
         value = float(difference(both.sum(axis=0)[None, :])[0])
-        shares = _f1_shares(first) - _f1_shares(second)
-        if n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
-            flat = mean_interval(value + shares, level=level, bounds=(-1.0, 1.0))
+        shares = linearised_f1(first) - linearised_f1(second)
+        if grain > 0 or n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
+            flat = mean_interval(shares, level=level, bounds=(-1.0, 1.0), grain=grain)
             return replace(flat, value=value)
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level, method=method)
-
-
-def _f1_shares(counts: FloatArray) -> FloatArray:
-    """Each item's influence on the pooled F1, (2·tp - F·D) / mean D with D = 2·tp + fp + fn; they sum to 0."""
-    size = counts @ np.array([2.0, 1.0, 1.0])
-    pooled = float(micro_f1(counts.sum(axis=0)[None, :])[0])
-    return np.asarray((2 * counts[:, 0] - pooled * size) / (float(size.mean()) or 1.0), dtype=np.float64)
 
 
 def _bounds_of_levels(values: FloatArray) -> tuple[float, float]:

@@ -29,7 +29,7 @@ class FixedDesign:
     full: FloatArray
     full_names: tuple[str, ...]
     kept: tuple[int, ...]
-    linked: tuple[Mapping[str, str], ...] = ()
+    linked: tuple[dict[str, str], ...] = ()
     """Combinations of linked factors that occur: a family that comes in one size only, a model of its own name."""
 
     @property

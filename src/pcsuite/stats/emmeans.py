@@ -98,7 +98,7 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Floa
     for name in over:
         if name not in factors:
             raise AnalysisError(f"factor '{name}' is not in the model", hint=did_you_mean(name, factors))
-    linked = fit.design.linked or ({},)
+    linked: Sequence[dict[str, str]] = fit.design.linked or ({},)
     others = [name for name in factors if name not in over and name not in linked[0]]
     grid = []
     for chosen in itertools.product(*(factors[name] for name in over)):
@@ -122,8 +122,8 @@ def _mean(
     fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float
 ) -> MarginalMean:
     if not fit.design.estimable(weights[None, :])[0]:
-        why = "the run's cells do not determine it"
-        return MarginalMean(levels, Contrast(name, *[float("nan")] * 7, note=why))
+        nan, why = float("nan"), "the run's cells do not determine it"
+        return MarginalMean(levels, Contrast(name, nan, nan, nan, nan, nan, nan, nan, why))
     # An estimable combination can be written on the kept coefficients: the dropped ones are 0 in the fit.
     return MarginalMean(levels, fit.contrast(weights[list(fit.design.kept)], name, level=level))
 

@@ -21,13 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.estimate import FloatArray, as_differences
-from pcsuite.stats.random_weights import WeightedMean, spread_about_common
+from pcsuite.stats.estimate import as_differences
+from pcsuite.stats.random_weights import one_sided_means, two_sided_p
 from pcsuite.stats.unit_jackknife import Contrast
 
 Verdict = Literal["equivalent", "different", "both", "noninferior", "inferior", "inconclusive"]
-MANY = 15
-"""With this many items off the commonest difference (and 30 items) the unseen one is sized by those seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +68,9 @@ def tost_paired(
     """
     deltas = as_differences(treated, control, minimum=2)
     _check_bound(bound)
-    above, below = _one_sided(deltas, bounds)
+    above, below = one_sided_means(deltas, bounds)
     p_value = max(above.below(-bound), 1 - below.below(bound))
-    difference_p = min(1.0, 2 * min(above.below(0.0), 1 - below.below(0.0)))
+    difference_p = two_sided_p(above, below)
     low, high = above.quantile(alpha), below.quantile(1 - alpha)
     verdict = _verdict(p_value <= alpha, difference_p <= alpha)
     return Equivalence(name, float(deltas.mean()), bound, p_value, difference_p, low, high, alpha, verdict)
@@ -98,9 +96,9 @@ def noninferior_paired(
     """
     deltas = as_differences(treated, control, minimum=2)
     _check_bound(margin)
-    above, below = _one_sided(deltas, bounds)
+    above, below = one_sided_means(deltas, bounds)
     p_value = above.below(-margin)
-    difference_p = min(1.0, 2 * min(above.below(0.0), 1 - below.below(0.0)))
+    difference_p = two_sided_p(above, below)
     low, high = above.quantile(alpha), below.quantile(1 - alpha)
     verdict: Verdict = "noninferior" if p_value <= alpha else "inferior" if high < -margin else "inconclusive"
     return Equivalence(name, float(deltas.mean()), margin, p_value, difference_p, low, high, alpha, verdict)
@@ -153,23 +151,6 @@ def tost(
     verdict = _verdict(p_value <= alpha, difference_p <= alpha)
     low, high = estimate - half, estimate + half
     return Equivalence(name, estimate, bound, p_value, difference_p, low, high, alpha, verdict)
-
-
-def _one_sided(deltas: FloatArray, bounds: tuple[float, float] | None) -> tuple[WeightedMean, WeightedMean]:
-    """The mean under random weights with an unseen item at the low end (for the lower limit) and at the high end."""
-    if bounds is None:
-        largest = float(np.abs(deltas).max())
-        bounds = (-1.0, 1.0) if largest <= 1 else (-2 * largest, 2 * largest)
-    if deltas.min() < bounds[0] or deltas.max() > bounds[1]:
-        raise AnalysisError(
-            f"differences lie outside {bounds[0]:g}..{bounds[1]:g}", hint="give their range as bounds"
-        )
-    low, high = bounds
-    centre, moved, farthest = spread_about_common(deltas)
-    if len(deltas) >= 30 and moved >= MANY:
-        reach = farthest * (1 + 4 / moved)
-        low, high = max(low, centre - reach), min(high, centre + reach)
-    return WeightedMean.of(deltas, end=low), WeightedMean.of(deltas, end=high)
 
 
 def _verdict(within: bool, differs: bool) -> Verdict:

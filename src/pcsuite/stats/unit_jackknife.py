@@ -4,7 +4,8 @@ A coefficient is estimated again without each unit, variances held; how much it 
 units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The jackknife's
 variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then exactly the
 paired t test over items. Degrees of freedom are the effective number of units less one. Where few items move at all
-the t test trusts a handful of like signs too much, and the p-value is the larger of it and the exact sign-flip test.
+the t test trusts a handful of like signs too much: the p-value is then the larger of it and the exact sign-flip
+test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random_weights`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pcsuite.errors import require
 from pcsuite.stats.design import CellTotals
 from pcsuite.stats.estimate import FloatArray, IntArray
 from pcsuite.stats.permutation import ENUMERATE_UP_TO, sign_flip_test
+from pcsuite.stats.random_weights import mean_interval
 
 _LOST = 1e-9
 """A direction of which a unit holds all but this share of the information is known from that unit alone."""
@@ -87,6 +89,10 @@ class UnitJackknife:
         if self.unit == "item" and len(moved) <= ENUMERATE_UP_TO:
             exact = sign_flip_test(moved * len(moved) if len(moved) else [0.0], rng=np.random.default_rng(0))
             p_value = max(p_value, exact.p_value)
+            scaled = parts[share > 0] * np.count_nonzero(share)
+            bounds = (-1.0, 1.0) if np.abs(scaled).max() <= 1 else (-np.inf, np.inf)
+            limits = mean_interval(scaled, level=level, bounds=bounds)
+            return Contrast(name, estimate, se, df, t, p_value, limits.low, limits.high)
         half = float(special.stdtrit(df, (1 + level) / 2)) * se
         return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
 
@@ -114,7 +120,7 @@ def unit_jackknife(
     sum_x = np.stack([np.bincount(item, weights=weight * c[totals.cell]) for c in columns], axis=1)
     cross = np.stack([np.bincount(item, weights=weighted * c[totals.cell]) for c in columns], axis=1)
     shrink = between / (1 + between * mass)
-    cross -= (shrink * sum_y)[:, None] * sum_x
+    cross = cross - (shrink * sum_y)[:, None] * sum_x
     first, pattern = _patterns(totals, item)
     information = np.empty((len(first), len(beta), len(beta)))
     order = np.argsort(item, kind="stable")
@@ -138,7 +144,7 @@ def unit_jackknife(
         one, one_y = (np.bincount(level, weights=c * free, minlength=levels) for c in (mass, sum_y))
         cross = np.stack([np.bincount(level, weights=c, minlength=levels) for c in cross.T], axis=1)
         pull = own_variance / (1 + own_variance * one)
-        cross -= (pull * one_y)[:, None] * x_one
+        cross = cross - (pull * one_y)[:, None] * x_one
         information -= pull[:, None, None] * x_one[:, :, None] * x_one[:, None, :]
         pattern = np.arange(levels)
     scores = cross - (information @ beta)[pattern]

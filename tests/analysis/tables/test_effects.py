@@ -129,3 +129,68 @@ def test_factorial_main_effects_and_interactions(tmp_path):
 )
 def test_stars(p, mark):
     assert stars(p) == mark
+
+
+def test_unequal_replicates_are_not_tested_by_flipping_signs(tmp_path):
+    control = [make_row(item=f"i{k}", condition="C0", score=1.0) for k in range(30)]
+    treated = [
+        make_row(item=f"i{k}", condition="C1", seed=seed, score=float(seed != 0 or k > 12))
+        for k in range(30)
+        for seed in range(10)
+    ]
+    (record,) = compute(tmp_path, control + treated, metrics=("score",))
+    # 13 items lost a tenth each: signs all one way, but a single wrong answer of the control would undo them.
+    assert record["delta"] == pytest.approx(-1.3 / 30)
+    assert record["p_method"] == "mean with end item"
+    assert record["p_value"] > 0.05
+    assert record["delta_low"] < -0.05
+    assert record["delta_high"] > 0
+
+
+def test_failures_are_counted_tested_and_bounded(tmp_path):
+    rows = paired_rows("C0", [1] * 10 + [0] * 10)
+    rows += paired_rows("C1", [1] * 12)
+    rows += [make_row(item=f"i{k:03d}", condition="C1", errors=["timeout"]) for k in range(12, 20)]
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    assert record["n_items"] == 12
+    assert (record["failed_control"], record["failed_treated"]) == (0.0, 0.4)
+    # 8 items failed on one side alone: exact sign test.
+    assert record["p_failures"] == pytest.approx(2 * 0.5**8)
+    assert record["caution"].startswith("unequal failures")
+    # All 20 items: control 10/20; the condition 12/20 with the failures wrong, 20/20 with them right.
+    assert record["delta_least"] == pytest.approx(0.1)
+    assert record["delta_most"] == pytest.approx(0.5)
+
+
+def test_partly_failed_replicates_move_the_bounds_by_their_share(tmp_path):
+    rows = paired_rows("C0", [1, 0], seed=0) + paired_rows("C0", [1, 0], seed=1)
+    rows += paired_rows("C1", [1, 1], seed=0)
+    rows += [
+        make_row(item="i000", condition="C1", seed=1, errors=["x"]),
+        *paired_rows("C1", [1, 1], seed=1)[1:],
+    ]
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    # Control 1 and 0; the condition's first item is 1 with half of it unknown, its second 1.
+    assert (record["delta_least"], record["delta_most"]) == pytest.approx((0.75 - 0.5, 1.0 - 0.5))
+    assert record["p_failures"] == 1.0
+    assert record["caution"] is None
+
+
+def test_failures_of_pooled_tasks_bound_micro_f1(tmp_path):
+    counts = {"tp": 1.0, "fp": 0.0, "fn": 1.0}
+    rows = [make_row(item=f"i{k}", condition="C0", score=0.67, metrics=counts) for k in range(4)]
+    rows += [make_row(item=f"i{k}", condition="C1", score=0.67, metrics=counts) for k in range(2)]
+    rows += [make_row(item=f"i{k}", condition="C1", errors=["x"]) for k in range(2, 4)]
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    assert record["measure"] == "micro-F1"
+    # F1 of the control 8/12. With two items missed: tp 2, fn 6: 4/10; with both found: tp 6, fn 2: 12/14.
+    assert record["delta_least"] == pytest.approx(4 / 10 - 8 / 12)
+    assert record["delta_most"] == pytest.approx(12 / 14 - 8 / 12)
+
+
+def test_a_loss_has_no_negative_number_needed(tmp_path):
+    (record,) = compute(
+        tmp_path, paired_rows("C0", [1] * 10) + paired_rows("C1", [0] * 5 + [1] * 5), metrics=("score",)
+    )
+    assert record["number_needed"] is None
+    assert record["number_harmed"] == pytest.approx(2.0)

@@ -116,6 +116,10 @@ class CellScores:
     n_errors: int
     replicates: float
     """Rows without error per item, on average."""
+    asked: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Codes of all items that were asked, those included whose every row failed."""
+    failed: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Share of the rows of each item of ``asked`` that failed, 0..1."""
 
     def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Codes of the items for which the metric is defined, and its values there; both empty for an unknown one.
@@ -311,7 +315,7 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
     selected = ", ".join(sql_name(name) for name in metrics)
     fetched = tables.columns(
         f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
-        f" ORDER BY item_id) - 1 AS item, n_rows - n_errors AS good, {selected} FROM item_scores"
+        f" ORDER BY item_id) - 1 AS item, n_rows AS asked, n_rows - n_errors AS good, {selected} FROM item_scores"
         " ORDER BY cell, item"
     )
     starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
@@ -331,4 +335,6 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
             n_rows=int(n_rows),
             n_errors=int(n_errors),
             replicates=float(good.mean()) if good.size else 0.0,
+            asked=np.asarray(fetched["item"][rows], dtype=np.int64),
+            failed=1.0 - np.asarray(fetched["good"][rows] / fetched["asked"][rows], dtype=np.float64),
         )
