@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -206,13 +206,11 @@ def _making(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if missing:
-            (folder / LOCK_NAME).unlink(missing_ok=True)
-        for path in missing:
-            try:
+        with suppress(OSError):  # what is not empty, or was never made, stays as it is
+            if missing:
+                (folder / LOCK_NAME).unlink(missing_ok=True)
+            for path in missing:
                 path.rmdir()
-            except OSError:
-                break
         raise
 
 
