@@ -86,8 +86,15 @@ def save_together(root: Path, entries: Sequence[ToSave]) -> list[Saved]:
         _check_owner(_results_folder(entry.eval_dir), entry.eval_id)
     finish_interrupted(root)
     busy = f"{root}: another verify-all has been saving for a minute"
-    with _writing(root), file_lock(root / _JOURNAL_LOCK, timeout=60.0, refusal=lambda _: busy):
-        return _save(entries, root / JOURNAL)
+    lock = root / _JOURNAL_LOCK
+    was_there = lock.exists()
+    try:
+        with _writing(root), file_lock(lock, timeout=60.0, refusal=lambda _: busy):
+            return _save(entries, root / JOURNAL)
+    except BaseException:
+        if not was_there and not (root / JOURNAL).exists():
+            lock.unlink(missing_ok=True)
+        raise
 
 
 def finish_interrupted(root: Path) -> None:
