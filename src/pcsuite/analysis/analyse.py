@@ -15,23 +15,31 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
+    attribution,
+    best,
     effects,
     efficiency,
     entropy,
     information,
     mixed,
     objective,
+    pooled,
     replicates,
     robustness,
     summary,
 )  # fmt: skip
+from pcsuite.analysis.verdicts.evidence import read_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
-from pcsuite.analysis.verdicts.hypotheses import hypotheses
+from pcsuite.analysis.verdicts.hypotheses import verdicts
+from pcsuite.analysis.verdicts.scale import SCALE
+from pcsuite.analysis.verdicts.structure import STRUCTURE
 from pcsuite.config.definitions import MetricSpec
+from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
+    attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
@@ -65,23 +73,34 @@ def analyse(
     references: information.Truths | None = None,
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
+    baseline: str | None = None,
 ) -> Analysis:
     """Compute every table of loaded logs.
 
     ``truths`` (labels by task and item) and ``references`` (true answers of tasks with open ones) are what
     information is about; ``embeddings`` names the embedding model, ``off`` for none. ``metrics`` are specs that
-    count before those of the logs' manifests and the bundled ones.
+    count before those of the logs' manifests and the bundled ones. ``baseline`` is the condition that others are
+    compared with, in place of the control of each group; ``AnalysisError`` where no row has it.
     """
     with ExitStack() as stack, ThreadPoolExecutor(max_workers=1) as pool:
         embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
         if isinstance(embedder, Embedder):
             stack.enter_context(embedder)
         scores, manifest = item_scores(tables), read_manifests(tables.logs)
+        conditions = {key.condition for key in scores.cell_keys()}
+        if baseline is not None and baseline not in conditions:
+            raise AnalysisError(
+                f"no row has the baseline '{baseline}'", hint=did_you_mean(baseline, conditions)
+            )
+        scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
         levels = summary.summary_by_condition(tables, scores, known)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
             pool.submit(effects.effects, scores, known),
+            pool.submit(attribution.attribution, scores, known),
+            pool.submit(pooled.pooled, scores, known),
+            pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, known),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
@@ -90,6 +109,8 @@ def analyse(
         attacked = pool.submit(robustness.robustness_tables, scores)
         fitted = mixed.mixed_results(tables, scores, known)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
+        retries = replicates.equal_token_arms(tables, scores)
+        evidence = read_evidence(tables, scores, manifest, answers, truths)
         made = [
             levels,
             fitted.models,
@@ -98,13 +119,14 @@ def analyse(
             *objective.objective_tables(scores, answers, manifest),
             replicates.self_consistency_table(tables, scores),
             replicates.variance_table(tables),
-            replicates.constraint_vs_retry(tables, scores),
+            replicates.constraint_vs_retry(retries),
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),
         ]
     named = {table.name: table for table in made}
-    named[HYPOTHESES.name] = hypotheses(named, scores, fitted)
+    judged = verdicts(evidence, retries)
+    named |= {table.name: table for table in (judged.hypotheses, judged.structure, judged.scale)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
     return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from pcsuite._util.patterns import read_pattern
 
 TaskKind = Literal["structured", "reasoning"]
 
@@ -22,6 +24,12 @@ class Definition(BaseModel):
     )
 
 
+def _readable_pattern(pattern: str) -> str:
+    """Refuse a pattern that nobody could enforce or check, before the first call instead of after it."""
+    read_pattern(pattern, "answer")
+    return pattern
+
+
 class TaskSpec(Definition):
     """One task. Everything a prompt says about the task comes from here; everything else from operators."""
 
@@ -29,6 +37,9 @@ class TaskSpec(Definition):
     """Short human name, shown in reports."""
     kind: TaskKind
     """``structured``: answers are a JSON object; ``reasoning``: text ending in an answer line."""
+    domain: str = Field(default="", exclude=True)
+    """What the items are about (``news``, ``school mathematics``), by which replication is judged; a task without one
+    is a domain of its own. It changes no prompt, so it is no part of a row's id."""
     dataset: str
     """Name of the items file: ``<cache_dir>/datasets/<dataset>_<split>.jsonl``, or a bundled sample."""
     split: str = "test"
@@ -55,7 +66,7 @@ class TaskSpec(Definition):
     """JSON schema of the answer (structured tasks), a file beside the task file or under ``schemas/``."""
     final_answer_format: str | None = None
     """Answer format in words (reasoning tasks)."""
-    answer_regex: str | None = None
+    answer_regex: Annotated[str, AfterValidator(_readable_pattern)] | None = None
     """Regular expression the whole output must match under a hard constraint (reasoning tasks)."""
     grammar_ref: str | None = None
     """Lark grammar the output must match under CFG_CONSTRAIN."""

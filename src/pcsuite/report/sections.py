@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pcsuite.analysis.analyse import ALL_TABLES, Analysis
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, TableSpec
+from pcsuite.analysis.tables.attribution import ATTRIBUTION, NOT_IDENTIFIED
 from pcsuite.analysis.tables.effects import EFFECTS
 from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, makeup_agreement
+from pcsuite.analysis.tables.pooled import POOLED
 from pcsuite.logging.manifest import ConditionNote, TaskNote
 from pcsuite.report import grid
 from pcsuite.report.grid import Extra, GridCell, Section, table_grid, text_column
@@ -26,13 +30,15 @@ CELL_FILTERS = {"task": "Task", "model": "Model", "decoding": "Regime", "conditi
 def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
     """Hypotheses and criteria as the page lists them.
 
-    Records of ``hypotheses.csv`` with the style (``tone``) of their verdict.
+    Records of ``hypotheses.csv`` with the style (``tone``) of their verdict, and whether the run has an ``arm`` for it:
+    those without one are told in a line, not one by one.
     """
     tones = {"supported": "good", "contradicted": "bad"}
     return [
         {
             **record,
             "tone": tones.get(record["verdict"], ""),
+            "arm": record["verdict"] != "not tested" or record["cells"] > 0,
             "evidence": record["evidence"][:1].upper() + record["evidence"][1:],
         }
         for record in analysis.tables["hypotheses"].records()
@@ -41,7 +47,11 @@ def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
 
 def matrix_section(analysis: Analysis) -> Section:
     """Score of every condition against its control at a glance: a row per task, model and regime."""
-    records = [row for row in analysis.tables["effects"].records() if row["metric"] == SCORE]
+    records = [
+        row
+        for row in analysis.tables["effects"].records()
+        if row["metric"] == SCORE and row["kind"] == CONTROL
+    ]
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for record in records:
         group = {name: record[name] for name in ("task", "model", "decoding")}
@@ -88,7 +98,7 @@ def effects_section(analysis: Analysis) -> Section:
         }
         for row in analysis.tables["effects"].records()
     ]
-    filters = {**CELL_FILTERS, "metric": "Metric"}
+    filters = {**CELL_FILTERS, "kind": "Kind", "metric": "Metric"}
     return Section(
         "effects",
         EFFECTS.title,
@@ -96,6 +106,50 @@ def effects_section(analysis: Analysis) -> Section:
         table_grid(EFFECTS, records[:MOST_SHOWN], tuple(filters)),
         filters_for(records, filters),
         empty="There is no control condition to compare with.",
+    )
+
+
+def attribution_section(analysis: Analysis) -> Section:
+    """What each operator contributed to the score, and what the conditions cannot tell.
+
+    ``attribution.csv`` has the other metrics too.
+    """
+    records = [row for row in analysis.tables["attribution"].records() if row["metric"] == SCORE]
+    told = [
+        {**row, "improved": analysis.metrics.improved(SCORE, row["effect"] or 0.0)}
+        for row in records
+        if row["method"] != NOT_IDENTIFIED
+    ]
+    untold = dict.fromkeys(row["note"] for row in records if row["method"] == NOT_IDENTIFIED)
+    filters = {**{name: CELL_FILTERS[name] for name in ("task", "model", "decoding")}}
+    filters |= {"design": "Conditions", "operator": "Operator", "method": "Method"}
+    shown = replace(ATTRIBUTION, columns=tuple(c for c in ATTRIBUTION.columns if c.name != "metric"))
+    return Section(
+        "attribution",
+        ATTRIBUTION.title,
+        " ".join([_lead(ATTRIBUTION, told), *untold]),
+        table_grid(shown, told[:MOST_SHOWN], tuple(filters), drop_empty=True),
+        filters_for(told, filters),
+        empty="No operator's effect can be told: that needs three conditions whose operators differ.",
+    )
+
+
+def pooled_section(analysis: Analysis) -> Section:
+    """The score's contrasts over tasks and models; ``pooled.csv`` has the other metrics too."""
+    records = [
+        {**row, "improved": analysis.metrics.improved(SCORE, row["effect"] or 0.0)}
+        for row in analysis.tables["pooled"].records()
+        if row["metric"] == SCORE
+    ]
+    filters = {"over": "Over", "decoding": "Regime", "condition": "Condition", "kind": "Kind"}
+    shown = replace(POOLED, columns=tuple(c for c in POOLED.columns if c.name != "metric"))
+    return Section(
+        "pooled",
+        POOLED.title,
+        _lead(POOLED, records),
+        table_grid(shown, records[:MOST_SHOWN], tuple(filters), drop_empty=True),
+        filters_for(records, filters),
+        empty="Nothing to pool: that needs two tasks or two models with the same conditions.",
     )
 
 
@@ -192,7 +246,7 @@ def folded_section(analysis: Analysis) -> Section:
                 Extra(
                     f"{spec.name}-table",
                     f"{spec.title} ({len(records):,} rows)",
-                    table_grid(spec, records[:MOST_SHOWN], drop_empty=True),
+                    table_grid(table.spec, records[:MOST_SHOWN], drop_empty=True),
                     _lead(spec, records),
                 )
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.patterns import read_pattern
 from pcsuite.engines.adapters.base import Constraint, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
@@ -252,7 +252,7 @@ def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Eval
     if constraint.kind == "json_schema":
         return evaluation.parsed.schema_valid is not True
     if constraint.kind == "regex":
-        return re.fullmatch(constraint.value, outcome.text) is None
+        return not read_pattern(constraint.value, "answer").fullmatch(outcome.text)
     return False
 
 

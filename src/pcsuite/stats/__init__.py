@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcsuite.stats.answer_variation import *  # noqa: F403
+    from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
@@ -27,11 +28,16 @@ if TYPE_CHECKING:
     from pcsuite.stats.logistic_mixed import *  # noqa: F403
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
+    from pcsuite.stats.paired_information import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
+    from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
+    from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
+    from pcsuite.stats.selection import *  # noqa: F403
+    from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
 
@@ -39,21 +45,27 @@ _EXPORTS = """
 estimate: Estimate TestResult
 bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio bootstrap_totals bootstrap_micro_f1
 bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
-permutation: sign_flip_test micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
+permutation: sign_flip_test smallest_p micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
 effect_sizes: cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_matched absolute_risk_reduction
 effect_sizes: paired_t_interval
-proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference adjusted_paired_interval
+proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference
 proportions: mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se clustered_mean
-f1: f1_score precision_recall_f1 micro_f1
+f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
-mixed: fit_mixed fit_mixed_rows Contrast
+mixed: fit_mixed fit_mixed_rows
+unit_jackknife: Contrast
 logistic_mixed: fit_logistic_mixed predicted_rates
+attribution: attribute attribution_weights unidentified
+selection: best_of
+pooling: random_effects Pooled
 emmeans: marginal_means contrasts_with_reference interaction_contrasts
-equivalence: tost tost_paired tost_contrast all_equivalent
+equivalence: tost tost_paired noninferior_paired tost_contrast all_equivalent
+random_weights: WeightedMean mean_interval mean_test
 answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
 answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
 answer_variation: semantic_entropy
 information: mutual_information infonce online_code v_information prompt_information hashed_features fit_probe
+paired_information: information_gain
 calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage
 calibration: risk_coverage_interval cohens_kappa
 power: PairedVariances pilot_variances binary_variances minimal_detectable_effect required_items
@@ -62,7 +74,7 @@ variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency
 rates: abstention_matrix cost_per_correct unsupported_per_100_tokens pareto_front front_probability
-equal_tokens: Arm compare_at_equal_tokens replicate_disagreement affordable_share
+equal_tokens: Arm compare_at_equal_tokens replicate_disagreement readable_pairs affordable_share
 objective: Objective Replicate item_parts
 """
 # The public names by the module that defines them.
