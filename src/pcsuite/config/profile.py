@@ -11,7 +11,8 @@ from pcsuite.config.definitions import Definition
 from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
-_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LONGEST_NAME = 200
 
 
 def _expand_ranges(value: Any) -> Any:
@@ -49,8 +50,10 @@ class RunSection(Definition):
     @field_validator("name")
     @classmethod
     def _file_name(cls, value: str) -> str:
-        if not _SAFE_NAME.match(value):
+        if not _SAFE_NAME.fullmatch(value):
             raise ValueError("use letters, digits, '.', '_' and '-' only: it names files")
+        if len(value) > _LONGEST_NAME:
+            raise ValueError(f"at most {_LONGEST_NAME} characters: it names files, this has {len(value)}")
         return value
 
 
