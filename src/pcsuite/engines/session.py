@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.text import read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import backend_for, generate_constrained
@@ -240,6 +241,13 @@ class ModelClient:
         session.calls += 1
         return answer
 
+    async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """What a function of this model's server returns, tried again as :meth:`ask` tries.
+
+        For requests beside the calls, such as counting tokens. Raises :class:`RetriesExhaustedError`.
+        """
+        return (await call_with_retries(function, self.session.policy, self._rng))[0]
+
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
         budget, spec, adapter = self.session.budget, self.spec, self.adapter
@@ -281,7 +289,7 @@ class ModelClient:
                         self._refusals[constraint] = str(error)
                 return self._refusals[constraint]
 
-        return (await call_with_retries(proof, self.session.policy, self._rng))[0]
+        return await self.retried(proof)
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:
@@ -336,7 +344,7 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, backend: str =
     if kind != "json_schema":
         return answer["text"].strip() == ABSURD
     try:
-        return bool(json.loads(answer["text"]) == _FORCED_RECORD)  # white space may differ
+        return bool(read_json(answer["text"]) == _FORCED_RECORD)  # white space may differ
     except ValueError:
         return False
 

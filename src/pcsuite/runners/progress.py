@@ -159,7 +159,8 @@ class RowSink:
         if row.run_id in self._log.index:
             return
         failed = row.error is not None
-        self._log.append_line(row.run_id, row.line, done=not failed, prompt=(row.prompt_hash, row.prompt))
+        prompt = (row.prompt_hash, row.prompt) if row.prompt_hash else None
+        self._log.append_line(row.run_id, row.line, done=not failed, prompt=prompt)
         tally = self.progress.tally
         tally.done += 1
         tally.failed += failed
