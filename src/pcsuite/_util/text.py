@@ -77,21 +77,21 @@ def describe(error: BaseException) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with control characters written out, so that a terminal shows them and does not obey them.
+    r"""The text with control characters written out, so that a terminal shows them and does not obey them.
 
     Line breaks and tabs stay. Marks that turn the direction of writing are control characters too.
 
-    >>> visible("a\x1b[2Jb\rc")
-    'a\\x1b[2Jb\\rc'
+    >>> print(visible("a\x1b[2Jb\rc"))
+    a\x1b[2Jb\rc
     """
     return _CONTROL.sub(_written_out, text)
 
 
 def one_line(text: str) -> str:
-    """As :func:`visible`, line breaks and tabs included.
+    r"""As :func:`visible`, line breaks and tabs included.
 
-    >>> one_line("a\nb")
-    'a\\nb'
+    >>> print(one_line("a\nb"))
+    a\nb
     """
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
@@ -111,7 +111,6 @@ class VisibleStream:
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        """What is behind it, for a display that moves the cursor and shows numbers of ours only."""
         self._styled = stream.isatty()
 
     def write(self, text: str) -> int:
@@ -124,6 +123,14 @@ class VisibleStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+def behind(stream: TextIO) -> TextIO:
+    """The stream behind a :class:`VisibleStream`, for displays of ours that move the cursor; others as they are.
+
+    What is written there from outside must have been through :func:`one_line`.
+    """
+    return stream.stream if isinstance(stream, VisibleStream) else stream
 
 
 @contextmanager

@@ -180,7 +180,11 @@ def output_console() -> Console:
     """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, soft_wrap=False)
+    return (
+        Console(markup=False)
+        if sys.stdout.isatty()
+        else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
+    )
 
 
 def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:

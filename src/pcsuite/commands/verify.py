@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import DIR, FILE
+from pcsuite.errors import Exit
 
 if TYPE_CHECKING:
     from pcsuite.verifier.evals import ScoredEval
@@ -88,8 +89,8 @@ def execute_verify(args: argparse.Namespace) -> int:
     f1 = document["metrics"]["f1"]
     if args.fail_under is not None and f1 < args.fail_under:
         print(f"pcsuite: F1 {f1:.4f} is below {args.fail_under:g}", file=sys.stderr)
-        return 1
-    return 0
+        return Exit.BELOW_GATE
+    return Exit.DONE
 
 
 def _summary(document: dict[str, Any]) -> str:
@@ -188,7 +189,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
             problems.append(f"{entry.eval.eval_id} regressed: F1 {now:.4f}, its best was {before:.4f}")
     for problem in problems:
         print(f"pcsuite: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return Exit.BELOW_GATE if problems else Exit.DONE
 
 
 def _evals_table(scored: Sequence[ScoredEval], pooled: Pooled, best: dict[str, float | None]) -> str:
@@ -250,7 +251,7 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
                 rows = [["", one.field_path, _words(one.before), _words(one.after)] for one in changes]
                 print(_table(["", "field", "before", "after"], rows))
         print(f"unchanged errors: {difference.unchanged}")
-    return 1 if args.fail_on_broken and difference.broken else 0
+    return Exit.BELOW_GATE if args.fail_on_broken and difference.broken else Exit.DONE
 
 
 def _words(entry: dict[str, Any] | None) -> str:
