@@ -14,15 +14,13 @@ from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.sql import (
-    QueryLimits,
-    QueryRefusedError,
     SqlEvaluator,
     SqlOptions,
     find_query,
     has_top_level_order,
     normalise_sql,
-    run_query,
 )
+from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, run_query
 
 LIMITS = QueryLimits(seconds=1.0, rows=1000)
 

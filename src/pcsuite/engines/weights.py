@@ -22,6 +22,7 @@ from typing import Literal
 from pcsuite._util.files import file_lock, replace_atomically, sha256_file
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.http import download
+from pcsuite._util.processes import PACKAGES, child_environment
 from pcsuite._util.secrets import public_url
 from pcsuite.errors import ConfigError, EngineError, did_you_mean
 
@@ -365,7 +366,7 @@ def _pip_download(requirement: str, scratch: Path, progress: Callable[[int], Non
     command += ["--dest", str(scratch / "wheel"), requirement]
     log = scratch / "pip.log"
     with log.open("wb") as stream:
-        environment = {**os.environ, "TMPDIR": str(scratch)}
+        environment = child_environment(PACKAGES, {"TMPDIR": str(scratch)})
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=environment
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pcsuite._util.files import file_lock
 from pcsuite._util.hashing import digest
+from pcsuite._util.processes import NETWORK, PACKAGES, child_environment
 from pcsuite.engines.weights import user_cache_dir
 from pcsuite.errors import ConfigError, IntegrationError, did_you_mean
 
@@ -178,16 +179,13 @@ def environment_python(tool: Integration) -> Path:
 
 
 def environment_variables(tool: Integration, folder: Path | None = None) -> dict[str, str]:
-    """The variables a process of the tool gets: the present ones, less ``PYTHONPATH``, and its own.
+    """The variables a process of the tool gets: those of any child, proxies, and its own; no key of the shell.
 
     ``folder`` is the environment while it is being made, by default the finished one.
     """
     place = str(folder or environment_dir(tool))
-    return _without_python_path() | {name: value.replace("{env}", place) for name, value in tool.environment}
-
-
-def _without_python_path() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    own = {name: value.replace("{env}", place) for name, value in tool.environment}
+    return child_environment(NETWORK, own)
 
 
 def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
@@ -244,7 +242,7 @@ def _install_into(tool: Integration, folder: Path, report: Report) -> None:
 
 
 def _run(command: Sequence[str], tool: Integration, environment: dict[str, str] | None = None) -> None:
-    chosen, silent = environment or _without_python_path(), subprocess.DEVNULL
+    chosen, silent = environment or child_environment(PACKAGES), subprocess.DEVNULL
     done = subprocess.run(command, stdin=silent, capture_output=True, text=True, env=chosen, check=False)
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]

@@ -17,6 +17,7 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
 from pcsuite.engines.adapters.base import Constraint, Request
 from pcsuite.engines.limits import RetryPolicy
@@ -324,7 +325,13 @@ def git_commit(folder: Path) -> str | None:
     """
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5, check=False
+            ["git", "rev-parse", "HEAD"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+            env=child_environment(("GIT_",)),
         )
     except (OSError, subprocess.SubprocessError):
         return None
