@@ -69,10 +69,10 @@ class PromptStore:
         self.file.close()
 
 
-def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
+def read_prompts(path: Path, wanted: Iterable[str], *, damaged_too: bool = False) -> dict[str, str]:
     """The texts of the wanted prompt hashes, by hash; those that the file does not have are left out.
 
-    Raises :class:`LogError` where a wanted prompt is damaged.
+    Raises :class:`LogError` where a wanted prompt is damaged, unless ``damaged_too``: then it is left out as well.
     """
     hashes = {prompt_hash.encode("ascii") for prompt_hash in wanted}
     found: dict[str, str] = {}
@@ -82,6 +82,8 @@ def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
                 data = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :]))
                 text = data.decode("utf-8", "surrogatepass")
             except (ValueError, zlib.error) as error:
+                if damaged_too:
+                    continue
                 raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
             found[line[:_HASH_CHARS].decode("ascii")] = text
             if len(found) == len(hashes):
@@ -167,7 +169,7 @@ class ResumeIndex:
                 key = bytes.fromhex(row.run_id[:32])
                 if len(key) != 16:
                     raise ValueError("short run_id")
-            except (msgspec.MsgspecError, ValueError):
+            except (msgspec.MsgspecError, ValueError, RecursionError):
                 malformed_count += 1
                 if len(malformed) < _MAX_NAMED:
                     malformed.append(number)

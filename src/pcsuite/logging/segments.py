@@ -59,17 +59,17 @@ class AppendFile:
     """A file that is repaired when opened and then only grows, by whole lines.
 
     ``locked`` keeps other processes out for as long as it is open: the lock is on the file itself, so nothing that
-    happens to other files lets a second writer in.
+    happens to other files lets a second writer in. Without ``repair`` a torn line stays, for whoever wants to see it.
     """
 
-    def __init__(self, path: Path, *, locked: bool = False) -> None:
+    def __init__(self, path: Path, *, locked: bool = False, repair: bool = True) -> None:
         self.path = path
         self.displaced = False
         """Whether a sync found that the path no longer leads to this file."""
         try:
             self._descriptor = _open_locked(path) if locked else _open(path)
             try:
-                self.repaired_bytes = _cut_torn_line(self._descriptor)
+                self.repaired_bytes = _cut_torn_line(self._descriptor) if repair else 0
                 """Bytes of an unfinished last line that were cut off; what it held is run again."""
             except OSError:
                 os.close(self._descriptor)
@@ -401,7 +401,11 @@ def read_log_lines(log: Path) -> Iterator[bytes]:
             except FileNotFoundError:  # compressed since it was listed
                 stream = next(one for one in closed_segments(log) if one.number == segment.number).open()
             with stream:
-                yield from _split_lines(stream)
+                try:
+                    yield from _split_lines(stream)
+                except (OSError, EOFError, zlib.error) as error:
+                    hint = f"pcsuite log check {log} --repair keeps what can be read"
+                    raise LogError(f"{segment.path}: is damaged ({error})", hint=hint) from error
         if live is not None:
             yield from _split_lines(live)
     finally:
