@@ -102,6 +102,8 @@ class AdaptiveLimiter:
         """How often the limit was halved."""
         self.gate = asyncio.Semaphore(maximum)
         """Entered for each call after the model's own place is had; a session shares one among its models."""
+        self.longest_pause_s = 300.0
+        """A server that asks for a longer wait is not waited for; its calls fail for good."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._successes = 0
         self._paused_until = 0.0
@@ -118,7 +120,8 @@ class AdaptiveLimiter:
                 result = await function(*arguments)
         except EngineError as error:
             if is_overload(error):
-                self.record_overload(error.retry_after, cuts_before)
+                wait = error.retry_after
+                self.record_overload(wait if wait and wait <= self.longest_pause_s else None, cuts_before)
             raise
         else:
             self.record_success()

@@ -142,6 +142,7 @@ class Session:
         most = min(inflight, adapter.max_concurrency or inflight)
         limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
         limiter.gate = self.gate
+        limiter.longest_pause_s = self.policy.max_retry_after_s
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
         return client
 
