@@ -104,7 +104,9 @@ class _EvalFile:
             shell = _SHELL.match(name)
             if shell is not None:
                 pool: dict[str, list[Any]] = {"messages": [], "attachments": []}
-                for chunk in sequences.get(shell.group(1), []):
+                chunks = sequences.get(shell.group(1), [])
+                self._members.check_together(chunks)
+                for chunk in chunks:
                     problem = f"{self._members.path}: {chunk} cannot be read"
                     pool[chunk.split("/")[-2]] += decode_json(self._members.read(chunk), list[Any], problem)
                 numbered = {str(index): text for index, text in enumerate(pool["attachments"])}
