@@ -41,6 +41,8 @@ from pcsuite.runners.progress import RowSink
 
 OBJECT_STORE_BYTES = 512 << 20
 """Memory for objects on a cluster of our own: the plan once, and chunks of rows on their way."""
+NODE_VARIABLE = "PCS_RAY_NODE_IP"
+"""Names the address a cluster of our own listens on, instead of loopback."""
 START_TRIES = 3
 CONNECT_WITHIN_S = 15.0
 _QUIET = {
@@ -148,13 +150,20 @@ def _no_cluster(address: str | None, error: Exception) -> IntegrationError:
 
 
 def _start_own(ray: Any, quiet: dict[str, Any]) -> None:
-    """Start a cluster of our own; Ray gives up after half a minute, which a busy machine may need."""
+    """Start a cluster of our own; Ray gives up after half a minute, which a busy machine may need.
+
+    It listens on loopback, so that nobody else on the network can reach it; ``PCS_RAY_NODE_IP`` names another address.
+    """
     tries_left = START_TRIES
     while True:
         tries_left -= 1
         try:
             ray.init(
-                address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet
+                address="local",
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _node_ip_address=os.environ.get(NODE_VARIABLE, "127.0.0.1"),
+                **quiet,
             )
             return
         except Exception as error:
