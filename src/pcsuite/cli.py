@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pcsuite import __version__
 from pcsuite._util.secrets import redact
-from pcsuite._util.text import describe, one_line, visible_output
+from pcsuite._util.text import describe, one_line, shorten, visible_output
 from pcsuite.errors import Exit, PcsuiteError, did_you_mean
 
 
@@ -114,6 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
 
 
+_DISK_ERRORS = frozenset({"IOException", "OperationalError", "OutOfMemoryException", "DatabaseError"})
+
+
 def _told(error: Exception) -> tuple[str, int]:
     """What one line says of an error, and the exit status."""
     if isinstance(error, PcsuiteError):
@@ -121,6 +124,11 @@ def _told(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         return f"{where}{error.strerror} (finished work is kept; the same command goes on)", Exit.BAD_INPUT
+    if type(error).__name__ in _DISK_ERRORS:  # of the databases, which are not imported for a name
+        return (
+            f"{shorten(str(error))} (see to space and permissions, then run the same command)",
+            Exit.BAD_INPUT,
+        )
     if isinstance(error, MemoryError):
         return "the memory is used up (finished work is kept; the same command goes on)", Exit.BAD_INPUT
     return f"{describe(error)} (a fault of pcsuite: --debug shows where; please report it)", Exit.FAULT

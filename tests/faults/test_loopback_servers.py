@@ -3,6 +3,8 @@
 import json
 import urllib.error
 import urllib.request
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,35 @@ def test_numbers_are_bounded(server, field):
 )
 def test_bodies_that_are_no_request(server, body):
     assert ask(f"{server.base_url}/chat/completions", body) == 400
+
+
+def test_a_ray_of_our_own_listens_on_loopback_only(monkeypatch):
+    pytest.importorskip("ray")
+    if not Path("/proc/net/tcp6").exists():
+        pytest.skip("the system does not list its sockets")
+    from pcsuite.runners.executors.ray import connected
+
+    monkeypatch.setenv("PCS_TEST_MARK", "of-this-very-cluster")
+    with connected(None) as ray:
+        assert [node["NodeManagerAddress"] for node in ray.nodes()] == ["127.0.0.1"]
+        ours = sockets_of_marked_processes(b"PCS_TEST_MARK=of-this-very-cluster")
+        listening = []
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and fields[9] in ours:
+                    listening.append(fields[1].partition(":")[0])
+    assert listening
+    assert {address[-8:] for address in listening} == {"0100007F"}
+
+
+def sockets_of_marked_processes(mark):
+    found = set()
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and mark in (process / "environ").read_bytes():
+                for entry in (process / "fd").iterdir():
+                    target = entry.readlink().name
+                    if target.startswith("socket:["):
+                        found.add(target[len("socket:[") : -1])
+    return found

@@ -7,14 +7,16 @@ from http import HTTPStatus
 import pytest
 from aiohttp import web
 
+from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import EngineError
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator
-from pcsuite.logging.log import newest_rows
+from pcsuite.logging.log import RunPaths, newest_rows
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_plan, run_suite
+from support.import_logs import FIXTURES, repacked
 from support.loopback import LoopbackServer, completion
 from support.profiles import SIMULATED, write_profile
 
@@ -244,3 +246,22 @@ def test_no_request_follows_a_redirect_with_the_key(tmp_path, monkeypatch, statu
             assert f"HTTP {status}" in row.errors[0]
     assert thief.headers == []
     assert thief.tokenized == []
+
+
+@pytest.mark.parametrize("depth", [300, 950, DEEP, 100_000])
+def test_a_sample_of_an_eval_log_nested_out_of_bounds_is_its_own_error(tmp_path, depth):
+    def deepen(name, data):
+        if name != "samples/pears_epoch_1.json":
+            return data
+        sample = json.loads(data)
+        sample["input"] = "HERE"
+        return json.dumps(sample).replace('"HERE"', nested(depth)).encode()
+
+    log = repacked(FIXTURES / "inspect_c0.eval", tmp_path / "deep.eval", deepen)
+    assert (
+        main(["import", "--from", "inspect", str(log), "--name", "deep", "--metric", "match", "--output-dir", str(tmp_path)]) == 0
+    )
+    rows = newest_rows(RunPaths.of(tmp_path, "deep").log)
+    assert len(rows) > 1
+    failed = [row.task.item_id for row in rows if row.errors]
+    assert failed == ["pears"] if depth > 900 else set(failed) <= {"pears"}

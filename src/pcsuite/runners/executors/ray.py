@@ -41,8 +41,8 @@ from pcsuite.runners.progress import RowSink
 
 OBJECT_STORE_BYTES = 512 << 20
 """Memory for objects on a cluster of our own: the plan once, and chunks of rows on their way."""
-NODE_VARIABLE = "PCS_RAY_NODE_IP"
-"""Names the address a cluster of our own listens on, instead of loopback."""
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's own switch, whatever its name says: at 0 a node takes 127.0.0.1 for its address and listens there only."""
 START_TRIES = 3
 CONNECT_WITHIN_S = 15.0
 _QUIET = {
@@ -83,14 +83,15 @@ def connected(address: str | None) -> Iterator[Any]:
     """
     if address is None:
         _own_token()
-    with _environment(_QUIET):
+    # A cluster of our own is for this machine alone, unless the user has set the variable.
+    with _environment(_QUIET | ({LOOPBACK_VARIABLE: "0"} if address is None else {})):
         ray = require("ray", "ray")
         if ray.is_initialized():  # a program that uses Ray itself: its connection is not ours to end
             yield ray
             return
         logging.getLogger("ray").setLevel(logging.ERROR)
         try:
-            with _silent_listener():
+            with _silent_listener(), _on_loopback(address):
                 _join(ray, address)
                 yield ray
         finally:
@@ -150,10 +151,7 @@ def _no_cluster(address: str | None, error: Exception) -> IntegrationError:
 
 
 def _start_own(ray: Any, quiet: dict[str, Any]) -> None:
-    """Start a cluster of our own; Ray gives up after half a minute, which a busy machine may need.
-
-    It listens on loopback, so that nobody else on the network can reach it; ``PCS_RAY_NODE_IP`` names another address.
-    """
+    """Start a cluster of our own; Ray gives up after half a minute, which a busy machine may need."""
     tries_left = START_TRIES
     while True:
         tries_left -= 1
@@ -162,7 +160,6 @@ def _start_own(ray: Any, quiet: dict[str, Any]) -> None:
                 address="local",
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
-                _node_ip_address=os.environ.get(NODE_VARIABLE, "127.0.0.1"),
                 **quiet,
             )
             return
@@ -170,6 +167,21 @@ def _start_own(ray: Any, quiet: dict[str, Any]) -> None:
             if not tries_left or "timed out during startup" not in str(error):
                 raise
             ray.shutdown()
+
+
+@contextmanager
+def _on_loopback(address: str | None) -> Iterator[None]:
+    """Have this process go by the loopback variable, which Ray reads when it is first imported, and not after."""
+    constants: Any = sys.modules.get("ray._private.ray_constants")
+    if address is not None or os.environ.get(LOOPBACK_VARIABLE) != "0" or constants is None:
+        yield
+        return
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
 
 
 @contextmanager
