@@ -49,6 +49,9 @@ COMMANDS = (
     Command("verifier-pass", "run", "ask the same model whether stored answers contradict themselves"),
     Command("prompt", "prompt", "show the exact prompt of a condition, or what two differ in"),
     Command("config", "prompt", "check a profile, emit JSON schemas for editors"),
+    Command(
+        "constraint", "constraint", "who can enforce a schema, a pattern or a grammar, and answers under it"
+    ),
     Command("models", "models", "list the models, pull their files, check that they answer"),
     Command("cache", "models", "show or clear the response cache"),
     Command("export-datasets", "data", "write published benchmarks as items files"),

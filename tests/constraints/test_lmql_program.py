@@ -6,34 +6,47 @@ import re
 
 import pytest
 
-from pcsuite.constraints.lmql_program import LmqlBackend, query_code
+from pcsuite._util.patterns import read_pattern
+from pcsuite.constraints.lmql_program import LmqlBackend
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
-from pcsuite.errors import ConstraintUnavailableError
 from support.hf_model import NEEDED, shared_hf_model
+from support.tiny_hf import tiny_chat_adapter
 
 D0 = Decoding("d0", 0.0, 1.0, 72)
+HOT = Decoding("hot", 1.6, 1.0, 60)
 
 
-def test_models_of_hf_are_steered_by_schema_and_pattern_only():
+def test_models_of_hf_are_steered_by_every_kind():
     options = HfOptions(path="x")
-    kinds = [
-        kind
-        for kind in ("json_schema", "regex", "cfg")
-        if LmqlBackend().steers(LocalHfAdapter, options, kind)
-    ]
-    assert kinds == ["json_schema", "regex"]
-    assert not LmqlBackend().steers(SimulatedAdapter, SimulatedOptions(), "regex")
+    for kind in ("json_schema", "regex", "cfg"):
+        assert LmqlBackend().steers(LocalHfAdapter, options, kind)
+        assert not LmqlBackend().steers(SimulatedAdapter, SimulatedOptions(), kind)
 
 
-def test_the_query_is_the_tasks_own_or_compiled():
-    assert query_code(Constraint("regex", ".*", program="mine")) == "mine"
-    assert "MATCHES" in query_code(Constraint("regex", "[a-z]+"))
-    with pytest.raises(ConstraintUnavailableError, match="uniqueItems"):
-        query_code(Constraint("json_schema", '{"type": "array", "uniqueItems": true, "maxItems": 2}'))
-    with pytest.raises(ConstraintUnavailableError, match="cannot enforce a cfg constraint"):
-        query_code(Constraint("cfg", "start: A"))
+@pytest.mark.model
+@pytest.mark.parametrize("seed", range(3))
+def test_a_character_in_several_tokens_does_not_end_the_mask(seed):
+    pytest.importorskip("lmql", reason=NEEDED)
+    backend, model = LmqlBackend(), tiny_chat_adapter()
+    for pattern in ("Zürich|東京|😀", r"\s{1,2}\d{2}\w{2}", "[α-ω]{3}", "東{2,4}京"):
+        constraint = Constraint("regex", pattern, "lmql_program")
+        answer = backend.generate_constrained(model, Request("Go.", HOT, seed, constraint), constraint)
+        assert answer["finish_reason"] == "stop"
+        assert read_pattern(pattern, "answer").fullmatch(answer["text"])
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("seed", range(3))
+def test_holes_of_the_users_own_query_are_followed_by_their_tokens(seed):
+    pytest.importorskip("lmql", reason=NEEDED)
+    query = '"<[A]> and [B]" where MATCHES(A, "東{2,3}|😀") and MATCHES(B, "[éà]{2}")'
+    constraint = Constraint("regex", ".*", "lmql_program", program=query)
+    answer = LmqlBackend().generate_constrained(
+        tiny_chat_adapter(), Request("Go.", HOT, seed, constraint), constraint
+    )
+    assert re.fullmatch("<(東{2,3}|😀)> and [éà]{2}", answer["text"])
 
 
 @pytest.mark.model

@@ -259,7 +259,21 @@ def test_a_sample_of_an_eval_log_nested_out_of_bounds_is_its_own_error(tmp_path,
 
     log = repacked(FIXTURES / "inspect_c0.eval", tmp_path / "deep.eval", deepen)
     assert (
-        main(["import", "--from", "inspect", str(log), "--name", "deep", "--metric", "match", "--output-dir", str(tmp_path)]) == 0
+        main(
+            [
+                "import",
+                "--from",
+                "inspect",
+                str(log),
+                "--name",
+                "deep",
+                "--metric",
+                "match",
+                "--output-dir",
+                str(tmp_path),
+            ]
+        )
+        == 0
     )
     rows = newest_rows(RunPaths.of(tmp_path, "deep").log)
     assert len(rows) > 1

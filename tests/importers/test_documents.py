@@ -49,7 +49,7 @@ def test_a_document_that_ends_early_is_an_error(path):
         opened.values(without="samples")
     opened.close()
     path.write_text("")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="the file is empty"):
         JsonDocument(path)
 
 
@@ -101,3 +101,18 @@ def test_a_file_that_is_cut_off_is_one_line(tmp_path):
     path.write_bytes((FIXTURES / "odd.eval").read_bytes()[:2000])
     with pytest.raises(DataError, match=r"half.eval: not a whole zip file"):
         ZipMembers(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "the file is empty"),
+        (b"hello\n", "neither a zip archive nor"),
+        (b"\x89PNG", "neither a zip archive nor"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_for_what_it_is(tmp_path, content, problem):
+    file = tmp_path / "log.json"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=problem):
+        JsonDocument(file)

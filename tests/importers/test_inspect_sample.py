@@ -48,6 +48,23 @@ def test_answer_prompt_and_tokens():
     assert (full.usage.prompt_tokens, full.usage.completion_tokens, full.usage.total_tokens) == (10, 2, 12)
 
 
+def test_a_grader_of_the_same_model_is_not_counted_as_the_answer(tmp_path):
+    def graded(sample):
+        sample["output"]["usage"] = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+
+    alone = with_sample(ODD, tmp_path / "a.eval", "full_epoch_1", graded)
+    usage = samples_of(alone)[1]["full", 1].usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (7, 3, 10)
+
+    def conversed(sample):
+        graded(sample)
+        sample["messages"] += [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+    # Of several answers only the last has a count of its own: all of the model's tokens are taken.
+    several = with_sample(ODD, tmp_path / "b.eval", "full_epoch_1", conversed)
+    assert samples_of(several)[1]["full", 1].usage.total_tokens == 12
+
+
 def test_a_score_in_spite_of_an_error_counts_and_is_remarked(tmp_path):
     path = with_sample(
         ODD, tmp_path / "a.eval", "full_epoch_1", lambda sample: sample.update(error={"message": "late"})

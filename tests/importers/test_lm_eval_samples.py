@@ -131,6 +131,6 @@ def test_broken_lines_and_other_files_are_named(tmp_path):
     with pytest.raises(DataError, match=r"\.jsonl:1: not a sample of lm-eval"):
         list(log.samples("acc,none"))
     other = tmp_path / "other.jsonl"
-    other.write_text("")
+    other.write_text("x")
     with pytest.raises(DataError, match="not a samples file"):
         LmEvalSamples(other)

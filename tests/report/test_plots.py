@@ -40,6 +40,7 @@ def test_every_kind_is_drawn_by_its_contract_name(figures):
         "robustness_drop__agnews_json__grid",
         "interaction_condition_size__agnews_json",
         "unsupported_rate__fever_json__m1",
+        "operator_attribution__agnews_json__small",
     } <= set(figures)
     assert not [name for name in figures if name.startswith("abstain_confusion")]
 

@@ -5,12 +5,14 @@ import pytest
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.report.sections import (
+    attribution_section,
     effects_section,
     filters_for,
     folded_section,
     levels_section,
     matrix_section,
     objective_section,
+    pooled_section,
 )
 from support.synthetic_log import make_row, write_log
 
@@ -80,3 +82,52 @@ def test_tables_without_rows_are_not_shown(analysis):
 def test_filters_are_for_what_varies():
     records = [{"task": "t10", "model": "m"}, {"task": "t2", "model": "m"}]
     assert filters_for(records, {"task": "Task", "model": "Model"}) == [("task", "Task", ["t2", "t10"])]
+
+
+@pytest.fixture(scope="module")
+def factorial(tmp_path_factory):
+    """Two tasks, a factorial of SCHEMA and VERIFIER on top of ROLE and GOAL."""
+    folder = tmp_path_factory.mktemp("factorial")
+    bundles = [(), ("SCHEMA",), ("VERIFIER",), ("SCHEMA", "VERIFIER")]
+    rows = [
+        make_row(
+            task=task,
+            item=f"{k}",
+            condition=f"f:{'+'.join(own) or 'none'}",
+            operators=("ROLE", "GOAL", *own),
+            score=float((k + shift) % 5 == 0 or ("SCHEMA" in own and k % 4 > 0)),
+        )
+        for shift, task in enumerate(("a", "b"))
+        for k in range(20)
+        for own in bundles
+    ]
+    with RunTables([write_log(folder / "a.jsonl", rows)], folder / "tables") as tables:
+        return analyse(tables, embeddings="off")
+
+
+def test_operators_are_shown_with_what_cannot_be_told(factorial):
+    section = attribution_section(factorial)
+    assert section.lead.endswith("GOAL and ROLE are in every condition: no effect can be told.")
+    told = {
+        (o.text, m.text) for o, m in zip(cells(section, "operator"), cells(section, "method"), strict=True)
+    }
+    methods = ("leave-one-out", "add-one-in", "least squares", "shapley")
+    assert told == {(operator, method) for operator in ("SCHEMA", "VERIFIER") for method in methods}
+    held = {
+        o.text
+        for o, e in zip(cells(section, "operator"), cells(section, "effect"), strict=True)
+        if e.css == "n up"
+    }
+    assert held == {"SCHEMA"}
+    assert [name for name, *_ in section.filters] == ["task", "operator", "method"]
+
+
+def test_what_to_expect_on_a_new_task_is_shown(factorial):
+    section = pooled_section(factorial)
+    assert {cell.text for cell in cells(section, "over")} == {"tasks"}
+    assert "with SCHEMA" in {cell.text for cell in cells(section, "condition")}
+
+
+def test_one_task_and_two_conditions_have_nothing_to_share_or_pool(analysis):
+    assert not attribution_section(analysis).table.rows
+    assert not pooled_section(analysis).table.rows

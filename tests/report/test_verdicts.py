@@ -28,6 +28,20 @@ def test_a_gain_is_told_with_its_numbers():
     ]
 
 
+def test_the_best_of_several_is_told_after_selection():
+    chosen = {
+        "task": "t", "model": "m", "decoding": "d0", "condition": "C6", "n_conditions": 7, "adjusted": 0.41,
+        "adjusted_low": 0.2, "adjusted_high": 0.8,
+    }  # fmt: skip
+    (group,) = verdict_groups([effect()], TEMPERATURE, bundled_metrics(), best=[chosen])
+    assert group.verdicts[0].evidence.endswith(
+        "holds after correction; as the best of 7 it is worth +0.41 after selection, 95 % interval 0.20 to 0.80"
+    )
+    other = chosen | {"condition": "C5"}
+    (group,) = verdict_groups([effect()], TEMPERATURE, bundled_metrics(), best=[other])
+    assert group.verdicts[0].evidence.endswith("holds after correction")
+
+
 def test_chance_is_called_chance():
     ((text, evidence, tone),) = sentences([effect(p_bh=0.2, delta=0.05, treated=0.36)])
     assert (

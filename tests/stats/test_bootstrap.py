@@ -36,13 +36,13 @@ def test_percentile_and_bca_agree_with_scipy():
         assert ours.high == pytest.approx(reference.high, abs=0.0015)
 
 
-def test_expanded_interval_is_students_for_normal_scores():
+def test_the_default_interval_is_nearly_students_for_normal_scores():
     deltas = generator(4).normal(0.2, 0.3, 25)
     reference = stats.ttest_1samp(deltas, 0).confidence_interval(0.95)
     ours = paired_bootstrap(deltas, rng=generator(5), resamples=40_000)
     assert ours.low == pytest.approx(reference.low, abs=0.01)
     assert ours.high == pytest.approx(reference.high, abs=0.01)
-    assert ours.method == "bootstrap expanded"
+    assert ours.method == "bayesian bootstrap, end item"
 
 
 def test_studentised_interval_is_close_to_expanded_on_well_behaved_scores():
@@ -59,7 +59,7 @@ def test_pairing_is_by_item_and_same_seed_gives_same_interval():
     treated = control + 0.05
     estimate = paired_bootstrap(treated, control, rng=generator(9))
     assert estimate.value == pytest.approx(0.05)
-    assert estimate.high - estimate.low < 1e-6
+    assert estimate.low < 0.05 < estimate.high
     noisy = treated + rng.normal(0, 0.1, 60)
     assert paired_bootstrap(noisy, control, rng=generator(9)) == paired_bootstrap(
         noisy, control, rng=generator(9)
@@ -97,7 +97,9 @@ def test_micro_f1_is_pooled_not_averaged():
 def test_flawless_micro_f1_is_not_given_certainty():
     estimate = bootstrap_micro_f1(np.array([[1, 0, 0]] * 30), rng=generator())
     assert estimate.value == 1.0
-    assert estimate.low == pytest.approx(30 / (30 + stats.norm.ppf(0.975) ** 2))
+    # The share of weight on 30 flawless items beside half an unseen one is Beta(30, 1/2).
+    tail = stats.norm.cdf(-stats.t.ppf(0.975, 29) * np.sqrt(30 / 29))
+    assert estimate.low == pytest.approx(stats.beta.ppf(tail, 30, 0.5), abs=1e-5)
     nothing_found = bootstrap_micro_f1(np.array([[0, 1, 1]] * 30), rng=generator())
     assert nothing_found.value == 0.0
     assert nothing_found.high > 0.05
@@ -115,7 +117,27 @@ def test_few_changed_items_leave_room_for_doubt():
     # tp 83, fp 37, fn 37 against tp 80, fp 40, fn 40
     assert gained.value == pytest.approx(166 / 240 - 160 / 240)
     assert gained.low < gained.value < gained.high
-    assert gained.method == "bonett-price"
+    assert gained.method == "bayesian bootstrap, end item"
+
+
+@pytest.mark.parametrize("n", [2, 8, 100])
+@pytest.mark.parametrize("change", [-1.0, 0.0, 0.25, 1.0])
+def test_equal_differences_are_no_certainty(n, change):
+    estimate = paired_bootstrap(np.full(n, change), rng=generator())
+    assert estimate.value == change
+    assert estimate.high - estimate.low > 1 / n
+    assert -1 <= estimate.low <= change <= estimate.high <= 1
+    levels = bootstrap_means(np.zeros((n, 1)), rng=generator())[0]
+    assert levels.low == 0
+    assert levels.high > 1 / (n + 1)
+
+
+def test_all_ones_of_eight_by_hand():
+    # The weight on the unseen item at 0 (one unit away) is Beta(1/2, 8): its upper quantile at t(7)'s level.
+    tail = stats.norm.cdf(-stats.t.ppf(0.975, 7) * np.sqrt(8 / 7))
+    estimate = paired_bootstrap(np.ones(8), rng=generator())
+    assert estimate.low == pytest.approx(1 - stats.beta.ppf(1 - tail, 0.5, 8), abs=1e-5)
+    assert estimate.high == 1.0
 
 
 def test_one_item_has_a_value_but_no_interval():
@@ -161,7 +183,8 @@ def averaged_replicates(n, replicates):
 @pytest.mark.parametrize("replicates", [1, 3, 10])
 def test_paired_interval_covers_on_bounded_scores(n, replicates):
     draw, truth = averaged_replicates(n, replicates)
-    assert 0.93 <= coverage(draw, truth, seed=n + replicates) <= 0.97
+    # 300 studies are uncertain by 0.025; the table of 500 and more is in benchmarks/README.md
+    assert 0.92 <= coverage(draw, truth, seed=n + replicates, repetitions=300) <= 0.985
 
 
 @pytest.mark.parametrize("n", [50, 200])
@@ -169,7 +192,8 @@ def test_mean_interval_covers_on_skewed_scores(n):
     def zero_one_inflated(rng):
         return np.where(rng.random(n) < 0.3, 1.0, rng.beta(2, 2, n))
 
-    assert 0.93 <= coverage(zero_one_inflated, 0.3 + 0.7 * 0.5, interval=bootstrap_mean, seed=n) <= 0.97
+    covered = coverage(zero_one_inflated, 0.65, interval=bootstrap_mean, seed=n, repetitions=300)
+    assert 0.92 <= covered <= 0.985
 
 
 def test_few_discordant_pairs_still_cover():
@@ -203,9 +227,13 @@ def test_micro_f1_difference_covers(n):
     truth = micro_f1(treated.sum(0)[None].astype(float))[0] - micro_f1(control.sum(0)[None].astype(float))[0]
     n = n_saved
     covered = coverage(
-        draw, truth, interval=lambda sides, **kw: bootstrap_micro_f1_difference(*sides, **kw), seed=n
+        draw,
+        truth,
+        interval=lambda sides, **kw: bootstrap_micro_f1_difference(*sides, **kw),
+        seed=n,
+        repetitions=300,
     )
-    assert 0.93 <= covered <= 0.97
+    assert 0.92 <= covered <= 0.985
 
 
 def test_item_is_the_unit_replicates_are_not():

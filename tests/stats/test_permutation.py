@@ -16,6 +16,7 @@ from pcsuite.stats.permutation import (
     holm,
     micro_f1_permutation_test,
     sign_flip_test,
+    smallest_p,
 )
 from pcsuite.stats.proportions import mcnemar_exact
 
@@ -190,3 +191,14 @@ def test_false_discovery_rate_and_family_wise_error_are_kept():
 def test_refuses_what_is_not_a_p_value():
     with pytest.raises(AnalysisError, match="outside"):
         holm([1.2])
+
+
+def test_the_floor_of_the_exact_test():
+    for n in (1, 5, 8):
+        same_way = sign_flip_test(np.arange(1.0, n + 1), rng=np.random.default_rng(0))
+        assert smallest_p(n) == pytest.approx(same_way.p_value)
+        one_sided = sign_flip_test(np.ones(n), rng=np.random.default_rng(0), alternative="greater")
+        assert smallest_p(n, "greater") == pytest.approx(one_sided.p_value)
+    assert smallest_p(0) == 1.0
+    with pytest.raises(AnalysisError, match="items"):
+        smallest_p(-1)

@@ -10,7 +10,6 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.proportions import (
-    adjusted_paired_interval,
     clopper_pearson,
     clustered_mean,
     clustered_se,
@@ -71,17 +70,6 @@ def test_mcnemar_from_scores_counts_discordant_pairs():
     assert result.p_value == pytest.approx(1.0)
     with pytest.raises(AnalysisError, match="0/1"):
         mcnemar_from_scores([0.5], [1.0])
-
-
-def test_bonett_price_by_hand():
-    # n=30, 4 gains, 1 loss: p12=5/32, p21=2/32
-    deltas = np.array([1.0] * 4 + [-1.0] + [0.0] * 25)
-    gain, loss = 5 / 32, 2 / 32
-    half = stats.norm.ppf(0.975) * np.sqrt((gain + loss - (gain - loss) ** 2) / 32)
-    estimate = adjusted_paired_interval(deltas)
-    assert estimate.value == pytest.approx(0.1)
-    assert estimate.low == pytest.approx(gain - loss - half)
-    assert estimate.high == pytest.approx(gain - loss + half)
 
 
 def test_wilson_mean_is_wilson_for_binary_scores_and_narrower_for_graded():

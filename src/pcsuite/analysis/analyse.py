@@ -15,12 +15,15 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
+    attribution,
+    best,
     effects,
     efficiency,
     entropy,
     information,
     mixed,
     objective,
+    pooled,
     replicates,
     robustness,
     summary,
@@ -28,10 +31,12 @@ from pcsuite.analysis.tables import (
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.analysis.verdicts.hypotheses import hypotheses
 from pcsuite.config.definitions import MetricSpec
+from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
     summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
@@ -65,23 +70,34 @@ def analyse(
     references: information.Truths | None = None,
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
+    baseline: str | None = None,
 ) -> Analysis:
     """Compute every table of loaded logs.
 
     ``truths`` (labels by task and item) and ``references`` (true answers of tasks with open ones) are what
     information is about; ``embeddings`` names the embedding model, ``off`` for none. ``metrics`` are specs that
-    count before those of the logs' manifests and the bundled ones.
+    count before those of the logs' manifests and the bundled ones. ``baseline`` is the condition that others are
+    compared with, in place of the control of each group; ``AnalysisError`` where no row has it.
     """
     with ExitStack() as stack, ThreadPoolExecutor(max_workers=1) as pool:
         embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
         if isinstance(embedder, Embedder):
             stack.enter_context(embedder)
         scores, manifest = item_scores(tables), read_manifests(tables.logs)
+        conditions = {key.condition for key in scores.cell_keys()}
+        if baseline is not None and baseline not in conditions:
+            raise AnalysisError(
+                f"no row has the baseline '{baseline}'", hint=did_you_mean(baseline, conditions)
+            )
+        scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
         levels = summary.summary_by_condition(tables, scores, known)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
             pool.submit(effects.effects, scores, known),
+            pool.submit(attribution.attribution, scores, known),
+            pool.submit(pooled.pooled, scores, known),
+            pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, known),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),

@@ -27,7 +27,8 @@ COMPARE = TableSpec(
         Column("first", "level in the first run"),
         Column("second", "level in the second run"),
         *interval("delta", "second less first, on the same items"),
-        Column("p_value", "two-sided permutation p-value"),
+        Column("p_value", "two-sided p-value: permutation test, or of the mean where replicates are unequal"),
+        Column("p_method", "how the p-value was made"),
         Column("p_bh", "the same adjusted over all cells of the metric (Benjamini–Hochberg)"),
         Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh"),
         Column("outcome", "better, worse, changed (a metric without a good end), or no reliable change"),
@@ -144,7 +145,9 @@ def _compare(
         (cell.counts() if pooled else cell.values[metric])[rows]
         for cell, rows in ((left, rows_left), (right, rows_right))
     )
-    change = paired_change(after, before, named_rng("compare", *left.key, *right.key, metric))
+    replicates = (right.replicates, left.replicates)
+    rng = named_rng("compare", *left.key, *right.key, metric)
+    change = paired_change(after, before, rng, replicates=replicates)
     return {
         **right.key._asdict(),
         "metric": metric,
@@ -153,4 +156,5 @@ def _compare(
         "second": change.treated,
         **estimate_columns("delta", change.delta),
         "p_value": number(change.test.p_value),
+        "p_method": change.test.method,
     }

@@ -100,6 +100,8 @@ def suite_from(
     logger = logging.getLogger("pcsuite")
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]
+    for line in suite.schema_warnings():
+        logger.warning("pcsuite: warning: %s", line)
     return suite
 
 

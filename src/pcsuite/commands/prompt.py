@@ -130,6 +130,8 @@ def execute_config(args: argparse.Namespace) -> int:
         for task_id in suite.profile.selection.tasks:
             suite.schema(task_id)
             suite.grammar(task_id)
+        for line in suite.schema_warnings():
+            print(f"warning: {line}")
         check_components(suite)
         chosen = suite.profile.selection
         print(

@@ -21,6 +21,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report outputs/runs/mine.jsonl
       pcsuite report mine                        # by name, of outputs/runs
       pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
+      pcsuite report mine --baseline C4          # every condition against C4
     """
     from pcsuite.commands.options import add_profile_arguments
 
@@ -33,6 +34,10 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     add("--title", help="title of the report")
     about = "embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off"
     add("--embeddings", metavar="MODEL", help=about)
+    about = (
+        "compare with this condition (default: C0, else the bare condition, else the smallest or full bundle)"
+    )
+    add("--baseline", metavar="CONDITION", help=about)
     add("--no-plots", action="store_true", help="leave the figures out")
 
 
@@ -66,6 +71,7 @@ def execute_report(args: argparse.Namespace) -> int:
         references=truths.answers if truths is not None else None,
         embeddings=args.embeddings,
         metrics=suite.metrics if suite is not None else None,
+        baseline=args.baseline,
     )
     print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
     if files.plots:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from pcsuite._util.patterns import read_pattern
 
 TaskKind = Literal["structured", "reasoning"]
 
@@ -20,6 +22,12 @@ class Definition(BaseModel):
         protected_namespaces=(),
         populate_by_name=True,
     )
+
+
+def _readable_pattern(pattern: str) -> str:
+    """Refuse a pattern that nobody could enforce or check, before the first call instead of after it."""
+    read_pattern(pattern, "answer")
+    return pattern
 
 
 class TaskSpec(Definition):
@@ -55,7 +63,7 @@ class TaskSpec(Definition):
     """JSON schema of the answer (structured tasks), a file beside the task file or under ``schemas/``."""
     final_answer_format: str | None = None
     """Answer format in words (reasoning tasks)."""
-    answer_regex: str | None = None
+    answer_regex: Annotated[str, AfterValidator(_readable_pattern)] | None = None
     """Regular expression the whole output must match under a hard constraint (reasoning tasks)."""
     grammar_ref: str | None = None
     """Lark grammar the output must match under CFG_CONSTRAIN."""

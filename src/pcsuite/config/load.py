@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.json_schema import misspelt_keywords, schema_problem
 from pcsuite.config.definitions import (
     ConditionsFile,
     ConditionSpec,
@@ -119,7 +120,7 @@ class Suite:
     def schema(self, task_id: str) -> dict[str, Any] | None:
         """The answer's JSON schema, read from the task's ``schema_ref``; ``None`` where it names none.
 
-        A file that is missing, no JSON or no object is a ``ConfigError``.
+        A file that is missing, no JSON, no object or no valid schema is a ``ConfigError``.
         """
         path = self._companion(task_id, "schema_ref")
         if path is None:
@@ -130,7 +131,18 @@ class Suite:
             raise ConfigError(f"{path}: not a readable JSON schema: {error}") from error
         if not isinstance(schema, dict):
             raise ConfigError(f"{path}: a JSON schema must be an object")
+        problem = schema_problem(schema)
+        if problem is not None:
+            raise ConfigError(f"{path}: not a valid JSON schema: {problem}")
         return schema
+
+    def schema_warnings(self) -> list[str]:
+        """What the schemas of the selected tasks say and nobody will heed: misspelt keywords, one line each."""
+        return [
+            f"{self._companion(task_id, 'schema_ref')}: {problem}"
+            for task_id in self.profile.selection.tasks
+            for problem in misspelt_keywords(self.schema(task_id))
+        ]
 
     def grammar(self, task_id: str) -> str | None:
         """The answer's Lark grammar, read from the task's ``grammar_ref``; ``None`` where it names none."""

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.constraints.grammar import llguidance_grammar
 from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, read_prompts
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
+    Decoding,
     Generation,
     ModelAdapter,
     Request,
@@ -46,6 +47,14 @@ class LocalHfBackend(ConstraintBackend):
         """
         return issubclass(provider, LocalHfAdapter)
 
+    def grammar(self, constraint: Constraint) -> str:
+        """The constraint as a grammar of llguidance; what no grammar can say is refused in this backend's name."""
+        try:
+            return llguidance_grammar(constraint)
+        except ConstraintUnavailableError as error:
+            refusal = f"constraint backend '{self.name}': {error.message}"
+            raise ConstraintUnavailableError(refusal, hint=error.hint) from error
+
     def steered(self, adapter: ModelAdapter) -> LocalHfAdapter:
         """The adapter as one whose model can be steered, once the backend's library is there.
 
@@ -63,21 +72,10 @@ class LocalHfBackend(ConstraintBackend):
 def cannot_enforce(backend: str, what: str, problem: object) -> ConstraintUnavailableError:
     """The refusal of a constraint, to be raised by the caller.
 
-    ``what`` names the constraint, ``problem`` is the library's reason, put on one line of 300 characters at most.
+    ``what`` names the constraint, ``problem`` is the library's whole reason, put on one line.
     """
-    reason = " ".join(str(problem).split())[:300]
+    reason = " ".join(str(problem).split())
     return ConstraintUnavailableError(f"constraint backend '{backend}' cannot enforce {what}: {reason}")
-
-
-def json_schema_of(constraint: Constraint) -> dict[str, Any]:
-    """The schema of a ``json_schema`` constraint as an object.
-
-    The boolean schemas become the objects that mean the same: ``{}`` and ``{"not": {}}``.
-    """
-    schema = json.loads(constraint.value)
-    if isinstance(schema, bool):
-        return {} if schema else {"not": {}}
-    return cast(dict[str, Any], schema)
 
 
 def llguidance_tokenizer(adapter: LocalHfAdapter) -> Any:
@@ -108,6 +106,15 @@ def refuse_uncompilable(grammar: str, adapter: LocalHfAdapter, constraint: Const
     checked.add(grammar)
 
 
+def end_preferred_from(constraint: Constraint | None, decoding: Decoding) -> int:
+    """The number of tokens from which on an answer ends wherever its grammar allows an end, so as not to be cut.
+
+    Schemas and patterns are bounded by those who write them, and mostly allow an end in one place: theirs is never.
+    """
+    ends = constraint is not None and constraint.kind == "cfg"
+    return decoding.max_tokens * 3 // 4 if ends else decoding.max_tokens + 1
+
+
 class SteeredAnswer:
     """One answer on its way through a library's own decoding loop: its prompt, its limits and its random numbers.
 
@@ -123,12 +130,18 @@ class SteeredAnswer:
         self.prompt = adapter.loaded.tokenizer.decode(self.prompt_ids, clean_up_tokenization_spaces=False)
         """The rendered prompt as text."""
         self.forward = PrefixForward(adapter, self.prompt_ids)
+        self._end_from = end_preferred_from(request.constraint, self.decoding)
 
     def draw(self, logits: np.ndarray, allowed: np.ndarray, position: int) -> int:
         """The next token by the answer's decoding, among those that are ``allowed`` (a boolean for each logit).
 
-        ``position`` numbers the draws of the answer from 0 and selects its random number.
+        ``position`` numbers the draws of the answer from 0 and selects its random number. Under a grammar the last
+        quarter of the tokens ends the answer wherever it may.
         """
+        if position >= self._end_from:
+            for token in self.adapter.loaded.stop_tokens:
+                if token < len(allowed) and allowed[token]:
+                    return int(token)
         return sample_token(np.where(allowed, logits, -np.inf), self.decoding, self._key, position)
 
     def generation(self, text: str, completion_tokens: int, finish_reason: str, label: str) -> Generation:

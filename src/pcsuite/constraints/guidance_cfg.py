@@ -7,7 +7,6 @@ and its sampler (which draws from NumPy's global state and cannot be seeded). On
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,13 +15,9 @@ from pcsuite.constraints._steering import (
     LocalHfBackend,
     SteeredAnswer,
     TokenLimitReached,
-    cannot_enforce,
-    json_schema_of,
     refuse_uncompilable,
 )
 from pcsuite.engines.adapters.base import (
-    JSON_ITEM_SEPARATOR,
-    JSON_KEY_SEPARATOR,
     Constraint,
     Generation,
     ModelAdapter,
@@ -48,10 +43,7 @@ class GuidanceBackend(LocalHfBackend):
         llguidance cannot enforce is a ``ConstraintUnavailableError``, any failure of guidance an ``EngineError``.
         """
         model = self.steered(adapter)
-        try:
-            grammar = guidance_grammar(constraint)
-        except ValueError as error:
-            raise cannot_enforce(self.name, f"this {constraint.kind}", error) from error
+        grammar = self.grammar(constraint)
         refuse_uncompilable(grammar, model, constraint, self.name)
         return model.run_alone(lambda: self._decode(SteeredAnswer(model, request), grammar)).result()
 
@@ -78,26 +70,12 @@ class GuidanceBackend(LocalHfBackend):
         except Exception as error:
             raise EngineError(f"guidance failed: {type(error).__name__}: {error}") from error
         shown = text.decode("utf-8", "replace")
-        return answer.generation(shown, engine.completion_tokens, finish_reason, self.label())
-
-
-@lru_cache(maxsize=256)
-def guidance_grammar(constraint: Constraint) -> str:
-    """The constraint as guidance serialises it for its parser, JSON laid out as all enforced JSON is.
-
-    A ``ValueError`` where guidance cannot express it.
-    """
-    import guidance
-
-    if constraint.kind == "json_schema":
-        separators = (JSON_ITEM_SEPARATOR, JSON_KEY_SEPARATOR)
-        # The object form: guidance's own keyword checks and defaults for white space apply.
-        node = guidance.json(schema=json_schema_of(constraint), separators=separators)
-    elif constraint.kind == "regex":
-        node = guidance.gen(regex=constraint.value)
-    else:
-        node = guidance.lark(constraint.value)
-    return str(node.ll_grammar())
+        # Tokens that the grammar forces at the end never pass the engine's counter.
+        written = len(answer.adapter.loaded.tokenizer(shown, add_special_tokens=False)["input_ids"])
+        tokens = (
+            engine.completion_tokens if finish_reason == "length" else max(engine.completion_tokens, written)
+        )
+        return answer.generation(shown, min(tokens, answer.decoding.max_tokens), finish_reason, self.label())
 
 
 def _engine(adapter: LocalHfAdapter) -> Any:

@@ -1,33 +1,35 @@
 """``lmql_program``: an LMQL query whose ``where`` clauses enforce the constraint.
 
-The query is compiled from the schema, or the task's own (``lmql_ref``). LMQL runs in the model's thread and
-shares the loaded model; it asks for one token at a time wherever a clause restricts it, because it would
-otherwise decode ahead under a mask that no longer holds. Its masks are soft (a bias of 100); here what is
-masked is impossible.
+By default the query is one hole with one clause, ``CONFORMS``: what is written in it conforms to the schema, pattern
+or grammar. A task may bring a query of its own (``lmql_ref``). LMQL runs in the model's thread and shares the loaded
+model; it asks for one token at a time wherever a clause restricts it, because it would otherwise decode ahead under a
+mask that no longer holds. Its masks are soft (a bias of 100); here what is masked is impossible.
+
+LMQL follows the text of a hole, which a token that holds part of a character does not change: its own masks are lost
+there. The clauses that are added here, ``CONFORMS`` and ``MATCHES``, are therefore followed by the tokens themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel
 
+from pcsuite._util.patterns import read_pattern
 from pcsuite.constraints._steering import (
     LocalHfBackend,
     SteeredAnswer,
     TokenLimitReached,
     cannot_enforce,
-    json_schema_of,
     llguidance_tokenizer,
+    refuse_uncompilable,
 )
-from pcsuite.constraints.lmql_compile import compile_regex, compile_schema
-from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
+from pcsuite.constraints.grammar import llguidance_grammar
+from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
@@ -42,10 +44,6 @@ class LmqlBackend(LocalHfBackend):
     extra: ClassVar[str | None] = "lmql"
     libraries: ClassVar[tuple[str, ...]] = ("lmql", "llguidance")
 
-    def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
-        """Models of provider ``hf``; LMQL has no context-free grammars."""
-        return kind != "cfg" and super().steers(provider, options, kind)
-
     def generate_constrained(
         self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
@@ -55,16 +53,22 @@ class LmqlBackend(LocalHfBackend):
         a ``ConstraintUnavailableError``, any failure of LMQL an ``EngineError``.
         """
         model = self.steered(adapter)
-        code = query_code(constraint)
-        return model.run_alone(lambda: self._run(SteeredAnswer(model, request), code)).result()
+        grammar = None
+        if not constraint.program:
+            grammar = self.grammar(constraint)
+            refuse_uncompilable(grammar, model, constraint, self.name)
+        code = constraint.program or '"[ANSWER]" where CONFORMS(ANSWER)'
+        return model.run_alone(lambda: self._run(SteeredAnswer(model, request), code, grammar)).result()
 
-    def _run(self, answer: SteeredAnswer, code: str) -> Generation:
+    def _run(self, answer: SteeredAnswer, code: str, grammar: str | None) -> Generation:
         adapter, limit = answer.adapter, answer.decoding.max_tokens
-        client = _TokenClient(answer)
+        client = _TokenClient(answer, grammar)
         text = ""
-        active = _ACTIVE.set((llguidance_tokenizer(adapter), _lmql_tokenizer(adapter).vocab_size))
+        active = _ACTIVE.set(client)
         try:
             text = asyncio.run(_execute(client, code))
+            if grammar is not None:  # the one hole's own tokens: LMQL's text has no part of a character
+                text = adapter.decode(client.hole_tokens)
         except ConstraintUnavailableError:
             raise
         except Exception as error:
@@ -79,24 +83,6 @@ class LmqlBackend(LocalHfBackend):
             tokens = client.cut if client.cut is not None else tokens[:limit]
             text = adapter.decode(tokens)
         return answer.generation(text, len(tokens), finish_reason, self.label())
-
-
-@lru_cache(maxsize=256)
-def query_code(constraint: Constraint) -> str:
-    """The body of the query that enforces a constraint: the task's own, or one compiled from schema or pattern.
-
-    A schema with a keyword that the query would not enforce, and any grammar, is a ``ConstraintUnavailableError``.
-    """
-    if constraint.program:
-        return constraint.program
-    if constraint.kind == "json_schema":
-        try:
-            return compile_schema(json_schema_of(constraint))
-        except ValueError as error:
-            raise cannot_enforce("lmql_program", "this schema", error) from error
-    if constraint.kind == "regex":
-        return compile_regex(constraint.value)
-    raise ConstraintUnavailableError("constraint backend 'lmql_program' cannot enforce a cfg constraint")
 
 
 async def _execute(client: _TokenClient, code: str) -> str:
@@ -125,24 +111,39 @@ async def _execute(client: _TokenClient, code: str) -> str:
 def _compiled(code: str) -> Any:
     import lmql
 
-    _register_matches()
+    _register_clauses()
     return lmql.query('"{prompt}"\n' + code, input_variables=["prompt"], is_async=True)
 
 
 class _TokenClient:
     """LMQL's view of the model: token streams from the loaded model, in this process."""
 
-    def __init__(self, answer: SteeredAnswer) -> None:
+    def __init__(self, answer: SteeredAnswer, grammar: str | None) -> None:
         self.answer = answer
+        self.grammar = grammar
+        """What the whole answer conforms to, where the query is not the task's own."""
         self.cut: list[int] | None = None
         """The completion's tokens up to its limit, once it has gone beyond it."""
+        self.hole_tokens: list[int] = []
+        """The tokens of the hole that is being filled, or was last."""
+        self._wanted: str | None = None
+        self._begins = False
+        self._matcher: Any = None
+        self._written: list[int] | None = None
+
+    def follow(self, grammar: str, *, begins: bool) -> None:
+        """Mask the next token so that the hole can still conform to a grammar.
+
+        ``begins`` says that the hole looks empty.
+        """
+        self._wanted, self._begins = grammar, begins
 
     async def generate(
         self, prompt: list[int], *, max_tokens: int, logit_bias: Mapping[int, float] | None = None, **_: Any
     ) -> AsyncIterator[dict[str, Any]]:
         """Tokens after ``prompt``: one where a mask is given, else a few."""
         token_ids = [int(token) for token in prompt]
-        wanted = 1 if logit_bias else max(1, min(max_tokens, AHEAD))
+        wanted = 1 if logit_bias or self._wanted else max(1, min(max_tokens, AHEAD))
         for index in range(wanted):
             token = self._next_token(token_ids, logit_bias)
             token_ids.append(token)
@@ -169,13 +170,43 @@ class _TokenClient:
                 self.cut = token_ids[start:limit]
             raise TokenLimitReached
         width = answer.adapter.loaded.model.config.get_text_config().vocab_size
-        allowed = np.ones(width, dtype=bool)
+        allowed = self._conforming(token_ids, width)
         if bias:
             positive = next(iter(bias.values())) > 0
-            allowed[:] = not positive
-            indices = np.fromiter((token for token in bias if token < width), dtype=np.int64)
-            allowed[indices] = positive
-        return answer.draw(answer.forward.logits(token_ids)[:width], allowed, len(token_ids) - start)
+            biased = np.full(width, not positive)
+            biased[np.fromiter((token for token in bias if token < width), dtype=np.int64)] = positive
+            allowed &= biased
+        token = answer.draw(answer.forward.logits(token_ids)[:width], allowed, len(token_ids) - start)
+        if self._matcher is not None:
+            ended = token in answer.adapter.loaded.stop_tokens
+            self._written = None if ended else [*token_ids, token]
+            if not ended:
+                self.hole_tokens.append(token)
+                self._matcher.consume_token(token)
+        return token
+
+    def _conforming(self, token_ids: list[int], width: int) -> np.ndarray:
+        """Which tokens may come next by the clause that was asked last; all where there is none."""
+        grammar, self._wanted = self._wanted, None
+        if grammar is None:
+            self._matcher = None
+            return np.ones(width, dtype=bool)
+        import llguidance.numpy
+        from llguidance import LLMatcher
+
+        tokenizer = llguidance_tokenizer(self.answer.adapter)
+        # A hole that looks empty may hold part of a character: it is a new one only where text came between.
+        if self._matcher is None or (self._begins and token_ids != self._written):
+            self.hole_tokens = []
+            self._matcher = LLMatcher(tokenizer, grammar)
+        mask = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
+        llguidance.numpy.fill_next_token_bitmask(self._matcher, mask, 0)
+        if problem := self._matcher.get_error():
+            raise cannot_enforce("lmql_program", "this clause", problem)
+        bits = np.unpackbits(mask.view(np.uint8), bitorder="little").astype(bool)
+        allowed = np.zeros(width, dtype=bool)
+        allowed[: min(len(bits), width)] = bits[:width]
+        return allowed
 
 
 @lru_cache(maxsize=1)
@@ -229,71 +260,52 @@ def _lmql_tokenizer(adapter: LocalHfAdapter) -> Any:
     return adapter.backend_state["lmql"]
 
 
-_ACTIVE: ContextVar[tuple[Any, int]] = ContextVar("pcsuite_lmql_matching")
-"""What MATCHES needs of the model that is being steered: llguidance's tokenizer and the size of LMQL's vocabulary."""
-
-
-def _allowed_tokens(pattern: str, value: str) -> Any:
-    """Which tokens may follow ``value`` so that it can still become a match: one boolean a token of LMQL's vocabulary.
-
-    ``None`` where ``value`` itself cannot begin a match; a pattern that cannot be followed is refused.
-    """
-    import llguidance.numpy
-    from llguidance import LLMatcher
-
-    tokenizer, vocabulary = _ACTIVE.get()
-    matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_regex(pattern))
-    _raise_problem(matcher, pattern)
-    tokens = tokenizer.tokenize_str(value) if value else []
-    if tokens and not matcher.consume_tokens(tokens):
-        return None
-    mask = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
-    llguidance.numpy.fill_next_token_bitmask(matcher, mask, 0)
-    _raise_problem(matcher, pattern)
-    bits = np.unpackbits(mask.view(np.uint8), bitorder="little").astype(bool)
-    allowed = np.zeros(vocabulary, dtype=bool)
-    size = min(len(bits), vocabulary, tokenizer.vocab_size)
-    allowed[:size] = bits[:size]
-    return allowed
-
-
-def _raise_problem(matcher: Any, pattern: str) -> None:
-    """A pattern that cannot be followed must not pass for one that nothing matches: the hole would stay empty."""
-    problem = matcher.get_error()
-    if problem:
-        raise cannot_enforce("lmql_program", f"the pattern {pattern!r}", problem)
+_ACTIVE: ContextVar[_TokenClient] = ContextVar("pcsuite_lmql_client")
+"""Who fills the holes of the query that is running."""
 
 
 @lru_cache(maxsize=1)
-def _register_matches() -> None:
-    """Add ``MATCHES(VARIABLE, pattern)`` to LMQL's constraints.
+def _register_clauses() -> None:
+    """Add ``MATCHES(VARIABLE, pattern)`` and ``CONFORMS(VARIABLE)`` to LMQL's clauses.
 
-    LMQL's own REGEX derives patterns in Python, token by token over the vocabulary, and only follows those
-    that need no backtracking; llguidance does it exactly and at once.
+    LMQL's own REGEX derives patterns in Python, token by token over the vocabulary, and only follows those that need no
+    backtracking; llguidance does it exactly and at once.
     """
     from lmql.ops.follow_map import fmap
     from lmql.ops.node import Node
     from lmql.ops.ops import LMQLOp, strip_next_token
-    from lmql.ops.token_set import TokenSetConcrete
 
     class MatchesOp(Node):  # type: ignore[misc]
         def forward(self, *args: Any, **_: Any) -> Any:
             if any(argument is None for argument in args):
                 return None
-            return re.fullmatch(args[1], args[0]) is not None
+            return read_pattern(args[1], "answer").fullmatch(args[0])
 
         def follow(self, *args: Any, **_: Any) -> Any:
             if any(argument is None for argument in args):
                 return None
-            value, pattern = strip_next_token(args[0]), args[1]
+            value = strip_next_token(args[0])
             if value == args[0]:
-                return fmap(("*", re.fullmatch(pattern, value) is not None))
-            allowed = _allowed_tokens(pattern, value)
-            if allowed is None or not allowed.any():
-                return False
-            return fmap((TokenSetConcrete(mask=allowed), True))
+                return fmap(("*", self.forward(*args)))
+            _ACTIVE.get().follow(self.grammar(*args[1:]), begins=not value)
+            return fmap(("*", True))
+
+        def grammar(self, *pattern: str) -> str:
+            return llguidance_grammar(Constraint("regex", *pattern))
 
         def final(self, finals: Any, **_: Any) -> str:
             return "fin" if finals[0] == "fin" else "var"
 
+    class ConformsOp(MatchesOp):
+        def forward(self, *args: Any, **_: Any) -> Any:
+            return (
+                None if args[0] is None else True
+            )  # the mask alone decides: it ends a hole only where it conforms
+
+        def grammar(self, *_: str) -> str:
+            grammar = _ACTIVE.get().grammar
+            assert grammar is not None, "queries of the task's own have MATCHES"
+            return grammar
+
     LMQLOp("MATCHES")(MatchesOp)
+    LMQLOp("CONFORMS")(ConformsOp)

@@ -7,14 +7,13 @@ Outlines' llguidance engine is used, not its default: the default drops ``minimu
 from __future__ import annotations
 
 import asyncio
-import json
+import itertools
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
-from pcsuite.constraints._steering import LocalHfBackend, json_schema_of, refuse_uncompilable
+from pcsuite.constraints._steering import LocalHfBackend, end_preferred_from, refuse_uncompilable
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters.base import (
-    LLGUIDANCE_JSON_LAYOUT,
     Constraint,
     Generation,
     ModelAdapter,
@@ -52,21 +51,27 @@ class OutlinesBackend(LocalHfBackend):
     def _submit(self, adapter: ModelAdapter, request: Request, constraint: Constraint) -> Future[Generation]:
         model = self.steered(adapter)
         engine = _engine(model)
-        if constraint.kind == "json_schema":
-            schema = json_schema_of(constraint) | {"x-guidance": LLGUIDANCE_JSON_LAYOUT}
-            processor = engine.get_json_schema_logits_processor(json.dumps(schema))
-        elif constraint.kind == "regex":
-            processor = engine.get_regex_logits_processor(constraint.value)
-        else:
-            processor = engine.get_cfg_logits_processor(constraint.value)
-        refuse_uncompilable(processor.grammar, model, constraint, self.name)
+        grammar = self.grammar(constraint)
+        refuse_uncompilable(grammar, model, constraint, self.name)
+        processor = engine.get_cfg_logits_processor(grammar)
+
+        end_from, stop_tokens = (
+            end_preferred_from(constraint, request.decoding),
+            sorted(model.loaded.stop_tokens),
+        )
+        steps = itertools.count()
 
         def mask(input_ids: Any, logits: Any) -> Any:
             import torch
 
             # Not compiled: the kernel is tiny and a C++ compiler may be missing.
             with torch.compiler.set_stance("force_eager"):
-                return processor(input_ids, logits)
+                masked = processor(input_ids, logits)
+            if next(steps) >= end_from and torch.isfinite(masked[..., stop_tokens]).any():
+                ends = torch.full_like(masked, -torch.inf)
+                ends[..., stop_tokens] = masked[..., stop_tokens]
+                return ends
+            return masked
 
         return model.submit(request.prompt, request.decoding, request.seed, mask)
 

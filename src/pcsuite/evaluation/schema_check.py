@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.json_schema import schema_problem, validator_class, with_patterns
+from pcsuite._util.patterns import read_pattern
 from pcsuite.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,19 +96,16 @@ def _plain_check(schema: Any) -> Callable[[Any], bool] | None:
 @lru_cache(maxsize=64)
 def _validator(schema_text: str) -> tuple[Validator, Callable[[Any], bool] | None]:
     """What judges a schema's values, and a quick check that spares most of them the judge."""
-    from jsonschema import exceptions, validators
+    from jsonschema import validators
 
     schema = json.loads(schema_text)
-    base = validators.validator_for(schema, default=validators.Draft202012Validator)
-    try:
-        base.check_schema(schema)
-    except exceptions.SchemaError as error:
-        raise ConfigError(
-            f"the answer schema is not a valid JSON schema: {error.json_path}: {error.message}"
-        ) from error
+    problem = schema_problem(schema)
+    if problem is not None:
+        raise ConfigError(f"the answer schema is not a valid JSON schema: {problem}")
     # The stock check compares objects pairwise, which is quadratic in an answer's length.
-    extended: Any = validators.extend(base, {"uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
-    validator: Validator = extended(schema)
+    extend: Any = validators.extend
+    readable = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").python)
+    validator: Validator = extend(validator_class(readable), {"uniqueItems": _unique_items})(readable)
     return validator, _plain_check(schema)
 
 
@@ -150,18 +149,24 @@ def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     closed = schema.get("additionalProperties") is False
     fitted = {name: value for name, value in fields.items() if name in properties or not closed}
     for name, value in fitted.items():
-        limit = properties.get(name, {}).get("maxLength")
+        limit = _as_object(properties.get(name)).get("maxLength")
         if isinstance(value, str) and isinstance(limit, int):
             fitted[name] = value[:limit]
     for name in schema.get("required", []):
         if name not in fitted:
-            fitted[name] = _smallest(properties.get(name, {}))
+            fitted[name] = _smallest(properties.get(name))
     listed = [name for name in properties if name in fitted]
     return {name: fitted[name] for name in [*listed, *(name for name in fitted if name not in properties)]}
 
 
-def _smallest(schema: Mapping[str, Any]) -> Any:
+def _as_object(schema: Any) -> Mapping[str, Any]:
+    """A part of a schema as an object: ``true``, ``false`` and a missing one say nothing about the value."""
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _smallest(part: Any) -> Any:
     """A plain value of the property's type, for fields no truth speaks of."""
+    schema = _as_object(part)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
@@ -172,7 +177,11 @@ def _smallest(schema: Mapping[str, Any]) -> Any:
     if kind == "object":
         return fill_required({}, schema)
     if kind == "array":
-        return [_smallest(schema.get("items", {}))] * int(schema.get("minItems", 0))
+        listed = schema.get("prefixItems", schema.get("items"))
+        fewest = int(schema.get("minItems", 0))
+        first = [_smallest(entry) for entry in listed[:fewest]] if isinstance(listed, list) else []
+        rest = schema.get("items" if "prefixItems" in schema else "additionalItems") if first else listed
+        return first + [_smallest(rest) for _ in range(fewest - len(first))]
     if kind in ("number", "integer"):
         return schema.get("minimum", 0)
     return {"boolean": False, "null": None}.get(kind, "-" * max(1, int(schema.get("minLength", 1))))

@@ -34,9 +34,15 @@ class JsonDocument:
         self.path = path
         try:
             with path.open("rb") as stream:
+                if not stream.read(1):
+                    raise DataError(f"{path}: the file is empty")
                 self._bytes = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read ({error})") from error
+        start = self._past_gap(0)
+        if self._bytes[start : start + 1] != b"{":
+            self._bytes.close()
+            raise DataError(f"{path}: neither a zip archive nor a JSON object", hint="is this a log?")
         self._ranges: dict[str, tuple[int, int]] | None = None
 
     def close(self) -> None:

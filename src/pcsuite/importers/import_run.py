@@ -256,7 +256,9 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
     :class:`ConfigError` where several or none are meant, or where lower would be better.
     """
     if not header.measures:
-        raise DataError(f"{file}: no sample has a score", hint="score the log with its tool first")
+        failed = next((remark for remark in header.remarks if "did not end well" in remark), None)
+        hint = failed or "score the log with its tool first"
+        raise DataError(f"{file}: no sample has a score", hint=hint)
     if not wanted and len(header.measures) > 1:
         hint = "choose one with --metric NAME"
         raise ConfigError(f"{file} has several scores: {quoted_names(header.measures)}", hint=hint)

@@ -140,6 +140,7 @@ class Output(msgspec.Struct):
     """What the model gave."""
 
     choices: list[Choice] = msgspec.field(default_factory=list)
+    usage: Usage | None = None
     time: float | None = None
     error: str | None = None
 
@@ -197,6 +198,12 @@ def imported_sample(sample: Sample, measure: str, model: str) -> ImportedSample:
         finish = _FINISH.get(choice.stop_reason, choice.stop_reason)
     seconds = sample.output.time if sample.output.time is not None else sample.total_time
     spent = sample.model_usage.get(model)
+    # What a model is counted for includes what it was asked as a grader. One answer has its own count.
+    if (
+        sample.output.usage is not None
+        and sum(message.role == "assistant" for message in sample.messages) <= 1
+    ):
+        spent = sample.output.usage
     usage = None
     if spent is not None:
         # Prompt tokens are all that went in: the tool counts cached ones apart.

@@ -54,6 +54,8 @@ class LmEvalSamples:
         self.path = path
         if not path.is_file():
             raise DataError(f"{path}: no such file")
+        if not path.stat().st_size:
+            raise DataError(f"{path}: the file is empty")
         named = _NAME.match(path.name)
         if named is None:
             raise DataError(f"{path}: not a samples file", hint="lm-eval names them samples_TASK_DATE.jsonl")

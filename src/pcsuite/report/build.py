@@ -155,17 +155,19 @@ def build_report(
     references: Truths | None = None,
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
+    baseline: str | None = None,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
     ``formats`` are of ``html``, ``md`` and ``latex``. ``truths`` (labels by task and item) and ``references`` (true
     answers in words) allow the measures of information; ``embeddings`` names the embedding model, ``off`` for none;
-    ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown. Where neither the logs nor what is
+    ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
+    is a condition to compare with in place of the control. Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are.
     """
     folder = output_dir / "reports"
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
-    asked = [title, plots, sorted(formats), truths, references, embeddings, declared]
+    asked = [title, plots, sorted(formats), truths, references, embeddings, declared, baseline]
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
@@ -175,7 +177,9 @@ def build_report(
         known.reports.append(write_cache_report(folder / "cache_report.md"))
         return known
     with RunTables(logs, output_dir / "tables") as tables, ThreadPoolExecutor(max_workers=1) as pool:
-        analysis = analyse(tables, truths, references=references, embeddings=embeddings, metrics=metrics)
+        analysis = analyse(
+            tables, truths, references=references, embeddings=embeddings, metrics=metrics, baseline=baseline
+        )
         # The database writes the rows while the figures are drawn.
         runs_csv = pool.submit(tables.write_csv)
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pcsuite.analysis.analyse import Analysis
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.table import Column, TableSpec
 from pcsuite.analysis.tables.effects import EFFECTS
@@ -94,7 +95,7 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
     """
     tables = analysis.tables
     levels = [row for row in tables["summary_by_condition"].records() if row["perturbation"] == CLEAN]
-    scores = [row for row in tables["effects"].records() if row["metric"] == SCORE]
+    scores = [row for row in tables["effects"].records() if row["metric"] == SCORE and row["kind"] == CONTROL]
     conditions = sorted({row["condition"] for row in scores}, key=natural_key)
     wide = len(conditions) <= WIDEST_MATRIX
     return {

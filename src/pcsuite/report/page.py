@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pcsuite import __version__
 from pcsuite.analysis.analyse import Analysis
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.twins import constraints
 from pcsuite.report import sections
@@ -59,7 +60,13 @@ class Page:
         return [
             *(("verdicts", "Verdicts"), ("hypotheses", "Hypotheses"), ("matrix", "Effects")),
             *([("figures", "Figures")] if self.figures else []),
-            *(("levels", "Levels"), ("objective", "Objective"), ("tables", "Tables")),
+            *(
+                ("levels", "Levels"),
+                ("attribution", "Operators"),
+                ("pooled", "New tasks"),
+                ("objective", "Objective"),
+                ("tables", "Tables"),
+            ),
             *((section.id, section.id.upper()) for section in self.external),
             *(("rows", "Rows"), ("excluded", "Left out"), ("method", "How to read")),
         ]
@@ -78,7 +85,7 @@ def build_page(
     ``external`` are sections of other packages, shown apart from what the run itself says.
     """
     health, scores = analysis.health, analysis.scores
-    effects = list(analysis.tables["effects"].records())
+    effects = [row for row in analysis.tables["effects"].records() if row["kind"] == CONTROL]
     tasks = scores.tasks
     models = sorted(scores.models)
     conditions = sorted({key.condition for key in scores.cell_keys()}, key=natural_key)
@@ -105,12 +112,20 @@ def build_page(
             ("last row", health.last[:16].replace("T", " ") or "unknown"),
         ],
         overview=overview(effects, scores.temperature, analysis.metrics),
-        verdicts=verdict_groups(effects, scores.temperature, analysis.metrics, constrained),
+        verdicts=verdict_groups(
+            effects,
+            scores.temperature,
+            analysis.metrics,
+            constrained,
+            best=list(analysis.tables["best_condition"].records()),
+        ),
         hypotheses=sections.hypotheses_of(analysis),
         sections=[
             sections.matrix_section(analysis),
             sections.levels_section(analysis),
             sections.effects_section(analysis),
+            sections.attribution_section(analysis),
+            sections.pooled_section(analysis),
             sections.objective_section(analysis),
             sections.folded_section(analysis),
         ],

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from pcsuite.analysis.analyse import Analysis
-from pcsuite.analysis.load.item_scores import CLEAN, natural_key
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.table import Table
 from pcsuite.report import drawing
 from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short
 from pcsuite.report.verdicts import least_random
+from pcsuite.stats.attribution import ATTRIBUTION_METHODS
 
 Record = Mapping[str, Any]
 Records = Sequence[Record]
@@ -139,6 +140,7 @@ def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
     tables, temperature = analysis.tables, analysis.scores.temperature
     return [
         *_ladder_figures(tables["summary_by_condition"], folder),
+        *attribution_figures(tables["attribution"], folder, temperature),
         *_pareto_figures(tables["efficiency"], folder),
         *cost_figures(tables["efficiency"], folder, temperature),
         *_interaction_figures(tables["summary_by_condition"], folder, temperature),
@@ -163,6 +165,32 @@ def _ladder_figures(summary: Table, folder: Path | None) -> list[Figure]:
             sheet.caption = (
                 f"Score by prompt condition, {task} on {model}: mean over {max(row['n_items'] for row in rows)} items"
                 f" with 95 % intervals{'; below, the share of answers that are JSON' if with_json else ''}."
+            )
+    return made
+
+
+def attribution_figures(
+    attribution: Table, folder: Path | None, temperature: Mapping[str, float]
+) -> list[Figure]:
+    """``operator_attribution__<task>__<model>``: what each operator adds to the score, by method."""
+    usable = [r for r in attribution.records() if r["metric"] == SCORE and r["effect"] is not None]
+    made: list[Figure] = []
+    for task, model, every in _grouped(usable, "task", "model"):
+        regime, rows = _under_least_random(every, temperature)
+        # The set of conditions that says most; the others are in the table.
+        *_, design = max((sum(r["design"] == d for r in rows), d) for d in {r["design"] for r in rows})
+        chosen = [{**row, "condition": row["operator"]} for row in rows if row["design"] == design]
+        methods = [name for name in ATTRIBUTION_METHODS if any(row["method"] == name for row in chosen)]
+        stem, kind = "operator_attribution", "operators"
+        with _sheet(made, folder, stem, kind, task, model, height=3.8) as sheet:
+            sheet.axes.axhline(0, color=MUTED, linewidth=1)
+            _draw_series(sheet.axes, sheet.tips, chosen, "effect", "method", methods, width=0.16)
+            title = f"{short(task)} on {short(model)}, {short(regime)}"
+            sheet.axes.set(ylabel="change of the score", xlabel="operator", title=title)
+            _legend(sheet.axes, below=4)
+            sheet.caption = (
+                f"What each operator adds to the score, {task} on {model} under {regime}, from {design}: means over"
+                f" {chosen[0]['n_items']} items with 95 % intervals, by each method that the conditions identify."
             )
     return made
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pcsuite.analysis.analyse import ALL_TABLES, Analysis
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, TableSpec
+from pcsuite.analysis.tables.attribution import ATTRIBUTION, NOT_IDENTIFIED
 from pcsuite.analysis.tables.effects import EFFECTS
 from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, makeup_agreement
+from pcsuite.analysis.tables.pooled import POOLED
 from pcsuite.logging.manifest import ConditionNote, TaskNote
 from pcsuite.report import grid
 from pcsuite.report.grid import Extra, GridCell, Section, table_grid, text_column
@@ -41,7 +45,11 @@ def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
 
 def matrix_section(analysis: Analysis) -> Section:
     """Score of every condition against its control at a glance: a row per task, model and regime."""
-    records = [row for row in analysis.tables["effects"].records() if row["metric"] == SCORE]
+    records = [
+        row
+        for row in analysis.tables["effects"].records()
+        if row["metric"] == SCORE and row["kind"] == CONTROL
+    ]
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for record in records:
         group = {name: record[name] for name in ("task", "model", "decoding")}
@@ -88,7 +96,7 @@ def effects_section(analysis: Analysis) -> Section:
         }
         for row in analysis.tables["effects"].records()
     ]
-    filters = {**CELL_FILTERS, "metric": "Metric"}
+    filters = {**CELL_FILTERS, "kind": "Kind", "metric": "Metric"}
     return Section(
         "effects",
         EFFECTS.title,
@@ -96,6 +104,50 @@ def effects_section(analysis: Analysis) -> Section:
         table_grid(EFFECTS, records[:MOST_SHOWN], tuple(filters)),
         filters_for(records, filters),
         empty="There is no control condition to compare with.",
+    )
+
+
+def attribution_section(analysis: Analysis) -> Section:
+    """What each operator contributed to the score, and what the conditions cannot tell.
+
+    ``attribution.csv`` has the other metrics too.
+    """
+    records = [row for row in analysis.tables["attribution"].records() if row["metric"] == SCORE]
+    told = [
+        {**row, "improved": analysis.metrics.improved(SCORE, row["effect"] or 0.0)}
+        for row in records
+        if row["method"] != NOT_IDENTIFIED
+    ]
+    untold = dict.fromkeys(row["note"] for row in records if row["method"] == NOT_IDENTIFIED)
+    filters = {**{name: CELL_FILTERS[name] for name in ("task", "model", "decoding")}}
+    filters |= {"design": "Conditions", "operator": "Operator", "method": "Method"}
+    shown = replace(ATTRIBUTION, columns=tuple(c for c in ATTRIBUTION.columns if c.name != "metric"))
+    return Section(
+        "attribution",
+        ATTRIBUTION.title,
+        " ".join([_lead(ATTRIBUTION, told), *untold]),
+        table_grid(shown, told[:MOST_SHOWN], tuple(filters), drop_empty=True),
+        filters_for(told, filters),
+        empty="No operator's effect can be told: that needs three conditions whose operators differ.",
+    )
+
+
+def pooled_section(analysis: Analysis) -> Section:
+    """The score's contrasts over tasks and models; ``pooled.csv`` has the other metrics too."""
+    records = [
+        {**row, "improved": analysis.metrics.improved(SCORE, row["effect"] or 0.0)}
+        for row in analysis.tables["pooled"].records()
+        if row["metric"] == SCORE
+    ]
+    filters = {"over": "Over", "decoding": "Regime", "condition": "Condition", "kind": "Kind"}
+    shown = replace(POOLED, columns=tuple(c for c in POOLED.columns if c.name != "metric"))
+    return Section(
+        "pooled",
+        POOLED.title,
+        _lead(POOLED, records),
+        table_grid(shown, records[:MOST_SHOWN], tuple(filters), drop_empty=True),
+        filters_for(records, filters),
+        empty="Nothing to pool: that needs two tasks or two models with the same conditions.",
     )
 
 

@@ -40,15 +40,24 @@ def verdict_groups(
     temperature: Mapping[str, float],
     metrics: Metrics,
     constrained: Collection[str] = (),
+    *,
+    best: Sequence[Record] = (),
 ) -> list[VerdictGroup]:
     """What the run says of each task and model, under its least random regime.
 
     ``effects`` are records of ``effects.csv``; ``temperature`` is by regime. The best score comes first, then
     validity (of the ``constrained`` conditions, where there are any), then every reliable harm to a metric that is
-    shown in verdicts, then tokens.
+    shown in verdicts, then tokens. ``best`` are records of ``best_condition.csv``: what the best score gains after
+    selection is told beside what was seen.
     """
+    selected = {tuple(row[name] for name in ("task", "model", "decoding")): row for row in best}
     return [
-        VerdictGroup(task, model, regime, _group_verdicts(rows, metrics, constrained))
+        VerdictGroup(
+            task,
+            model,
+            regime,
+            _group_verdicts(rows, metrics, constrained, selected.get((task, model, regime))),
+        )
         for (task, model, regime), rows in _least_random_rows(effects, temperature).items()
     ]
 
@@ -170,16 +179,19 @@ def _listed(tallies: Sequence[_Tally]) -> str:
     return "; ".join(parts)
 
 
-def _group_verdicts(rows: Sequence[Record], metrics: Metrics, constrained: Collection[str]) -> list[Verdict]:
+def _group_verdicts(
+    rows: Sequence[Record], metrics: Metrics, constrained: Collection[str], selected: Record | None
+) -> list[Verdict]:
     found = []
     scores = _of(rows, SCORE)
     if scores:
         best = max(scores, key=lambda row: row["delta"])
+        evidence = _evidence(best) + _after_selection(best, selected)
         if any(_is_significant(row) and row["delta"] > 0 for row in scores):
-            found.append(Verdict(_change(best, f"the {metrics.label(SCORE)}"), _evidence(best), "good"))
+            found.append(Verdict(_change(best, f"the {metrics.label(SCORE)}"), evidence, "good"))
         else:
             text = f"No condition raised the {metrics.label(SCORE)} beyond chance; at most, {_change(best, 'it')}"
-            found.append(Verdict(text, _evidence(best)))
+            found.append(Verdict(text, evidence))
     valid = _of(rows, VALIDITY)
     if valid:
         best = max(
@@ -199,6 +211,16 @@ def _group_verdicts(rows: Sequence[Record], metrics: Metrics, constrained: Colle
         label = _capitalised(metrics.label(TOKENS))
         found.append(Verdict(f"{label}: {level}; {join_words(ratios)} that many"))
     return found
+
+
+def _after_selection(record: Record, selected: Record | None) -> str:
+    """What the best of several conditions gains with the selection taken off."""
+    if selected is None or selected["condition"] != record["condition"]:
+        return ""
+    return (
+        f"; as the best of {selected['n_conditions']} it is worth {signed(selected['adjusted'])} after selection, 95 %"
+        f" interval {figure_text(selected['adjusted_low'])} to {figure_text(selected['adjusted_high'])}"
+    )
 
 
 def _change(record: Record, what: str) -> str:

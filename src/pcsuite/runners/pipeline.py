@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -17,6 +16,7 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
 from pcsuite.engines.adapters.base import Constraint, Request
@@ -308,7 +308,7 @@ def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Eval
     if constraint.kind == "json_schema":
         return evaluation.parsed.schema_valid is not True
     if constraint.kind == "regex":
-        return re.fullmatch(constraint.value, outcome.text) is None
+        return not read_pattern(constraint.value, "answer").fullmatch(outcome.text)
     return False
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcsuite.stats.answer_variation import *  # noqa: F403
+    from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
+    from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
+    from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
+    from pcsuite.stats.selection import *  # noqa: F403
+    from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
 
@@ -39,17 +44,22 @@ _EXPORTS = """
 estimate: Estimate TestResult
 bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio bootstrap_totals bootstrap_micro_f1
 bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
-permutation: sign_flip_test micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
+permutation: sign_flip_test smallest_p micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
 effect_sizes: cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_matched absolute_risk_reduction
 effect_sizes: paired_t_interval
-proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference adjusted_paired_interval
+proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference
 proportions: mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se clustered_mean
-f1: f1_score precision_recall_f1 micro_f1
+f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
-mixed: fit_mixed fit_mixed_rows Contrast
+mixed: fit_mixed fit_mixed_rows
+unit_jackknife: Contrast
 logistic_mixed: fit_logistic_mixed predicted_rates
+attribution: attribute attribution_weights unidentified
+selection: best_of
+pooling: random_effects Pooled
 emmeans: marginal_means contrasts_with_reference interaction_contrasts
-equivalence: tost tost_paired tost_contrast all_equivalent
+equivalence: tost tost_paired noninferior_paired tost_contrast all_equivalent
+random_weights: WeightedMean mean_interval mean_test
 answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
 answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
 answer_variation: semantic_entropy

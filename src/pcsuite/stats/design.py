@@ -29,6 +29,8 @@ class FixedDesign:
     full: FloatArray
     full_names: tuple[str, ...]
     kept: tuple[int, ...]
+    linked: tuple[dict[str, str], ...] = ()
+    """Combinations of linked factors that occur: a family that comes in one size only, a model of its own name."""
 
     @property
     def matrix(self) -> FloatArray:
@@ -70,13 +72,18 @@ class FixedDesign:
 
 
 def fixed_design(
-    cells: Sequence[Mapping[str, str]], terms: Sequence[str], *, references: Mapping[str, str] | None = None
+    cells: Sequence[Mapping[str, str]],
+    terms: Sequence[str],
+    *,
+    references: Mapping[str, str] | None = None,
+    linked: Sequence[str] = (),
 ) -> FixedDesign:
     """Build the design of ``1 + terms`` for cells given by their factor levels.
 
     ``terms`` are factor names or interactions, ``"condition:size"``. Levels are sorted; ``references``
-    names the level a factor is compared with (default: the first). Raises ``AnalysisError`` for an unknown factor or
-    reference.
+    names the level a factor is compared with (default: the first). ``linked`` names factors that describe one thing
+    (size, family and name of a model): marginal means average over the combinations of them that occur, not over all
+    that could be formed. Raises ``AnalysisError`` for an unknown factor or reference.
 
     >>> fixed_design([{"condition": "C0"}, {"condition": "C1"}], ["condition"]).names
     ('(Intercept)', 'condition[C1]')
@@ -101,7 +108,10 @@ def fixed_design(
         for levels in itertools.product(*(factors[name][1:] for name in term))
     ]
     full = _coded_rows(cells, factors, split)
-    return FixedDesign(factors, split, full, (INTERCEPT, *names), _independent_columns(full))
+    together = [name for name in linked if name in factors]
+    occurring = dict.fromkeys(tuple(cell[name] for name in together) for cell in cells)
+    combinations = tuple(dict(zip(together, levels, strict=True)) for levels in occurring)
+    return FixedDesign(factors, split, full, (INTERCEPT, *names), _independent_columns(full), combinations)
 
 
 def _coded_rows(

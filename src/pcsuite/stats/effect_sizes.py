@@ -18,7 +18,8 @@ from pcsuite.stats.estimate import (
     normal_quantile,
     undefined,
 )
-from pcsuite.stats.proportions import FEW, adjusted_paired_interval, clopper_pearson
+from pcsuite.stats.proportions import clopper_pearson
+from pcsuite.stats.random_weights import mean_interval
 
 LARGE_SAMPLE = 2_000
 """Above this the noncentral t is its normal limit to three digits, and its inversion is slow."""
@@ -34,8 +35,13 @@ class RiskReduction:
 
     @property
     def number_needed_to_treat(self) -> float:
-        """``1 / reduction``; infinite where there is none."""
-        return 1.0 / self.reduction.value if self.reduction.value else float("inf")
+        """``1 / reduction``; infinite where nothing is reduced: a negative number of items means nothing."""
+        return 1.0 / self.reduction.value if self.reduction.value > 0 else float("inf")
+
+    @property
+    def number_needed_to_harm(self) -> float:
+        """``-1 / reduction``: items treated for one more to fail; infinite where failures do not increase."""
+        return -1.0 / self.reduction.value if self.reduction.value < 0 else float("inf")
 
 
 def cohens_d_z(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -149,8 +155,7 @@ def absolute_risk_reduction(
 ) -> RiskReduction:
     """How much the failure rate falls, control minus treated, on the same items.
 
-    0/1 failures use the interval of Bonett & Price 2012; averaged replicates the paired t interval (its
-    small-sample form where fewer than 8 items differ).
+    The interval is that of :func:`~pcsuite.stats.random_weights.mean_interval`, never of zero width.
 
     >>> risk = absolute_risk_reduction([0, 0, 0, 1], [1, 0, 0, 1])
     >>> risk.reduction.value, risk.number_needed_to_treat
@@ -158,10 +163,7 @@ def absolute_risk_reduction(
     """
     first, second = _unit_scores(treated_failure, control_failure, "treated_failure and control_failure")
     deltas = second - first
-    if np.isin(deltas, (-1.0, 0.0, 1.0)).all() or np.count_nonzero(deltas) < FEW:
-        estimate = adjusted_paired_interval(deltas, level=level)
-    else:
-        estimate = paired_t_interval(deltas, level=level)
+    estimate = mean_interval(deltas, level=level, bounds=(-1.0, 1.0))
     return RiskReduction(estimate, float(second.mean()), float(first.mean()))
 
 

@@ -1,8 +1,9 @@
 """Estimated marginal means of a mixed model, and contrasts between them.
 
 A marginal mean averages the model's prediction over a grid of all factor levels, each cell weighing the
-same, so that an unbalanced run does not tilt the comparison (what R's emmeans reports). Where the observed
-cells do not determine a mean, it is ``nan`` rather than a guess.
+same, so that an unbalanced run does not tilt the comparison (what R's emmeans reports). Factors that the design links
+(a family that comes in one size only) enter with the combinations that occur. Where the observed cells do not determine
+a mean, it is ``nan`` rather than a guess.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.stats.estimate import FloatArray
-from pcsuite.stats.mixed import Contrast, MixedFit
+from pcsuite.stats.mixed import MixedFit
+from pcsuite.stats.unit_jackknife import Contrast
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +98,23 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Floa
     for name in over:
         if name not in factors:
             raise AnalysisError(f"factor '{name}' is not in the model", hint=did_you_mean(name, factors))
-    others = [name for name in factors if name not in over]
+    linked: Sequence[dict[str, str]] = fit.design.linked or ({},)
+    others = [name for name in factors if name not in over and name not in linked[0]]
     grid = []
     for chosen in itertools.product(*(factors[name] for name in over)):
         levels = dict(zip(over, chosen, strict=True))
+        matching = [
+            combination
+            for combination in linked
+            if all(levels.get(name, level) == level for name, level in combination.items())
+        ]
         cells = [
-            levels | dict(zip(others, rest, strict=True))
+            levels | combination | dict(zip(others, rest, strict=True))
+            for combination in matching
             for rest in itertools.product(*(factors[name] for name in others))
         ]
-        grid.append((levels, np.asarray(fit.design.full_rows(cells).mean(axis=0), dtype=np.float64)))
+        if cells:
+            grid.append((levels, np.asarray(fit.design.full_rows(cells).mean(axis=0), dtype=np.float64)))
     return grid
 
 
@@ -112,7 +122,8 @@ def _mean(
     fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float
 ) -> MarginalMean:
     if not fit.design.estimable(weights[None, :])[0]:
-        return MarginalMean(levels, Contrast(name, *[float("nan")] * 7))
+        nan, why = float("nan"), "the run's cells do not determine it"
+        return MarginalMean(levels, Contrast(name, nan, nan, nan, nan, nan, nan, nan, why))
     # An estimable combination can be written on the kept coefficients: the dropped ones are 0 in the fit.
     return MarginalMean(levels, fit.contrast(weights[list(fit.design.kept)], name, level=level))
 

@@ -8,6 +8,10 @@ y = Xβ + item + item:cell + Σ small factors + ε. Relative standard deviations
 only free parameters; β and σ² are profiled out (Bates et al. 2015). The item effect, which may have a hundred
 thousand levels, is eliminated analytically: its block of the precision is diagonal. The small factors (dataset, model)
 stay dense. Only per-item sums of the columns are touched in an evaluation.
+
+The model's own standard errors assume residuals of equal variance and no effect of a condition that differs from item
+to item; scores near 0 or 1 and grids of several models break both, and its p-values then err in 10 to 30 % at 5 %.
+With ``jackknife`` the estimates stay and the inference is that of :mod:`pcsuite.stats.unit_jackknife`.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from numpy.typing import ArrayLike
 from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.design import CellTotals, FixedDesign, cell_totals, encode_cells, fixed_design, indicator
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, normal_quantile
+from pcsuite.stats.unit_jackknife import Contrast, UnitJackknife, unit_jackknife
 
 _TINY = 1e-300
 
@@ -126,20 +131,6 @@ SINGULAR_BELOW = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
-    """A linear combination of coefficients with its t test (Satterthwaite df) and interval."""
-
-    name: str
-    estimate: float
-    se: float
-    df: float
-    t: float
-    p_value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class MixedFit:
     """A fitted mixed model; ``coefficients`` in the order of ``design.names``."""
 
@@ -158,9 +149,11 @@ class MixedFit:
     covariance_slopes: FloatArray
     """Derivatives of ``covariance`` by the variance parameters, for Satterthwaite's degrees of freedom."""
     parameter_covariance: FloatArray
+    units: UnitJackknife | None = None
+    """Where the fit was asked for inference by deleting units."""
 
     def contrast(self, weights: ArrayLike, name: str = "", *, level: float = 0.95) -> Contrast:
-        """Test ``weights @ beta``: a t test with Satterthwaite's degrees of freedom.
+        """Test ``weights @ beta``: a t test with Satterthwaite's degrees of freedom, or by the jackknife.
 
         ``weights`` are over the kept coefficients, in the order of ``design.names``; ``AnalysisError`` where their
         number is another.
@@ -168,6 +161,8 @@ class MixedFit:
         w = np.asarray(weights, dtype=np.float64)
         if w.shape != self.beta.shape:
             raise AnalysisError(f"a contrast needs {len(self.beta)} weights, not {w.shape}")
+        if self.units is not None:
+            return self.units.contrast(w, self.beta, name, level=level)
         special = require("scipy.special", "stats")
         estimate, variance = float(w @ self.beta), float(w @ self.covariance @ w)
         se = float(np.sqrt(variance))
@@ -189,13 +184,16 @@ def fit_mixed(
     *,
     small_factors: Mapping[str, IntArray] | None = None,
     replicate_effect: bool | None = None,
+    jackknife: bool = False,
     level: float = 0.95,
 ) -> MixedFit:
     """Fit the model to grouped rows (see :func:`fit_mixed_rows` for a fit from single rows).
 
     ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
     a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
-    Raises ``AnalysisError`` where there are too few rows or the scores do not vary.
+    ``jackknife`` takes standard errors and p-values from deleting one unit at a time: an item, or a level of the
+    small factor where there is one. Raises ``AnalysisError`` where there are too few rows, the scores do not vary or a
+    jackknife is asked for with several small factors.
 
     >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> totals = cell_totals(np.repeat(range(4), 2), codes, [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9])
@@ -226,7 +224,16 @@ def fit_mixed(
         other, other_message = _descend(problem, 0.2)
         if problem.deviance(other) < problem.deviance(theta) or not other_message:
             theta, message = other, other_message
-    return _assemble(problem, design, theta, message, items, level)
+    units = None
+    if jackknife:
+        if len(factors) > 1:
+            raise AnalysisError("a jackknife needs one random factor at most, beside the item")
+        at = problem.profile(theta)
+        within = dict(zip(problem.parameter_names, (theta**2).tolist(), strict=True))
+        units = unit_jackknife(
+            totals, design.matrix, at.beta, at.unscaled_covariance, within, next(iter(factors.values()), None)
+        )
+    return _assemble(problem, design, theta, message, items, level, units)
 
 
 def fit_mixed_rows(
@@ -339,7 +346,13 @@ def _curvature(
 
 
 def _assemble(
-    problem: _RemlProblem, design: FixedDesign, theta: FloatArray, message: str, items: int, level: float
+    problem: _RemlProblem,
+    design: FixedDesign,
+    theta: FloatArray,
+    message: str,
+    items: int,
+    level: float,
+    units: UnitJackknife | None,
 ) -> MixedFit:
     at = problem.profile(theta)
     sigma = float(np.sqrt(at.rss / problem.residual_df))
@@ -372,6 +385,7 @@ def _assemble(
         message=message,
         covariance_slopes=np.stack(slopes),
         parameter_covariance=parameter_covariance,
+        units=units,
     )
     named_rows = zip(np.eye(problem.fixed), design.names, strict=True)
     coefficients = tuple(fit.contrast(row, name, level=level) for row, name in named_rows)

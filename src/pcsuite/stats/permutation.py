@@ -55,6 +55,21 @@ def sign_flip_test(
     return TestResult(float(values.mean()), p_value, method, len(values))
 
 
+def smallest_p(n: int, alternative: Alternative = "two-sided") -> float:
+    """The least p-value that the exact sign-flip test of ``n`` items can give: 2^(1-n), one-sided 2^-n.
+
+    Reached only where all of them differ the same way. With m tests held at α together (Holm, or the first step of
+    Benjamini–Hochberg) nothing can hold where this exceeds α/m: say so instead of "no effect".
+
+    >>> smallest_p(8), smallest_p(5) > 0.05
+    (0.0078125, True)
+    """
+    if n < 0:
+        raise AnalysisError(f"{n} items is not a number of items")
+    _check_alternative(alternative)
+    return min(1.0, 2.0 ** ((1 if alternative == "two-sided" else 0) - n))
+
+
 def micro_f1_permutation_test(
     treated: ArrayLike,
     control: ArrayLike,

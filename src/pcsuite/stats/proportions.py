@@ -111,30 +111,6 @@ def newcombe_difference(
     return Estimate(gap, float(low), float(high), level, n_a + n_b, "newcombe")
 
 
-def adjusted_paired_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Interval of a mean paired difference when few pairs differ (Bonett & Price 2012).
-
-    One pair is added in favour of each side before the Wald interval is taken. For differences in {-1, 0,
-    1} this is their interval exactly; for averaged replicates the added pairs have the size of a typical
-    difference.
-
-    >>> gain = adjusted_paired_interval([1, 1, 0, 0, 0, 0])
-    >>> round(gain.low, 3), round(gain.high, 3)
-    (-0.208, 0.708)
-    """
-    values = as_vector(deltas, "deltas")
-    n = len(values)
-    moved = values[values != 0]
-    size = float(np.sqrt((moved**2).mean())) if moved.size else 1.0
-    added = np.concatenate([values, [size, -size]])
-    centre = float(added.mean())
-    z = normal_quantile(level)
-    half = z * float(np.sqrt(added.var() / (n + 2)))
-    bound = max(1.0, float(np.abs(values).max()))
-    low, high = max(centre - half, -bound), min(centre + half, bound)
-    return Estimate(float(values.mean()), low, high, level, n, "bonett-price", half / z)
-
-
 def mcnemar_exact(only_treated: int, only_control: int) -> TestResult:
     """Exact McNemar test: of the discordant pairs, are those for the treated side a fair coin's?
 

@@ -9,9 +9,8 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_ratio, resample_totals
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, bootstrap_ratio, resample_totals
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, as_matrix, as_pair, undefined
-from pcsuite.stats.proportions import wilson_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,9 @@ def abstention_matrix(
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
     bad, good = held[no_answer == 1], held[no_answer == 0]
     recall, misuse = (
-        wilson_mean(values, level=level) if values.size else undefined("no such item", 0, level)
+        bootstrap_mean(values, rng=rng, resamples=resamples, level=level)
+        if values.size
+        else undefined("no such item", 0, level)
         for values in (bad, good)
     )
     return AbstentionMatrix(
@@ -62,7 +63,9 @@ def abstention_matrix(
         recall=recall,
         misuse=misuse,
         precision=bootstrap_ratio(held * no_answer, held, rng=rng, resamples=resamples, level=level),
-        correct=wilson_mean(np.where(no_answer == 1, held, 1 - held), level=level),
+        correct=bootstrap_mean(
+            np.where(no_answer == 1, held, 1 - held), rng=rng, resamples=resamples, level=level
+        ),
     )
 
 

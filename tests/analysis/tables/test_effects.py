@@ -70,9 +70,58 @@ def test_pooled_tasks_compare_micro_f1(tmp_path):
 
 
 def test_without_a_control_there_is_nothing_to_compare(tmp_path):
-    rows = paired_rows("C1", [1, 1]) + paired_rows("C2", [1, 0])
+    rows = paired_rows("a", [1, 1], operators=("ROLE",)) + paired_rows("b", [1, 0], operators=("GOAL",))
     assert compute(tmp_path, rows) == []
-    assert len(compute(tmp_path / "b", rows, metrics=("score",), baseline="C1")) == 1
+
+
+def test_a_condition_is_set_against_its_twin_too(tmp_path):
+    rows = paired_rows("C0", [0] * 10) + paired_rows("C4", [0] * 5 + [1] * 5)
+    rows += paired_rows("C6", [0] + [1] * 9)
+    found = {(r["condition"], r["baseline"]): r for r in compute(tmp_path, rows, metrics=("score",))}
+    assert set(found) == {("C4", "C0"), ("C6", "C0"), ("C6", "C4")}
+    twin = found["C6", "C4"]
+    assert (twin["kind"], twin["operator"], twin["contrast"]) == ("twin", "TYPE_CONSTRAIN", "C6 − C4")
+    assert (twin["control"], twin["treated"], twin["delta"]) == pytest.approx((0.5, 0.9, 0.4))
+    # One twin is a family of its own: nothing to correct for.
+    assert twin["p_bh"] == twin["p_value"] == pytest.approx(0.125)
+    assert found["C4", "C0"]["kind"] == "control"
+    assert found["C4", "C0"]["operator"] is None
+
+
+def test_leave_one_out_alone_is_analysed(tmp_path):
+    rows = paired_rows("x:all", [1] * 8, operators=("A", "B"))
+    rows += paired_rows("x:-A", [0] * 6 + [1] * 2, operators=("B",))
+    rows += paired_rows("x:-B", [1] * 8, operators=("A",))
+    found = {
+        (r["kind"], r["operator"] or r["condition"]): r for r in compute(tmp_path, rows, metrics=("score",))
+    }
+    assert {key: r["delta"] for key, r in found.items()} == {
+        ("control", "x:-A"): -0.75,
+        ("control", "x:-B"): 0.0,
+        ("twin", "A"): 0.75,
+        ("twin", "B"): 0.0,
+    }
+    assert found["twin", "A"]["p_value"] == pytest.approx(2 / 64)
+
+
+def test_factorial_main_effects_and_interactions(tmp_path):
+    cells = {(): 0.1, ("A",): 0.3, ("B",): 0.2, ("A", "B"): 0.9}
+    rows = []
+    for own, level in cells.items():
+        rows += paired_rows(
+            f"f:{'+'.join(own) or 'none'}", [level - 0.01 * k for k in range(10)], operators=own
+        )
+    found = {
+        r["contrast"]: r
+        for r in compute(tmp_path, rows, metrics=("score",))
+        if "effect" in r["kind"] or "×" in r["contrast"]
+    }
+    a, pair = found["main effect of A"], found["A × B"]
+    assert (a["condition"], a["baseline"], a["operator"]) == ("with A", "without A", "A")
+    assert (a["treated"] - a["control"], a["delta"]) == pytest.approx((0.45, 0.45))
+    # A alone adds 0.2, beside B 0.7.
+    assert (pair["control"], pair["treated"], pair["delta"]) == pytest.approx((0.2, 0.7, 0.5))
+    assert (pair["kind"], pair["operator"]) == ("interaction", "A × B")
 
 
 @pytest.mark.parametrize(
@@ -80,3 +129,68 @@ def test_without_a_control_there_is_nothing_to_compare(tmp_path):
 )
 def test_stars(p, mark):
     assert stars(p) == mark
+
+
+def test_unequal_replicates_are_not_tested_by_flipping_signs(tmp_path):
+    control = [make_row(item=f"i{k}", condition="C0", score=1.0) for k in range(30)]
+    treated = [
+        make_row(item=f"i{k}", condition="C1", seed=seed, score=float(seed != 0 or k > 12))
+        for k in range(30)
+        for seed in range(10)
+    ]
+    (record,) = compute(tmp_path, control + treated, metrics=("score",))
+    # 13 items lost a tenth each: signs all one way, but a single wrong answer of the control would undo them.
+    assert record["delta"] == pytest.approx(-1.3 / 30)
+    assert record["p_method"] == "mean with end item"
+    assert record["p_value"] > 0.05
+    assert record["delta_low"] < -0.05
+    assert record["delta_high"] > 0
+
+
+def test_failures_are_counted_tested_and_bounded(tmp_path):
+    rows = paired_rows("C0", [1] * 10 + [0] * 10)
+    rows += paired_rows("C1", [1] * 12)
+    rows += [make_row(item=f"i{k:03d}", condition="C1", errors=["timeout"]) for k in range(12, 20)]
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    assert record["n_items"] == 12
+    assert (record["failed_control"], record["failed_treated"]) == (0.0, 0.4)
+    # 8 items failed on one side alone: exact sign test.
+    assert record["p_failures"] == pytest.approx(2 * 0.5**8)
+    assert record["caution"].startswith("unequal failures")
+    # All 20 items: control 10/20; the condition 12/20 with the failures wrong, 20/20 with them right.
+    assert record["delta_least"] == pytest.approx(0.1)
+    assert record["delta_most"] == pytest.approx(0.5)
+
+
+def test_partly_failed_replicates_move_the_bounds_by_their_share(tmp_path):
+    rows = paired_rows("C0", [1, 0], seed=0) + paired_rows("C0", [1, 0], seed=1)
+    rows += paired_rows("C1", [1, 1], seed=0)
+    rows += [
+        make_row(item="i000", condition="C1", seed=1, errors=["x"]),
+        *paired_rows("C1", [1, 1], seed=1)[1:],
+    ]
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    # Control 1 and 0; the condition's first item is 1 with half of it unknown, its second 1.
+    assert (record["delta_least"], record["delta_most"]) == pytest.approx((0.75 - 0.5, 1.0 - 0.5))
+    assert record["p_failures"] == 1.0
+    assert record["caution"] is None
+
+
+def test_failures_of_pooled_tasks_bound_micro_f1(tmp_path):
+    counts = {"tp": 1.0, "fp": 0.0, "fn": 1.0}
+    rows = [make_row(item=f"i{k}", condition="C0", score=0.67, metrics=counts) for k in range(4)]
+    rows += [make_row(item=f"i{k}", condition="C1", score=0.67, metrics=counts) for k in range(2)]
+    rows += [make_row(item=f"i{k}", condition="C1", errors=["x"]) for k in range(2, 4)]
+    (record,) = compute(tmp_path, rows, metrics=("score",))
+    assert record["measure"] == "micro-F1"
+    # F1 of the control 8/12. With two items missed: tp 2, fn 6: 4/10; with both found: tp 6, fn 2: 12/14.
+    assert record["delta_least"] == pytest.approx(4 / 10 - 8 / 12)
+    assert record["delta_most"] == pytest.approx(12 / 14 - 8 / 12)
+
+
+def test_a_loss_has_no_negative_number_needed(tmp_path):
+    (record,) = compute(
+        tmp_path, paired_rows("C0", [1] * 10) + paired_rows("C1", [0] * 5 + [1] * 5), metrics=("score",)
+    )
+    assert record["number_needed"] is None
+    assert record["number_harmed"] == pytest.approx(2.0)

@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy import stats
 
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
@@ -55,7 +56,9 @@ def test_estimates_are_those_of_a_reference_fit(tmp_path):
     table = {record["term"]: record for record in found.models.records() if record["kind"] == "fixed"}
     for term, name in (("condition[C1]", "C(condition)[T.C1]"), ("condition[C2]", "C(condition)[T.C2]")):
         assert table[term]["estimate"] == pytest.approx(reference.params[name], abs=1e-4)
-        assert table[term]["se"] == pytest.approx(reference.bse[name], rel=1e-2)
+        change = data.pivot(index="item", columns="condition", values="y")
+        paired = stats.ttest_rel(change[term[10:12]], change["C0"])
+        assert (table[term]["p_value"], table[term]["df"]) == pytest.approx((paired.pvalue, 39), rel=1e-5)
     variance = next(record for record in found.models.records() if record["term"] == "item")
     assert variance["estimate"] == pytest.approx(float(reference.cov_re.iloc[0, 0]), rel=1e-2)
 
@@ -85,6 +88,45 @@ def test_tasks_are_pooled_with_a_dataset_intercept(tmp_path):
         r["term"] for r in found.models.records() if r["scope"] == ALL_TASKS and r["kind"] == "variance"
     }
     assert "dataset" in pooled
+
+
+def test_means_are_filled_where_a_family_comes_in_one_size(tmp_path):
+    rows = graded(12, ("C0", "C1"), models=(("a", "1B"), ("b", "8B")))
+    rows += [
+        make_row(task="t", item=f"{k}", model="api", family="gpt", size="", condition=c, score=0.1 * (k % 5))
+        for k in range(12)
+        for c in ("C0", "C1")
+    ]
+    found = fit(tmp_path, rows)
+    means = [r for r in found.means.records() if r["over"] == "condition"]
+    assert len(means) == 2
+    assert all(r["mean"] is not None for r in found.means.records())
+
+
+def test_models_of_one_family_and_size_are_told_apart(tmp_path):
+    rows = graded(12, ("C0", "C1"), models=(("a", "1B"), ("b", "1B")))
+    found = fit(tmp_path, rows)
+    terms = {r["term"] for r in found.models.records()}
+    assert "model[b]" in terms
+    # Two answers of two models are no replicates.
+    assert "item:cell" not in terms
+
+
+def test_the_control_of_the_run_is_the_reference(tmp_path):
+    rows = [
+        make_row(
+            item=f"{k}",
+            condition=name,
+            operators=own,
+            score=0.1 * k + 0.3 * len(own) + 0.01 * (k % 3) * len(name),
+        )
+        for k in range(6)
+        for name, own in (("x:-A", ("B",)), ("x:-B", ("A",)), ("x:all", ("A", "B")))
+    ]
+    found = fit(tmp_path, rows)
+    means = {r["condition"]: r for r in found.means.records() if r["over"] == "condition"}
+    assert means["x:all"]["difference"] is None
+    assert means["x:-A"]["difference"] == pytest.approx(-0.3, abs=0.02)
 
 
 def test_scores_without_spread_are_said_not_fitted(tmp_path):

@@ -19,7 +19,6 @@ from pcsuite.engines.adapters.llamacpp import (
     RANDOM_SEED,
     LlamaCppAdapter,
     LlamaCppOptions,
-    llguidance_grammar,
 )
 from pcsuite.engines.session import mask_bites
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
@@ -32,29 +31,6 @@ CALLS = [
     for prompt in (PROMPT, "Name a fruit and say why you like it.")
     for decoding, seed in ((D0, 0), (D1, 1), (D1, 2))
 ]
-
-
-def test_regular_expressions_between_larks_slashes():
-    def body(pattern):
-        return llguidance_grammar(Constraint("regex", pattern)).splitlines()[1]
-
-    assert body(r"a/b") == r"start: /a\/b/"
-    assert body(r"a\/b") == r"start: /a\/b/"
-    assert body("a\nb") == r"start: /a\nb/"
-    assert body("\\\\/") == r"start: /\\\//"
-
-
-def test_json_schemas_ask_for_one_line_with_single_spaces():
-    grammar = llguidance_grammar(Constraint("json_schema", '{"type": "object"}'))
-    head, _, schema = grammar.partition("%json ")
-    assert head == "%llguidance {}\nstart: "
-    layout = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-    assert json.loads(schema) == {"type": "object", "x-guidance": layout}
-
-
-def test_a_grammar_that_names_its_engine_is_left_alone():
-    assert llguidance_grammar(Constraint("cfg", 'start: "a"')) == '%llguidance {}\nstart: "a"'
-    assert llguidance_grammar(Constraint("cfg", '%llguidance {}\nstart: "a"')) == '%llguidance {}\nstart: "a"'
 
 
 def test_files_that_are_not_there(tmp_path, monkeypatch):

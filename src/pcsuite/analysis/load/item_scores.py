@@ -116,6 +116,10 @@ class CellScores:
     n_errors: int
     replicates: float
     """Rows without error per item, on average."""
+    asked: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Codes of all items that were asked, those included whose every row failed."""
+    failed: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Share of the rows of each item of ``asked`` that failed, 0..1."""
 
     def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Codes of the items for which the metric is defined, and its values there; both empty for an unknown one.
@@ -159,6 +163,8 @@ class ItemScores:
     """Item ids of each task, by code."""
     operator_types: Mapping[str, str] = field(default_factory=dict)
     """Types of operators, as far as the run's manifest says them."""
+    control: str | None = None
+    """The condition that others are compared with, where a reader names one (``report --baseline``)."""
 
     def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
         """Cell keys in natural order; of clean prompts only, unless told otherwise.
@@ -183,13 +189,23 @@ class ItemScores:
         return grouped
 
     def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
-        """The control of a group of cells: C0, else the first condition with no operator, else ``None``.
+        """The control of a group of cells in natural order, ``None`` where it has none.
 
-        ``keys`` are the cells of one group, in natural order.
+        It is ``control`` where that is named (and then no other). Else C0, else the first condition with no operator,
+        else the one whose operators every other has too (the bottom of a ladder on top of another condition), else the
+        one that has all the operators of every other (the full bundle of a leave-one-out design).
         """
-        named = [key for key in keys if key.condition == "C0"]
-        bare = [key for key in keys if not self.operators_in(key)]
-        return next(iter(named + bare), None)
+        if self.control is not None:
+            return next((key for key in keys if key.condition == self.control), None)
+        bundles = [frozenset(self.operators_in(key)) for key in keys]
+        rules = (
+            lambda own, key: key.condition == "C0",
+            lambda own, key: not own,
+            lambda own, key: all(own <= other for other in bundles),
+            lambda own, key: all(own >= other for other in bundles),
+        )
+        chosen = (key for rule in rules for own, key in zip(bundles, keys, strict=True) if rule(own, key))
+        return next(chosen, None)
 
     def operators_in(self, key: CellKey) -> tuple[str, ...]:
         """Operators of a cell's condition; none for a bare one and for one that the log does not describe."""
@@ -291,7 +307,7 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
     selected = ", ".join(sql_name(name) for name in metrics)
     fetched = tables.columns(
         f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
-        f" ORDER BY item_id) - 1 AS item, n_rows - n_errors AS good, {selected} FROM item_scores"
+        f" ORDER BY item_id) - 1 AS item, n_rows AS asked, n_rows - n_errors AS good, {selected} FROM item_scores"
         " ORDER BY cell, item"
     )
     starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
@@ -311,4 +327,6 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
             n_rows=int(n_rows),
             n_errors=int(n_errors),
             replicates=float(good.mean()) if good.size else 0.0,
+            asked=np.asarray(fetched["item"][rows], dtype=np.int64),
+            failed=1.0 - np.asarray(fetched["good"][rows] / fetched["asked"][rows], dtype=np.float64),
         )

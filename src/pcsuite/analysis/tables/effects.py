@@ -1,7 +1,8 @@
-"""``effects.csv``: what each condition changed against its control, on the same items.
+"""``effects.csv``: what each condition changed against its control and its twin, on the same items.
 
-One record per task, model, regime, condition and metric: the paired difference with its bootstrap interval,
-a permutation p-value, its adjusted values over the conditions of the dataset, and effect sizes.
+One record per task, model, regime, contrast (:mod:`pcsuite.analysis.contrasts`) and metric: the paired difference
+with its interval, a permutation p-value, its adjusted values over the contrasts of the kind on the dataset, and effect
+sizes.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.contrasts import CONTROL, TWIN, Contrast, group_contrasts, item_matrix
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
-from pcsuite.stats.f1 import micro_f1
+from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.permutation import (
     adjust_within_families,
     benjamini_hochberg,
@@ -27,27 +29,49 @@ from pcsuite.stats.permutation import (
     micro_f1_permutation_test,
     sign_flip_test,
 )
+from pcsuite.stats.random_weights import mean_test
 
 Correction = Callable[[npt.ArrayLike], FloatArray]
 EFFECTS = TableSpec(
     "effects",
     "Every effect",
-    "condition, metric and group of task, model and regime",
+    "contrast, metric and group of task, model and regime",
     (
         *MAIN_CELL,
-        Column("baseline", "the control of the group: C0, or else the condition with no operator", shown=False),
+        Column("baseline", "what the condition is compared with", label="against", form="text"),
+        Column("contrast", "the comparison in words", shown=False),
+        Column(
+            "kind",
+            "control: against the control of the group (C0, else the bare condition, else the smallest or the full"
+            " bundle, or what --baseline names); twin: against the same operators less one; main effect, interaction:"
+            " of a complete factorial",
+            form="text",
+        ),
+        Column("operator", "the one operator that the condition has and the baseline lacks", form="text"),
         Column("metric", "name of the metric", form="text"),
         Column("measure", "mean over items, or micro-F1 of pooled counts", shown=False),
         Column("n_items", "items that both conditions have", label="items", form="number", late=True),
-        Column("control", "level under the control", form="number", digits=2, paper="Control"),
-        Column("treated", "level under the condition", label="condition's", form="number", digits=2),
+        Column(
+            "control",
+            "level under the baseline; of an interaction, the first operator's effect without the second",
+            form="number",
+            digits=2,
+            paper="Control",
+        ),
+        Column(
+            "treated",
+            "level under the condition; of an interaction, the effect with the second operator",
+            label="condition's",
+            form="number",
+            digits=2,
+        ),
         *interval("delta", "treated less control", label="difference", form="difference", paper="Change"),
         Column("interval_method", "how the interval of the difference was made", shown=False),
         Column("p_value", "two-sided permutation p-value", label="p", form="p"),
         Column("p_method", "how the p-value was made", shown=False),
         Column(
             "p_bh",
-            "p-value adjusted over everything compared on the task and metric (Benjamini–Hochberg)",
+            "p-value adjusted over all contrasts of the kind on the task and metric (Benjamini–Hochberg)",
             label="p (BH)",
             form="p",
             paper="$p$ (BH)",
@@ -57,9 +81,26 @@ EFFECTS = TableSpec(
         *interval("cohens_d", "difference over its standard deviation", label="Cohen's d", form="interval", digits=2),
         *interval("odds_ratio", "paired odds ratio of metrics within [0, 1]", form="interval", digits=2),
         *interval("risk_reduction", "failures saved per item, of metrics within [0, 1]", form="interval", digits=2),
-        Column("number_needed", "items for one failure saved", shown=False),
+        Column("number_needed", "items treated for one failure saved, where failures fall", shown=False),
+        Column("number_harmed", "items treated for one failure more, where failures rise", shown=False),
+        Column("failed_control", "share of the baseline's rows that ended in an error", shown=False),
+        Column("failed_treated", "share of the condition's rows that ended in an error", shown=False),
+        Column(
+            "p_failures",
+            "p-value of the test that both sides' items fail equally often; empty where none failed",
+            shown=False,
+        ),
+        Column("delta_least", "the difference if failed rows were 0 under the condition and 1 under the baseline", shown=False),
+        Column("delta_most", "the difference if failed rows were 1 under the condition and 0 under the baseline", shown=False),
+        Column("caution", "what the difference cannot be taken without", form="text", late=True),
     ),
-    note="Every condition against the control of its group, metric by metric.",
+    note=(
+        "The p-value after correction decides whether there is an effect; the interval says how large it is (where the"
+        " two disagree, the p-value counts). Rows that ended in an error are left out: where the sides fail unequally"
+        " often, delta_least and delta_most say what the failures could hide."
+        " Every condition against the control of its group and against its twin (the same operators less one), and the"
+        " main effects and interactions of complete factorials, metric by metric."
+    ),
     caption=(
         "Change of the score against the control on the same items, with 95\\,\\% bootstrap intervals."
         " Stars after Benjamini--Hochberg correction: * 0.05, ** 0.01, *** 0.001."
@@ -67,25 +108,28 @@ EFFECTS = TableSpec(
 )  # fmt: skip
 
 
-def effects(scores: ItemScores, metrics: Metrics, baseline: str | None = None) -> Table:
-    """Compare every condition with the control of its group (or with ``baseline``) on the metrics that are compared.
+def effects(scores: ItemScores, metrics: Metrics) -> Table:
+    """Every contrast of every group on the metrics that are compared in effects.
 
-    P-values are adjusted over everything compared on one task and metric: conditions, models and regimes.
+    P-values are adjusted over all contrasts of a kind on one task and metric: conditions, models and regimes.
     """
     records = []
     for keys in scores.groups().values():
-        named = [key for key in keys if key.condition == baseline]
-        control = scores.baseline(keys) if baseline is None else named[0] if named else None
-        if control is not None:
-            found = [
-                _compare_cells(scores, key, control, metric, metrics)
-                for key in keys
-                if key != control
-                for metric in metrics.compared_in("effects")
-            ]
-            records += [record for record in found if record is not None]
-    false_discovery = adjusted_p(records, "task", "metric")
-    family_wise = adjusted_p(records, "task", "metric", correct=holm)
+        by_condition = {key.condition: key for key in keys}
+        for contrast in group_contrasts(scores, keys):
+            for metric in metrics.compared_in("effects"):
+                if contrast.kind in (CONTROL, TWIN):
+                    treated, control = by_condition[contrast.condition], by_condition[contrast.baseline]
+                    record = _compare_cells(scores, treated, control, metric, metrics)
+                else:
+                    record = _compare_factorial(scores, by_condition, contrast, metric, metrics)
+                if record is not None:
+                    named = {
+                        "contrast": contrast.name, "kind": contrast.kind, "operator": contrast.operator or None
+                    }  # fmt: skip
+                    records.append(record | named)
+    family = ("task", "metric", "kind")
+    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
     for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
         record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
     return Table.of(EFFECTS, records)
@@ -101,7 +145,8 @@ def _compare_cells(
     rng = named_rng("effects", *treated, control, metric)
     pooled = metric == SCORE and treated.task in scores.pooled
     both = scores.paired_counts(treated, control) if pooled else (first, second)
-    change = paired_change(*both, rng, tested=not metrics.is_cost(metric))
+    replicates = (scores.cells[treated].replicates, scores.cells[control].replicates)
+    change = paired_change(*both, rng, tested=not metrics.is_cost(metric), replicates=replicates)
     record: dict[str, Any] = {
         **treated.names(),
         "baseline": control.condition,
@@ -120,13 +165,132 @@ def _compare_cells(
     record |= estimate_columns("cohens_d", cohens_d_z(first, second))
     low, high = metrics[metric].range or (0.0, 1.0)
     within = low is not None and high is not None and low >= 0 and high <= 1
-    if within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1:
+    within = within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1
+    record |= _failures(
+        scores.cells[treated], scores.cells[control], metric, rng, pooled=pooled, bounded=within
+    )
+    if within:
         record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
         is_failure = metrics[metric].higher_is_better is False
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
         record |= estimate_columns("risk_reduction", risk.reduction)
+        # Infinite in one direction or in both: ``number`` leaves those empty.
         record["number_needed"] = number(risk.number_needed_to_treat)
+        record["number_harmed"] = number(risk.number_needed_to_harm)
     return record
+
+
+def _failures(
+    treated: CellScores,
+    control: CellScores,
+    metric: str,
+    rng: np.random.Generator,
+    *,
+    pooled: bool,
+    bounded: bool,
+) -> dict[str, Any]:
+    """Whether the two sides fail equally often, and between what the difference lies whatever the failures hide.
+
+    The bounds (Manski 1990) fill a failed row with the lowest score on one side and the highest on the other, over all
+    items that both sides were asked. Of micro-F1, a failed answer has missed everything or found it all.
+    """
+    common, left, right = np.intersect1d(
+        treated.asked, control.asked, assume_unique=True, return_indices=True
+    )
+    failed, failed_control = treated.failed[left], control.failed[right]
+    if len(common) < 2 or not (failed.any() or failed_control.any()):
+        return {}
+    gap = failed - failed_control
+    p_value = sign_flip_test(gap, rng=rng).p_value if gap.any() else 1.0
+    record: dict[str, Any] = {
+        "failed_control": float(failed_control.mean()),
+        "failed_treated": float(failed.mean()),
+        "p_failures": number(p_value),
+    }
+    if p_value <= 0.05:
+        record["caution"] = "unequal failures: see delta_least and delta_most"
+    if not bounded:
+        return record
+    ours, theirs = (
+        _on_items(treated, common, metric, pooled=pooled),
+        _on_items(control, common, metric, pooled=pooled),
+    )
+    # An item counts where each side has a value for it or has failed on it altogether; of micro-F1, what there was to
+    # find must be known from a side that answered.
+    answered, answered_control = np.isfinite(ours).all(axis=1), np.isfinite(theirs).all(axis=1)
+    kept = (answered | (failed == 1)) & (answered_control | (failed_control == 1))
+    if pooled:
+        kept &= answered | answered_control
+    ours, theirs, failed, failed_control = ours[kept], theirs[kept], failed[kept], failed_control[kept]
+    if pooled:
+        gold = np.where(answered[kept], ours[:, 0] + ours[:, 2], theirs[:, 0] + theirs[:, 2])
+        nothing = np.zeros(len(gold))
+        bad, good = np.column_stack([nothing, nothing, gold]), np.column_stack([gold, nothing, nothing])
+    else:
+        bad, good = np.zeros((len(ours), 1)), np.ones((len(ours), 1))
+
+    def difference(fill: FloatArray, fill_control: FloatArray) -> float:
+        levels = [
+            np.where(share[:, None] == 1, missing, (1 - share[:, None]) * values + share[:, None] * missing)
+            for values, share, missing in ((ours, failed, fill), (theirs, failed_control, fill_control))
+        ]
+        if pooled:
+            return float(np.subtract(*(micro_f1(counts.sum(axis=0)[None, :])[0] for counts in levels)))
+        return float(np.subtract(*(values.mean() for values in levels)))
+
+    return record | {"delta_least": difference(bad, good), "delta_most": difference(good, bad)}
+
+
+def _on_items(cell: CellScores, items: npt.NDArray[np.int64], metric: str, *, pooled: bool) -> FloatArray:
+    """A cell's values (or counts) on the items named, one row each; ``nan`` where it has none."""
+    values = cell.counts() if pooled else cell.values[metric][:, None]
+    found = np.full((len(items), values.shape[1]), np.nan)
+    _, rows, places = np.intersect1d(cell.items, items, assume_unique=True, return_indices=True)
+    found[places] = values[rows]
+    return found
+
+
+def _compare_factorial(
+    scores: ItemScores,
+    by_condition: Mapping[str, CellKey],
+    contrast: Contrast,
+    metric: str,
+    metrics: Metrics,
+) -> dict[str, Any] | None:
+    """A main effect or interaction on one metric, item by item over the items that all its conditions have."""
+    keys = [by_condition[name] for name, _ in contrast.weights]
+    weights = np.array([weight for _, weight in contrast.weights])
+    values = item_matrix(scores, keys, metric)
+    if len(values) < 2:
+        return None
+    means = values.mean(axis=0)
+    if contrast.kind == "interaction":
+        # The effect of the first operator with the second, and without it.
+        second = contrast.operator.partition(" × ")[2]
+        present = np.array([second in scores.operators_in(key) for key in keys])
+        treated, control = (
+            float(means[present] @ weights[present]),
+            -float(means[~present] @ weights[~present]),
+        )
+    else:
+        treated, control = float(means[weights > 0].mean()), float(means[weights < 0].mean())
+    pooled = metric == SCORE and keys[0].task in scores.pooled
+    names = keys[0].names() | {"condition": contrast.condition}
+    rng = named_rng("effects", *names.values(), contrast.name, metric)
+    change = paired_change(values @ weights, np.zeros(len(values)), rng, tested=not metrics.is_cost(metric))
+    return {
+        **names,
+        "baseline": contrast.baseline,
+        "metric": metric,
+        "measure": "micro-F1, linearised" if pooled else "mean over items",
+        "n_items": len(values),
+        "control": control,
+        "treated": treated,
+        **estimate_columns("delta", change.delta),
+        "interval_method": change.delta.method,
+        "p_value": number(change.test.p_value),
+        "p_method": change.test.method,
+    }
 
 
 class Change(NamedTuple):
@@ -139,19 +303,45 @@ class Change(NamedTuple):
 
 
 def paired_change(
-    treated: FloatArray, control: FloatArray, rng: np.random.Generator, *, tested: bool = True
+    treated: FloatArray,
+    control: FloatArray,
+    rng: np.random.Generator,
+    *,
+    tested: bool = True,
+    replicates: tuple[float, float] = (1, 1),
 ) -> Change:
     """The change from control to treated, item by item: of means, or of micro-F1 where the sides are counts.
 
     A side is a value per item, or ``(tp, fp, fn)`` per item; without ``tested`` a difference of means has no p-value.
+    ``replicates`` are the rows behind a value, treated's first. Where one side has over a tenth more than the other,
+    differences are skewed though nothing differs and no sign may be flipped: then interval and p-value are
+    :func:`~pcsuite.stats.random_weights.mean_interval` and ``mean_test``, with the grain of the smaller number.
     """
-    if treated.ndim == 2:
+    pooled = treated.ndim == 2
+    unequal = min(replicates) < 0.9 * max(replicates)
+    deltas = linearised_f1(treated) - linearised_f1(control) if pooled else treated - control
+    bounded = float(np.abs(deltas).max()) <= 1 or pooled
+    # Of a metric without bounds (tokens, seconds) the size of one answer's change is not known.
+    grain = 1 / max(1.0, min(replicates)) if unequal and bounded else 0.0
+    if not tested and not pooled:
+        test = TestResult(np.nan, np.nan, "not tested")
+    elif unequal:
+        test = mean_test(deltas, bounds=(-1.0, 1.0) if bounded else (-np.inf, np.inf), grain=grain)
+    elif pooled:
+        test = micro_f1_permutation_test(treated, control, rng=rng)
+    else:
+        test = sign_flip_test(deltas, rng=rng)
+    if pooled:
         before, after = (float(micro_f1(side.sum(0)[None, :])[0]) for side in (control, treated))
-        delta: Estimate = bootstrap_micro_f1_difference(treated, control, rng=rng)
-        return Change(before, after, delta, micro_f1_permutation_test(treated, control, rng=rng))
-    delta = paired_bootstrap(treated, control, rng=rng)
-    test = sign_flip_test(treated - control, rng=rng) if tested else TestResult(np.nan, np.nan, "not tested")
-    return Change(float(control.mean()), float(treated.mean()), delta, test)
+        return Change(
+            before, after, bootstrap_micro_f1_difference(treated, control, rng=rng, grain=grain), test
+        )
+    return Change(
+        float(control.mean()),
+        float(treated.mean()),
+        paired_bootstrap(treated, control, rng=rng, grain=grain),
+        test,
+    )
 
 
 def adjusted_p(

@@ -1,8 +1,10 @@
 """``mixed_model.csv`` and ``marginal_means.csv``: one model per metric, for each task and over all tasks.
 
-Fixed effects are condition, model size, family and decoding regime with the interactions condition × size
-and condition × regime; items (and datasets, when pooled) have random intercepts. A factor with one level
-has no effect to estimate and stays out.
+Fixed effects are condition, model size, family (and the model itself, where several share both) and decoding regime
+with the interactions condition × size and condition × regime; items (and datasets, when pooled) have random intercepts.
+A factor with one level has no effect to estimate and stays out. Estimates are those of the model; standard errors and
+p-values come from leaving out one item at a time (one task, when pooled), so that they hold where scores sit at 0 or 1
+and where a condition does more for some items, or on some tasks, than for others.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from pcsuite.stats.emmeans import contrasts_with_reference, marginal_means
 from pcsuite.stats.mixed import MixedFit, fit_mixed
 
 ALL_TASKS = "all tasks"
-FACTORS = ("condition", "size", "family", "decoding")
+FACTORS = ("condition", "size", "family", "decoding", "model")
+OF_A_MODEL = ("size", "family", "model")
 MODEL = TableSpec(
     "mixed_model",
     "Mixed model",
@@ -34,20 +37,24 @@ MODEL = TableSpec(
         Column("kind", "fixed effect or variance"),
         Column("term", "name of the term"),
         Column("estimate", "its estimate"),
-        Column("se", "its standard error"),
-        Column("df", "degrees of freedom (Satterthwaite)"),
+        Column("se", "its standard error (jackknife over items; over tasks for all tasks)"),
+        Column("df", "degrees of freedom: effective number of items (tasks) less one"),
         Column("t", "t statistic", shown=False),
-        Column("p_value", "two-sided p-value"),
+        Column(
+            "p_value",
+            "two-sided p-value; where at most 20 items move, no less than the exact sign-flip test's",
+        ),
         Column("low", "lower 95 % limit"),
         Column("high", "upper 95 % limit"),
         Column("rows", "rows of the fit", shown=False),
         Column("items", "items of the fit", shown=False),
         Column("converged", "the fit converged", shown=False),
         Column("singular", "a variance was estimated as 0", shown=False),
-        Column("note", "what could not be estimated"),
+        Column("note", "what could not be estimated or tested, and why"),
     ),
     note=(
-        "Linear mixed model by REML: fixed effects against their reference level, variances of the random intercepts."
+        "Linear mixed model by REML: fixed effects against their reference level (the control, of conditions),"
+        " variances of the random intercepts. P-values are over items (over tasks, for all tasks)."
     ),
     folded=True,
 )
@@ -67,6 +74,7 @@ MEANS = TableSpec(
         *interval("mean", "")[1:],
         *interval("difference", "mean less that of the reference condition"),
         Column("p_value", "two-sided p-value of the difference"),
+        Column("note", "why a mean or a test is missing"),
     ),
     note="Means of the mixed model with every cell weighing the same, so that an unbalanced run does not tilt them.",
     folded=True,
@@ -89,13 +97,14 @@ class MixedResults:
         self.fits[scope, metric] = fit
         dropped = f"not estimable: {', '.join(fit.design.dropped)}" if fit.design.dropped else ""
         note = "; ".join(filter(None, (fit.message, dropped)))
-        tail = (fit.rows, fit.items, fit.converged, fit.singular, note)
+        tail = (fit.rows, fit.items, fit.converged, fit.singular)
         for c in fit.coefficients:
             figures = map(number, (c.estimate, c.se, c.df, c.t, c.p_value, c.low, c.high))
-            self.models.rows.append((scope, metric, "fixed", c.name, *figures, *tail))
+            said = "; ".join(filter(None, (c.note, note)))
+            self.models.rows.append((scope, metric, "fixed", c.name, *figures, *tail, said))
         for name, v in fit.components.items():
             figures = map(number, (v.value, None, None, None, None, v.low, v.high))
-            self.models.rows.append((scope, metric, "variance", name, *figures, *tail))
+            self.models.rows.append((scope, metric, "variance", name, *figures, *tail, note))
         for by in ((), ("size",), ("decoding",)):
             if any(name not in fit.design.factors for name in by):
                 continue
@@ -111,7 +120,8 @@ class MixedResults:
                 figures = map(
                     number, (value.estimate, value.se, value.low, value.high, *(changes or (None,) * 4))
                 )
-                self.means.rows.append((scope, metric, " × ".join(over), *levels, *figures))
+                said = (change.note if change else "") or value.note
+                self.means.rows.append((scope, metric, " × ".join(over), *levels, *figures, said))
 
 
 def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> MixedResults:
@@ -129,7 +139,7 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
                 continue
             coded = metric == "json_valid" or name in CODED_METRICS
             try:
-                fit = _fit(tables, scope, expression, "cell_rows" if coded else "runs")
+                fit = _fit(tables, scores, scope, expression, "cell_rows" if coded else "runs")
             except AnalysisError as error:
                 results.notes.append(f"No mixed model of {metric} for {scope}: {error.message}.")
                 continue
@@ -138,10 +148,10 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
     return results
 
 
-def _fit(tables: RunTables, scope: str, expression: str, source: str) -> MixedFit | None:
+def _fit(tables: RunTables, scores: ItemScores, scope: str, expression: str, source: str) -> MixedFit | None:
     """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
     where = USABLE_CLEAN if scope == ALL_TASKS else f"{USABLE_CLEAN} AND task_id = {sql_text(scope)}"
-    key = "task_id, condition_id, size, family, decoding_id"
+    key = "task_id, condition_id, size, family, decoding_id, model_id"
     grouped = (
         f"SELECT {key}, item_id, count(y) AS n, sum(y) AS total, sum(y * y) AS squares FROM"
         f" (SELECT *, {expression} AS y FROM {source} WHERE {where}) WHERE y IS NOT NULL GROUP BY {key}, item_id"
@@ -158,9 +168,13 @@ def _fit(tables: RunTables, scope: str, expression: str, source: str) -> MixedFi
     totals = CellTotals(item, cell, *sums)
     named = [dict(zip(("task", *FACTORS), (part or "" for part in cell), strict=True)) for cell in cells]
     varied = [name for name in FACTORS if len({cell[name] for cell in named}) > 1]
+    if len({cell["model"] for cell in named}) == len({(cell["size"], cell["family"]) for cell in named}):
+        varied = [name for name in varied if name != "model"]
     terms = [*varied, *(f"condition:{name}" for name in ("size", "decoding") if name in varied)]
-    references = {"condition": "C0"} if any(cell["condition"] == "C0" for cell in named) else None
-    design = fixed_design(named, terms, references=references)
+    present = {(cell["task"], cell["condition"]) for cell in named}
+    control = scores.baseline([key for key in scores.cell_keys() if (key.task, key.condition) in present])
+    references = {"condition": control.condition} if control is not None else None
+    design = fixed_design(named, terms, references=references, linked=OF_A_MODEL)
     tasks = sorted({cell["task"] for cell in named})
     small = {}
     if len(tasks) > 1:
@@ -173,4 +187,4 @@ def _fit(tables: RunTables, scope: str, expression: str, source: str) -> MixedFi
         raise AnalysisError("the values do not vary within any condition")
     # A variance that the data leave open has an upper limit beyond any float: infinite, and shown as none.
     with np.errstate(over="ignore"):
-        return fit_mixed(totals, design, small_factors=small)
+        return fit_mixed(totals, design, small_factors=small, jackknife=True)

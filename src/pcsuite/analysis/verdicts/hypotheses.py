@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.table import Table, number
 from pcsuite.analysis.tables.mixed import ALL_TASKS, MixedResults
@@ -132,7 +134,7 @@ def _scale_keeps(mixed: MixedResults) -> Finding:
         for fit in fits
         if "size" in fit.design.factors and "condition" in fit.design.factors
         for found in interaction_contrasts(fit, "condition", "size")
-        if np.isfinite(found.contrast.estimate)
+        if np.isfinite(found.contrast.p_value)
     ]
     if not results:
         return Finding(statement, "the run has one model size only.")
@@ -160,8 +162,8 @@ def _replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
         words = f"tasks in the run: {len(scores.tasks)}; model sizes: {len(sizes)}."
         return Finding(statement, words, tasks=len(scores.tasks), models=models)
     found: dict[tuple[str, int], tuple[set[str], set[str]]] = {}
-    for row in tables["effects"].records():
-        if row["metric"] == SCORE and row["p_bh"] is not None and row["p_bh"] < 0.05:
+    for row in _against_control(tables):
+        if row["p_bh"] is not None and row["p_bh"] < 0.05:
             sign = 1 if row["delta"] > 0 else -1
             tasks, seen = found.setdefault((row["condition"], sign), (set(), set()))
             tasks.add(row["task"])
@@ -180,6 +182,12 @@ def _replicated(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     return Finding(
         statement, words, "supported" if whole else "inconclusive", tasks=len(tasks), models=models
     )
+
+
+def _against_control(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
+    """Effects on the score against the control."""
+    records = tables["effects"].records()
+    return [row for row in records if row["metric"] == SCORE and row["kind"] == CONTROL]
 
 
 def _constraint_tradeoff(tables: Mapping[str, Table], steadies: Finding) -> Finding:
@@ -230,7 +238,7 @@ def _small_basis(tables: Mapping[str, Table], scores: ItemScores) -> Finding:
     """The smallest bundle that reaches ``BASIS_SHARE`` of the best gain, as a share of the largest, on average."""
     statement = f"P4: a small basis of operators carries at least {BASIS_SHARE:.0%} of the gain."
     shares, counts = [], []
-    rows = [row for row in tables["effects"].records() if row["metric"] == SCORE and row["delta"] is not None]
+    rows = [row for row in _against_control(tables) if row["delta"] is not None]
     for group in by_group(rows):
         best = max(group, key=lambda row: row["delta"])
         if best["delta"] <= 0 or (best["p_bh"] or 1.0) >= 0.05:

@@ -19,6 +19,7 @@ import secrets
 import sys
 import threading
 import time
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,13 +61,20 @@ class _EngineLog:
             size = os.fstat(LOG_DESCRIPTOR).st_size
             text = os.pread(LOG_DESCRIPTOR, size - self._offset, self._offset).decode("utf-8", "replace")
             if GRAMMAR_ERROR in text:
-                return text.split(GRAMMAR_ERROR, 1)[1].splitlines()[0].strip()
+                first, *rest = text.split(GRAMMAR_ERROR, 1)[1].splitlines()
+                # A reason goes on over lines that are indented or begin a word of their own; log lines do neither.
+                more = takewhile(lambda line: line.startswith((" ", "error:", "note:")), rest)
+                return " ".join(" ".join([first, *more]).split())
             begin = text.find(REQUEST_BEGIN)
             if begin >= 0 and text.find(REQUEST_END, begin) >= 0:
                 return None
             if time.monotonic() > deadline:
                 raise TimeoutError("the engine did not confirm that it uses the grammar")
             time.sleep(0.002)
+
+
+END_BIAS = 100.0
+"""Added to the end token's logit where an end is preferred: it comes wherever the grammar lets it."""
 
 
 class _Engine:
@@ -103,9 +111,15 @@ class _Engine:
         self._reuses = prefix_reuse
         self._reused_before = False
         self._prompt_in_slot: str | None = None
+        self._end: int | None = None
 
     def generate(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
-        """Answer one request; a grammar that is not in force is an error."""
+        """Answer one request; a grammar that is not in force is an error.
+
+        ``prefer_end`` in the body: an answer that is cut is written once more, and then ends at the first place where
+        the grammar allows an end. The tokens of both are counted.
+        """
+        prefers_end = body.pop("prefer_end", False)
         grammar: str | None = body.get("grammar")
         unknown = grammar is not None and grammar not in self._verdicts
         if grammar is not None and not unknown:
@@ -125,7 +139,21 @@ class _Engine:
         if grammar is not None and unknown and "error" not in result:
             self._verdicts[grammar] = self._log.grammar_error()
             self._enforce(grammar)
+        if prefers_end and "error" not in result and result["choices"][0]["finish_reason"] == "length":
+            ended = self._answer({**body, "logit_bias": [[self._end_token(), END_BIAS]]}, chat)
+            if "error" not in ended and ended["choices"][0]["finish_reason"] != "length":
+                for name in ("completion_tokens", "total_tokens"):
+                    ended["usage"][name] += result["usage"]["completion_tokens"]
+                return ended
         return result
+
+    def _end_token(self) -> int:
+        """The token that ends an answer."""
+        if self._end is None:
+            text = self._ask("GET", "/props")["eos_token"]
+            body = {"content": text, "add_special": False, "parse_special": True}
+            self._end = int(self._ask("POST", "/tokenize", body)["tokens"][0])
+        return self._end
 
     def _answer(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         if not self._reuses:
@@ -159,15 +187,20 @@ class _Engine:
 
         Asked of the engine's own HTTP endpoint on loopback, behind a key only we know.
         """
-        body = json.dumps({"content": text, "add_special": False, "parse_special": False}).encode()
+        body = {"content": text, "add_special": False, "parse_special": False}
+        return len(self._ask("POST", "/tokenize", body)["tokens"])
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """What the engine's own HTTP endpoint answers."""
+        data = None if body is None else json.dumps(body).encode()
         try:
-            self._http.request("POST", "/tokenize", body, self._headers)
+            self._http.request(method, path, data, self._headers)
             answer = self._http.getresponse().read()
         except (http.client.HTTPException, OSError):  # an idle keep-alive connection was closed
             self._http.close()
-            self._http.request("POST", "/tokenize", body, self._headers)
+            self._http.request(method, path, data, self._headers)
             answer = self._http.getresponse().read()
-        return len(json.loads(answer)["tokens"])
+        return json.loads(answer)
 
 
 class _Replies:

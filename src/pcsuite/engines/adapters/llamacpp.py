@@ -11,9 +11,7 @@ applies top-p first and adds top-k and min-p).
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import re
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -24,9 +22,9 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.definitions import Definition
+from pcsuite.constraints.grammar import is_gbnf, llguidance_grammar
 from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
 from pcsuite.engines.adapters.base import (
-    LLGUIDANCE_JSON_LAYOUT,
     LOCAL_TOKEN_COUNTS_KEPT,
     Constraint,
     ConstraintKind,
@@ -181,7 +179,9 @@ class LlamaCppAdapter(ModelAdapter):
             "seed": seed % RANDOM_SEED,
         }
         if constraint is not None:
-            body["grammar"] = llguidance_grammar(constraint)
+            gbnf = constraint.kind == "cfg" and is_gbnf(constraint.value)
+            body["grammar"] = constraint.value if gbnf else llguidance_grammar(constraint)
+            body["prefer_end"] = constraint.kind == "cfg"
         messages = chat_messages(self.options.system_prompt, prompt)
         if self._chat:
             body["messages"] = messages
@@ -193,7 +193,9 @@ class LlamaCppAdapter(ModelAdapter):
         if "error" in reply:
             error = reply["error"]
             where, said, code = f"model '{self.model_id}'", error.get("message", error), error.get("code")
-            if error.get("type") == "grammar" and constraint is not None:
+            # A GBNF grammar that cannot be read is told by the server, any other by the worker.
+            refused = error.get("type") == "grammar" or "parse grammar" in str(said)
+            if refused and constraint is not None:
                 raise ConstraintUnavailableError(
                     f"{where}: llama.cpp cannot enforce this {constraint.kind}: {said}"
                 )
@@ -224,27 +226,3 @@ class LlamaCppAdapter(ModelAdapter):
         if constraint is not None:
             generation["constraint_backend"] = CONSTRAINT_BACKEND
         return generation
-
-
-def llguidance_grammar(constraint: Constraint) -> str:
-    """The constraint as a Lark grammar for llama.cpp's llguidance engine.
-
-    llguidance refuses keywords it cannot enforce; llama.cpp's own schema converter drops some in silence.
-    """
-    if constraint.kind == "json_schema":
-        schema = json.loads(constraint.value)
-        if isinstance(schema, bool):
-            schema = {} if schema else {"not": {}}
-        laid_out = {**schema, "x-guidance": LLGUIDANCE_JSON_LAYOUT}
-        return "%llguidance {}\nstart: %json " + json.dumps(laid_out)
-    if constraint.kind == "regex":
-        # Between Lark's slashes a pattern is one line with its slashes escaped. One that is escaped already may stay as
-        # it is; an escaped line break is a line break.
-        plain = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n"}
-        escaped = re.sub(
-            r"\\.|.", lambda found: plain.get(found[0], found[0]), constraint.value, flags=re.DOTALL
-        )
-        return "%llguidance {}\nstart: /" + escaped + "/"
-    if constraint.value.lstrip().startswith("%llguidance"):
-        return constraint.value.lstrip()
-    return "%llguidance {}\n" + constraint.value

@@ -1,0 +1,245 @@
+"""Cells of the per-item statistics: intervals of differences and levels, paired tests, equivalence, rates, information.
+
+Worlds: n items, R replicates averaged within the item. An item's chance of success is Beta distributed about the rate
+with strength ``spread`` (the smaller, the more items differ; ``None``: all alike), by the same quantile in both
+conditions, so that hard items are hard in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from scipy import special
+from simulation_cells import Cell, family
+
+from pcsuite.analysis.tables.effects import paired_change
+from pcsuite.stats.bootstrap import (
+    bootstrap_mean,
+    bootstrap_micro_f1,
+    bootstrap_micro_f1_difference,
+    paired_bootstrap,
+)
+from pcsuite.stats.equivalence import noninferior_paired, tost_paired
+from pcsuite.stats.estimate import Estimate
+from pcsuite.stats.f1 import micro_f1
+from pcsuite.stats.permutation import micro_f1_permutation_test, sign_flip_test
+
+SIZES = (8, 30, 100)
+RATES = (
+    (0.02, 0.02),
+    (0.02, 0.98),
+    (0.05, 0.5),
+    (0.5, 0.5),
+    (0.5, 0.7),
+    (0.9, 0.97),
+    (0.95, 0.999),
+    (0.98, 0.9),
+)
+RESAMPLES = 1_000
+
+
+def covers(estimate: Estimate, truth: float) -> bool:
+    """Whether the truth lies in the interval, to rounding."""
+    return estimate.low - 1e-9 <= truth <= estimate.high + 1e-9
+
+
+def chances(rate: float, spread: float | None, quantiles: np.ndarray) -> np.ndarray:
+    """Chance of success of each item, from its place among the items (0..1)."""
+    if spread is None or rate in (0.0, 1.0):
+        return np.full(quantiles.shape, rate)
+    return special.betaincinv(rate * spread, (1 - rate) * spread, quantiles)
+
+
+def scores(
+    rng: np.random.Generator,
+    n: int,
+    rates: tuple[float, ...],
+    replicates: tuple[int, ...],
+    spread: float | None,
+) -> list[np.ndarray]:
+    """Item scores of each condition on the same items."""
+    place = rng.random(n)
+    return [rng.binomial(r, chances(p, spread, place)) / r for p, r in zip(rates, replicates, strict=True)]
+
+
+def counts(
+    rng: np.random.Generator, n: int, found: tuple[float, ...], spurious: tuple[float, ...]
+) -> list[np.ndarray]:
+    """``(tp, fp, fn)`` of each condition: one and more gold entities an item, found and spurious ones at the rates."""
+    gold = 1 + rng.poisson(1.5, n)
+    place = rng.random(n)
+    sides = []
+    for rate, wrong in zip(found, spurious, strict=True):
+        hit = rng.binomial(gold, chances(rate, 4.0, place))
+        sides.append(np.column_stack([hit, rng.poisson(wrong, n), gold - hit]).astype(float))
+    return sides
+
+
+def true_micro_f1(found: float, spurious: float) -> float:
+    """2·E tp / (2·E tp + E fp + E fn), with 2.5 gold entities an item on average."""
+    return float(micro_f1([[2.5 * found, spurious, 2.5 * (1 - found)]])[0])
+
+
+@family("paired differences")
+def paired_differences() -> Iterator[Cell]:
+    """95 % intervals of ``paired_bootstrap``, as the tables print them."""
+
+    def study(rng, n, rates, replicates, spread):
+        control, treated = scores(rng, n, rates, (replicates, replicates), spread)
+        estimate = paired_bootstrap(treated, control, rng=rng, resamples=RESAMPLES)
+        return covers(estimate, rates[1] - rates[0])
+
+    for n in SIZES:
+        for replicates in (1, 3):
+            for before, after in RATES:
+                for spread in (None, 1.0):
+                    alike = "alike" if spread is None else "unlike"
+                    name = f"n {n}, R {replicates}, {before:g} → {after:g}, items {alike}"
+                    # Where the expected number of items that differ is small, the few possible outcomes decide.
+                    seen = n * (min(before, 1 - before) + min(after, 1 - after))
+                    rare = seen * (replicates if spread is None else 1) < 12
+                    most = 0.98 if n >= 30 and not rare else None
+                    call = partial(study, n=n, rates=(before, after), replicates=replicates, spread=spread)
+                    yield Cell(name, "coverage", call, 0.93, most, "few outcomes possible" if rare else "")
+
+
+@family("levels")
+def levels() -> Iterator[Cell]:
+    """95 % intervals of mean scores (``bootstrap_mean``)."""
+
+    def study(rng, n, rate, replicates):
+        (level,) = scores(rng, n, (rate,), (replicates,), 1.0)
+        return covers(bootstrap_mean(level, rng=rng, resamples=RESAMPLES), rate)
+
+    for n in SIZES:
+        for replicates in (1, 3):
+            for rate in (0.02, 0.5, 0.9, 0.98):
+                rare = n * min(rate, 1 - rate) < 5
+                yield Cell(
+                    f"n {n}, R {replicates}, {rate:g}",
+                    "coverage",
+                    partial(study, n=n, rate=rate, replicates=replicates),
+                    0.93,
+                    0.98 if n >= 30 and not rare else None,
+                    "few outcomes possible" if rare else "",
+                )
+
+
+F1_WORLDS = {
+    "0.02 → 0.98": ((0.02, 0.98), (0.05, 0.02)),
+    "0.5 → 0.7": ((0.5, 0.7), (0.6, 0.4)),
+    "0.9 → 0.97": ((0.9, 0.97), (0.1, 0.05)),
+    "0.97 → 0.97": ((0.97, 0.97), (0.02, 0.02)),
+    "0.05 → 0.5": ((0.05, 0.5), (1.0, 0.3)),
+}
+
+
+@family("micro-F1")
+def micro_f1_cells() -> Iterator[Cell]:
+    """95 % intervals of pooled F1 and of its difference, and the test of the difference."""
+
+    def difference(rng, n, found, spurious):
+        control, treated = counts(rng, n, found, spurious)
+        truth = true_micro_f1(found[1], spurious[1]) - true_micro_f1(found[0], spurious[0])
+        return covers(bootstrap_micro_f1_difference(treated, control, rng=rng, resamples=RESAMPLES), truth)
+
+    def level(rng, n, found, spurious):
+        (side,) = counts(rng, n, found[1:], spurious[1:])
+        estimate = bootstrap_micro_f1(side, rng=rng, resamples=RESAMPLES)
+        return covers(estimate, true_micro_f1(found[1], spurious[1]))
+
+    def rejects(rng, n, found, spurious):
+        control, treated = counts(rng, n, found, spurious)
+        return micro_f1_permutation_test(treated, control, rng=rng, permutations=999).p_value <= 0.05
+
+    for n in SIZES:
+        for name, (found, spurious) in F1_WORLDS.items():
+            call = {"n": n, "found": found, "spurious": spurious}
+            rare = n * 2.5 * min(*found, *(1 - p for p in found)) < 10
+            most, note = (
+                (0.98, "") if n >= 30 and not rare else (None, "few outcomes possible" if rare else "")
+            )
+            yield Cell(f"n {n}, difference {name}", "coverage", partial(difference, **call), 0.93, most, note)
+            yield Cell(
+                f"n {n}, level {name[-4:].strip()}", "coverage", partial(level, **call), 0.93, most, note
+            )
+        same = {"n": n, "found": (0.7, 0.7), "spurious": (0.4, 0.4)}
+        yield Cell(f"n {n}, no difference at 0.7", "false positives", partial(rejects, **same), None, 0.05)
+
+
+@family("paired tests")
+def paired_tests() -> Iterator[Cell]:
+    """The sign-flip test at 5 % where nothing differs."""
+
+    def rejects(rng, n, rate, replicates, spread):
+        control, treated = scores(rng, n, (rate, rate), (replicates, replicates), spread)
+        return sign_flip_test(treated - control, rng=rng, permutations=999).p_value <= 0.05
+
+    for n in SIZES:
+        for replicates in (1, 3):
+            for rate in (0.05, 0.5, 0.95):
+                call = partial(rejects, n=n, rate=rate, replicates=replicates, spread=1.0)
+                yield Cell(f"n {n}, R {replicates}, {rate:g}", "false positives", call, None, 0.05)
+
+
+@family("unequal replicates")
+def unequal_replicates() -> Iterator[Cell]:
+    """One answer against the mean of several where nothing differs: as ``compare`` and ``effects.csv`` test it."""
+
+    def study(rng, n, rate, replicates, spread, what):
+        control, treated = scores(rng, n, (rate, rate), replicates, spread)
+        if what == "sign-flip":
+            return sign_flip_test(treated - control, rng=rng, permutations=999).p_value <= 0.05
+        change = paired_change(treated, control, rng, replicates=replicates[::-1])
+        return covers(change.delta, 0.0) if what == "coverage" else change.test.p_value <= 0.05
+
+    for n in SIZES:
+        for replicates in ((1, 10), (3, 10)):
+            for rate in (0.05, 0.2, 0.9):
+                world = f"n {n}, R {replicates[0]} and {replicates[1]}, {rate:g}"
+                call = {"n": n, "rate": rate, "replicates": replicates, "spread": None}
+                yield Cell(world, "false positives", partial(study, what="test", **call), None, 0.05)
+                yield Cell(world, "coverage", partial(study, what="coverage", **call), 0.93)
+                if n == 30:
+                    yield Cell(
+                        world,
+                        "false positives",
+                        partial(study, what="sign-flip", **call),
+                        note="sign-flip test, not used here",
+                    )
+
+
+MARGINS = (
+    (8, 0.95, 0.999),
+    (100, 0.95, 0.999),
+    (8, 0.98, 0.9),
+    (30, 0.9, 0.95),
+    (100, 0.6, 0.55),
+    (300, 0.9, 0.85),
+)
+
+
+@family("equivalence")
+def equivalence() -> Iterator[Cell]:
+    """Claims of sameness and of non-inferiority where the true difference is the margin itself."""
+
+    def study(claim: Callable[..., object], said: tuple[str, ...], rng, n, rates, replicates):
+        control, treated = scores(rng, n, rates, (replicates, replicates), 1.0)
+        return claim(treated, control).verdict in said
+
+    for n, before, after in MARGINS:
+        for replicates in (1, 3):
+            gap = after - before
+            world = f"n {n}, R {replicates}, {before:g} → {after:g}"
+            call = {"n": n, "rates": (before, after), "replicates": replicates}
+            same = partial(study, partial(tost_paired, bound=abs(gap)), ("equivalent", "both"), **call)
+            yield Cell(f"{world}, bound {abs(gap):.3g}", "false claims of equivalence", same, None, 0.05)
+            if gap < 0:
+                no_worse = partial(study, partial(noninferior_paired, margin=-gap), ("noninferior",), **call)
+                yield Cell(f"{world}, margin {-gap:.3g}", "false claims of no loss", no_worse, None, 0.05)
+    for n, margin in ((100, 0.05), (300, 0.05), (100, 0.1)):
+        call = {"n": n, "rates": (0.95, 0.95), "replicates": 1}
+        sure = partial(study, partial(noninferior_paired, margin=margin), ("noninferior",), **call)
+        yield Cell(f"n {n}, R 1, 0.95 → 0.95, margin {margin:g}", "power of no loss", sure)

@@ -1,0 +1,159 @@
+"""JSON schemas as data: what lies inside one, which drafts read it, and keywords that are nearly one.
+
+Everything here works on a schema as it was loaded from JSON; what a schema means is left to ``jsonschema`` and to the
+engines that enforce it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pcsuite._util.patterns import PatternError, read_pattern
+
+SUBSCHEMAS = frozenset(
+    ("additionalProperties", "items", "additionalItems", "contains", "propertyNames", "not", "if", "then", "else",
+     "unevaluatedItems", "unevaluatedProperties", "contentSchema")
+)  # fmt: skip
+"""Keywords whose value is a schema (``items`` may be a list of them in older drafts)."""
+SCHEMA_LISTS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+"""Keywords whose keys are the user's names."""
+KEYWORDS = (
+    SUBSCHEMAS
+    | SCHEMA_LISTS
+    | NAMED_SCHEMAS
+    | frozenset(
+        ("$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor",
+         "$vocabulary", "$comment", "id", "type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum",
+         "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
+         "maxContains", "minContains", "maxProperties", "minProperties", "required", "dependentRequired",
+         "dependencies", "format", "contentEncoding", "contentMediaType", "title", "description", "default",
+         "deprecated", "readOnly", "writeOnly", "examples", "discriminator", "nullable", "example", "externalDocs",
+         "xml")
+    )
+)  # fmt: skip
+"""Keywords of draft 2020-12 and of the drafts before it, and OpenAPI's annotations."""
+
+
+def map_schema(schema: Any, change: Callable[[dict[str, Any], str], Any], where: str = "") -> Any:
+    """A copy of a schema in which every schema, the innermost first, is what ``change`` makes of it.
+
+    ``change`` is given a schema (its parts changed already) and its place as a JSON pointer. Boolean schemas and
+    whatever is no schema stay as they are.
+
+    >>> map_schema({"items": {"type": "string"}}, lambda schema, where: {**schema, "at": where or "top"})
+    {'items': {'type': 'string', 'at': '/items'}, 'at': 'top'}
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    found: dict[str, Any] = {}
+    for keyword, part in schema.items():
+        inside = f"{where}/{keyword}"
+        if keyword in SUBSCHEMAS and not isinstance(part, list):
+            found[keyword] = map_schema(part, change, inside)
+        elif (keyword in SCHEMA_LISTS or keyword == "items") and isinstance(part, list):
+            found[keyword] = [
+                map_schema(entry, change, f"{inside}/{index}") for index, entry in enumerate(part)
+            ]
+        elif keyword in NAMED_SCHEMAS and isinstance(part, Mapping):
+            found[keyword] = {
+                name: map_schema(entry, change, f"{inside}/{name}") for name, entry in part.items()
+            }
+        else:
+            found[keyword] = part
+    return change(found, where)
+
+
+def with_patterns(schema: Any, write: Callable[[str], str]) -> Any:
+    """A schema with each of its patterns (``pattern``, and keys of ``patternProperties``) as ``write`` gives it.
+
+    Raises :class:`~pcsuite._util.patterns.PatternError` with the place of one that ``write`` cannot read.
+
+    >>> with_patterns({"pattern": r"^\\d"}, lambda pattern: read_pattern(pattern, "ecma").engine)
+    {'pattern': '^[0-9]'}
+    """
+
+    def written(part: dict[str, Any], where: str) -> dict[str, Any]:
+        keyword = "pattern"
+        try:
+            if isinstance(part.get("pattern"), str):
+                part["pattern"] = write(part["pattern"])
+            keyword = "patternProperties"
+            if isinstance(part.get(keyword), Mapping):
+                part[keyword] = {write(name): entry for name, entry in part[keyword].items()}
+        except PatternError as error:
+            raise PatternError(f"{where}/{keyword}: {error}") from error
+        return part
+
+    return map_schema(schema, written)
+
+
+def schema_problem(schema: Any) -> str | None:
+    """Why a schema is none, in one line; ``None`` where it is one.
+
+    A schema that names no draft (``$schema``) may be of draft 2020-12 or, failing that, of draft 7. Patterns are read
+    as ECMAScript's.
+
+    >>> schema_problem({"type": "strin"})
+    "$.type: 'strin' is not valid under any of the given schemas"
+    """
+    from jsonschema import exceptions
+
+    try:
+        # jsonschema checks patterns too, by Python's own syntax.
+        readable = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").python)
+        validator_class(readable).check_schema(readable)
+    except exceptions.SchemaError as error:
+        return f"{error.json_path}: {error.message}"
+    except PatternError as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
+
+
+def validator_class(schema: Any) -> Any:
+    """The class of ``jsonschema`` that reads a schema: by its ``$schema``, else that of draft 2020-12.
+
+    A schema that names no draft and fits draft 7 alone (``items: [...]`` is the usual case) is read by that.
+    """
+    from jsonschema import exceptions, validators
+
+    if isinstance(schema, Mapping) and "$schema" in schema:
+        return validators.validator_for(schema, default=validators.Draft202012Validator)
+    try:
+        validators.Draft202012Validator.check_schema(schema)
+    except exceptions.SchemaError:
+        try:
+            validators.Draft7Validator.check_schema(schema)
+        except exceptions.SchemaError:
+            return validators.Draft202012Validator
+        return validators.Draft7Validator
+    return validators.Draft202012Validator
+
+
+def misspelt_keywords(schema: Any) -> list[str]:
+    """Keywords that are none but look like one, each with its place and the likely meaning.
+
+    JSON Schema passes over what it does not know, so a misspelt keyword constrains nothing.
+
+    >>> misspelt_keywords({"properties": {"name": {"type": "string", "maxLenght": 5}}})
+    ["/properties/name: 'maxLenght' is no keyword (did you mean 'maxLength'?)"]
+    """
+    found: list[str] = []
+
+    def look(part: dict[str, Any], where: str) -> dict[str, Any]:
+        for name in part:
+            if name not in KEYWORDS and not name.startswith("x-"):
+                close = difflib.get_close_matches(name, KEYWORDS, n=1, cutoff=0.75)
+                folded = [
+                    keyword for keyword in KEYWORDS if keyword.casefold() == name.replace("_", "").casefold()
+                ]
+                for meant in (folded or close)[:1]:
+                    found.append(f"{where or 'the top'}: '{name}' is no keyword (did you mean '{meant}'?)")
+        return part
+
+    map_schema(schema, look)
+    return found

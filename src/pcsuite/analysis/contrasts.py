@@ -1,0 +1,177 @@
+"""Contrasts: which conditions are set against which, found in the bundles of operators that they are made of.
+
+Every condition is compared with the control, and with its *twin*: the condition that has the same operators less one.
+What a design varies follows from it: members of ``leave_one_out`` meet the full bundle, those of ``add_one_in`` the
+bare one. Where all subsets of two or more operators are there, whatever they are called, each operator has a main
+effect and each pair an interaction.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.prompts.compiled import COMPILED_OPERATOR
+from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.f1 import linearised_f1
+
+Kind = Literal["control", "twin", "main effect", "interaction"]
+Bundle = tuple[str, ...]
+CONTROL: Kind = "control"
+TWIN: Kind = "twin"
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A weighted sum of conditions; of two conditions, the first less the second."""
+
+    kind: Kind
+    condition: str
+    """The condition, or what the treated side has in common (``with SCHEMA``)."""
+    baseline: str
+    """What it is compared with."""
+    operator: str
+    """The one operator that ``condition`` has and ``baseline`` lacks; ``A × B`` of an interaction; else empty."""
+    weights: tuple[tuple[str, float], ...]
+    """Weight of each condition that takes part; they sum to 0."""
+    context: str = ""
+    """Operators of every condition that takes part, where several factorials must be told apart."""
+
+    @property
+    def name(self) -> str:
+        """``C6 − C4``, ``main effect of SCHEMA``, ``ROLE × SCHEMA``."""
+        if self.kind in (CONTROL, TWIN):
+            return f"{self.condition} − {self.baseline}"
+        return (
+            f"main effect of {self.operator}" if self.kind == "main effect" else self.operator
+        ) + self.context
+
+
+def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = None) -> list[Contrast]:
+    """Every contrast of some conditions, given by their operators in order.
+
+    First each condition against ``control`` (none without it), then against its twin where that is not the control,
+    then main effects and interactions of complete factorials. Compiled prompts meet the control alone: their words do
+    more than their operators say.
+
+    >>> ladder = {"C3": ("GOAL", "SCHEMA"), "C4": ("GOAL", "SCHEMA", "VERIFIER")}
+    >>> [(contrast.name, contrast.operator) for contrast in contrasts_of(ladder)]
+    [('C4 − C3', 'VERIFIER')]
+    """
+    return list(_contrasts(tuple((name, tuple(own)) for name, own in bundles.items()), control))
+
+
+@lru_cache(maxsize=256)
+def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> tuple[Contrast, ...]:
+    found: list[Contrast] = []
+    by_name = dict(bundles)
+    if control is not None:
+        found += [
+            _pair(CONTROL, name, control, _added(own, by_name[control]))
+            for name, own in bundles
+            if name != control
+        ]
+    plain = {name: own for name, own in bundles if COMPILED_OPERATOR not in own}
+    # Of conditions with the same operators the control stands for all, else the first.
+    named = {own: name for name, own in reversed(plain.items())}
+    if control in plain:
+        named[plain[control]] = str(control)
+    for name, own in plain.items():
+        for operator in dict.fromkeys(own):
+            twin = named.get(tuple(part for part in own if part != operator))
+            if twin is not None and twin != control:
+                found.append(_pair(TWIN, name, twin, operator))
+    sets = {frozenset(own): name for own, name in named.items()}
+    factorials = complete_factorials(list(plain.values()))
+    for base, varied in factorials:
+        where = "+".join(sorted(base)) or "nothing"
+        found += _factorial(base, varied, sets, f" on top of {where}" if len(factorials) > 1 else "")
+    return tuple(found)
+
+
+def _pair(kind: Kind, condition: str, baseline: str, operator: str) -> Contrast:
+    return Contrast(kind, condition, baseline, operator, ((condition, 1.0), (baseline, -1.0)))
+
+
+def _added(own: Bundle, other: Bundle) -> str:
+    """The operator that ``own`` has and ``other`` lacks, where that is all the difference."""
+    more = [name for name in dict.fromkeys(own) if name not in other]
+    return more[0] if len(more) == 1 and tuple(n for n in own if n != more[0]) == other else ""
+
+
+def complete_factorials(bundles: Sequence[Bundle]) -> list[tuple[frozenset[str], tuple[str, ...]]]:
+    """The largest complete factorials among bundles: what all members share, and the operators that vary.
+
+    All subsets of two or more varied operators must be there, on top of the shared ones.
+
+    >>> complete_factorials([("G",), ("G", "A"), ("G", "B"), ("G", "A", "B")])
+    [(frozenset({'G'}), ('A', 'B'))]
+    """
+    order = list(dict.fromkeys(itertools.chain.from_iterable(bundles)))
+    sets = sorted({frozenset(own) for own in bundles}, key=len)
+    candidates = [
+        (low, high)
+        for low, high in itertools.product(sets, reversed(sets))
+        if low < high and 4 <= 2 ** len(high - low) <= len(sets)
+    ]
+    found: list[tuple[frozenset[str], frozenset[str]]] = []
+    for low, high in sorted(candidates, key=lambda pair: -len(pair[1] - pair[0])):
+        if any(base <= low and high <= top for base, top in found):
+            continue
+        if sum(low <= own <= high for own in sets) == 2 ** len(high - low):
+            found.append((low, high))
+    return [(low, tuple(name for name in order if name in high - low)) for low, high in found]
+
+
+def _factorial(
+    base: frozenset[str], varied: Sequence[str], named: Mapping[frozenset[str], str], context: str
+) -> list[Contrast]:
+    members = [
+        frozenset(chosen) for k in range(len(varied) + 1) for chosen in itertools.combinations(varied, k)
+    ]
+    found = []
+    for name in varied:
+        scale = 2 / len(members)
+        weights = [(named[base | own], scale if name in own else -scale) for own in members]
+        words = (f"with {name}{context}", f"without {name}", name)
+        found.append(Contrast("main effect", *words, tuple(weights), context))
+    for first, second in itertools.combinations(varied, 2):
+        scale = 4 / len(members)
+        weights = [
+            (named[base | own], scale if (first in own) == (second in own) else -scale) for own in members
+        ]
+        words = (f"{first} with {second}{context}", f"{first} without {second}", f"{first} × {second}")
+        found.append(Contrast("interaction", *words, tuple(weights), context))
+    return found
+
+
+def group_contrasts(scores: ItemScores, keys: Sequence[CellKey]) -> list[Contrast]:
+    """The contrasts of one group of cells (a task, model and regime), against its control where it has one."""
+    control = scores.baseline(keys)
+    bundles = {key.condition: scores.operators_in(key) for key in keys}
+    return contrasts_of(bundles, control and control.condition)
+
+
+def item_matrix(scores: ItemScores, keys: Sequence[CellKey], metric: str) -> FloatArray:
+    """Values of a metric, items by cells, on the items that every cell has.
+
+    Of a task whose score is micro-F1 the values are linearised: their means are the cells' micro-F1
+    (:func:`~pcsuite.stats.f1.linearised_f1`), so that sums of conditions can be formed item by item.
+    """
+    pooled = metric == SCORE and keys[0].task in scores.pooled
+    cells = [scores.cells[key] for key in keys]
+    kept = [cell.items if pooled else cell.metric(metric)[0] for cell in cells]
+    common = kept[0]
+    for items in kept[1:]:
+        common = np.intersect1d(common, items, assume_unique=True)
+    columns = []
+    for cell, items in zip(cells, kept, strict=True):
+        rows = np.searchsorted(items, common)
+        columns.append(linearised_f1(cell.counts()[rows]) if pooled else cell.metric(metric)[1][rows])
+    return np.column_stack(columns)

@@ -1,0 +1,139 @@
+"""``attribution.csv``: what each operator of the bundles contributed, by every method that the conditions identify.
+
+One record per task, model, regime, set of conditions, metric, operator and method. The set is all conditions of the
+group, and each design by itself where the group has more. What cannot be told apart is a record without a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.contrasts import item_matrix
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.tables.effects import adjusted_p, stars
+from pcsuite.prompts.compiled import COMPILED_OPERATOR
+from pcsuite.stats.attribution import attribute, unidentified
+from pcsuite.stats.permutation import holm
+
+ALL_CONDITIONS = "all conditions"
+NOT_IDENTIFIED = "not identified"
+ATTRIBUTION = TableSpec(
+    "attribution",
+    "Which operator did it",
+    "operator, method, metric and set of conditions of a task, model and regime",
+    (
+        *MAIN_CELL[:3],
+        Column("design", "the conditions used: all of the group, or the members of one design", form="text"),
+        Column("metric", "name of the metric", form="text"),
+        Column("operator", "the operator, or operators that always come together", form="text"),
+        Column(
+            "method",
+            "leave-one-out (lost without it), add-one-in (gained by it alone), least squares (effects that add up),"
+            " shapley (mean gain on joining), or not identified",
+            form="text",
+        ),
+        Column("n_conditions", "conditions used", label="conditions", form="number", late=True),
+        Column("n_items", "items that all of them have", label="items", form="number", late=True),
+        *interval("effect", "what the operator adds to the metric", form="difference"),
+        Column("interval_method", "how the interval was made", shown=False),
+        Column("p_value", "two-sided sign-flip p-value over items", shown=False),
+        Column("p_method", "how the p-value was made", shown=False),
+        Column(
+            "p_bh",
+            "adjusted over all operators, models and regimes of the task, metric and method (Benjamini–Hochberg)",
+            label="p (BH)",
+            form="p",
+        ),
+        Column("p_holm", "the same adjusted after Holm", label="p (Holm)", form="p"),
+        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
+        Column("orders", "orders of joining that a Shapley value averages over", shown=False),
+        Column("note", "what a reader must know of the number, or why there is none"),
+    ),
+    note=(
+        "The effect of each operator on the same items. Leave-one-out is what the full bundle loses without it,"
+        " add-one-in what it gains alone, least squares its share if effects add up, the Shapley value its mean gain"
+        " over the orders in which operators can join. Where they differ, operators work with or against each other."
+    ),
+)  # fmt: skip
+
+
+def attribution(scores: ItemScores, metrics: Metrics) -> Table:
+    """Attribute the change of every compared metric (costs left out) to the operators, group by group."""
+    names = [name for name in metrics.compared_in("effects") if not metrics.is_cost(name)]
+    records: list[dict[str, Any]] = []
+    for keys in scores.groups().values():
+        for design, members in _designs(scores, keys).items():
+            bundles = [scores.operators_in(key) for key in members]
+            group = {name: value for name, value in members[0].names().items() if name != "condition"}
+            said = group | {"design": design, "n_conditions": len(members)}
+            for sentence in unidentified(bundles):
+                records.append(said | {"metric": SCORE, "method": NOT_IDENTIFIED, "note": sentence})
+            for metric in names:
+                records += [said | record for record in _attributed(scores, members, bundles, metric, design)]
+    family = ("task", "metric", "method")
+    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
+    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
+        record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
+    return Table.of(ATTRIBUTION, records)
+
+
+def _designs(scores: ItemScores, keys: Sequence[CellKey]) -> dict[str, list[CellKey]]:
+    """The group's conditions, each bundle once, and those of each design in it; sets that vary one thing are left out.
+
+    A compiled prompt is not a bundle of operators, whatever cues its words show.
+    """
+    control = scores.baseline(keys)
+    ordered = [*([control] if control else []), *keys]
+    by_bundle: dict[frozenset[str], CellKey] = {}
+    for key in ordered:
+        if COMPILED_OPERATOR not in scores.operators_in(key):
+            by_bundle.setdefault(frozenset(scores.operators_in(key)), key)
+    sets = {ALL_CONDITIONS: sorted(by_bundle.values(), key=list(keys).index)}
+    for key in keys:
+        name, colon, _ = key.condition.partition(":")
+        if colon and key.condition not in {member.condition for member in sets.get(name, [])}:
+            bundle = frozenset(scores.operators_in(key))
+            if bundle not in {frozenset(scores.operators_in(member)) for member in sets.get(name, [])}:
+                sets.setdefault(name, []).append(key)
+    whole = len(sets[ALL_CONDITIONS])
+    return {
+        name: members
+        for name, members in sets.items()
+        if len(members) > 2 and (name == ALL_CONDITIONS or len(members) < whole)
+    }
+
+
+def _attributed(
+    scores: ItemScores, keys: Sequence[CellKey], bundles: Sequence[tuple[str, ...]], metric: str, design: str
+) -> list[dict[str, Any]]:
+    if any(metric not in scores.cells[key].values for key in keys):
+        return []
+    values = item_matrix(scores, keys, metric)
+    if len(values) < 2:
+        return []
+    rng = named_rng("attribution", *keys[0][:3], design, metric)
+    pooled = metric == SCORE and keys[0].task in scores.pooled
+    records = []
+    for found in attribute(values, bundles, rng=rng):
+        notes = ["micro-F1, linearised"] if pooled else []
+        if found.method == "shapley" and not found.exact:
+            notes.append(f"over the {found.orders:,.0f} orders whose every step was run, not all")
+        records.append(
+            {
+                "metric": metric,
+                "operator": found.operator,
+                "method": found.method,
+                "n_items": len(values),
+                **estimate_columns("effect", found.effect),
+                "interval_method": found.effect.method,
+                "p_value": number(found.test.p_value),
+                "p_method": found.test.method,
+                "orders": number(found.orders),
+                "note": "; ".join(notes) or None,
+            }
+        )
+    return records

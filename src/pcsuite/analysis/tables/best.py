@@ -1,0 +1,55 @@
+"""``best_condition.csv``: the condition with the highest score of each group, and what it gains after selection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.contrasts import item_matrix
+from pcsuite.analysis.load.item_scores import SCORE, ItemScores
+from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval
+from pcsuite.stats.selection import best_of
+
+BEST = TableSpec(
+    "best_condition",
+    "The best condition, after selection",
+    "task, model and regime with at least two conditions beside the control",
+    (
+        *MAIN_CELL,
+        Column("baseline", "the control it is compared with", label="against", form="text"),
+        Column("n_conditions", "conditions among which it is the best", label="of", form="number"),
+        Column("n_items", "items that all of them have", label="items", form="number", late=True),
+        Column("observed", "its gain in score as it was seen, too high by selection", form="number", digits=3),
+        *interval("adjusted", "its gain with the selection taken off: chosen on some items, valued on others"),
+    ),
+    note=(
+        "The best of several noisy means is too good. The adjusted gain never values a condition by the items that"
+        " chose it, and the interval allows for the choice."
+    ),
+    folded=True,
+)  # fmt: skip
+
+
+def best_conditions(scores: ItemScores) -> Table:
+    """The best condition by score against the control, group by group, on the items that all conditions have."""
+    records = []
+    for keys in scores.groups().values():
+        control = scores.baseline(keys)
+        others = [key for key in keys if key != control and SCORE in scores.cells[key].values]
+        if control is None or len(others) < 2 or SCORE not in scores.cells[control].values:
+            continue
+        values = item_matrix(scores, [control, *others], SCORE)
+        if len(values) < 2:
+            continue
+        found = best_of(values[:, 1:] - values[:, :1], rng=named_rng("best", *control[:3]))
+        records.append(
+            {
+                **others[found.index].names(),
+                "baseline": control.condition,
+                "n_conditions": found.arms,
+                "n_items": len(values),
+                "observed": float(np.round(found.observed, 12)),
+                **estimate_columns("adjusted", found.adjusted),
+            }
+        )
+    return Table.of(BEST, records)

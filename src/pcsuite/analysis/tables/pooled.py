@@ -1,0 +1,187 @@
+"""``pooled.csv``: each contrast over tasks and models by random effects, so that "on a new task" has a number.
+
+Each task (each model) has an effect of its own for every contrast: a slope of the condition. Items are averaged over
+the models that answered them before anything is inferred, and what models share by answering the same items is carried
+as an error common to all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcsuite.analysis.contrasts import Contrast, group_contrasts, item_matrix
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores
+from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.tables.effects import adjusted_p, stars
+from pcsuite.errors import require
+from pcsuite.stats.estimate import Estimate, FloatArray
+from pcsuite.stats.permutation import holm
+from pcsuite.stats.pooling import Pooled, random_effects
+
+POOLED = TableSpec(
+    "pooled",
+    "On a new task, on a new model",
+    "contrast, metric, regime and what it is pooled over",
+    (
+        Column("over", "tasks, models, or tasks and models: what a new one is drawn of", form="text"),
+        Column("decoding", "decoding regime", label="regime", form="text"),
+        Column("condition", "id of the condition", form="text"),
+        Column("baseline", "what it is compared with", label="against", form="text"),
+        Column("contrast", "the comparison in words", shown=False),
+        Column("kind", "kind of the contrast, as in effects.csv", shown=False),
+        Column("operator", "the one operator that the condition has and the baseline lacks", form="text"),
+        Column("metric", "name of the metric", form="text"),
+        Column("tasks", "tasks in the average", form="number"),
+        Column("models", "models in the average", form="number"),
+        *interval("effect", "mean effect over tasks (models) like those of the run", form="difference"),
+        Column("interval_method", "how the interval was made", shown=False),
+        Column("p_value", "two-sided p-value of the mean effect", shown=False),
+        Column(
+            "p_bh", "adjusted over all contrasts of the kind and metric (Benjamini–Hochberg)", label="p (BH)", form="p"
+        ),
+        Column("p_holm", "the same adjusted after Holm", shown=False),
+        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
+        Column("tau", "standard deviation of the effect between tasks (models)", label="spread", form="number"),
+        Column(
+            "prediction_low",
+            "lower 95 % limit of the effect on a new task (model)",
+            form="number",
+            label="new one from",
+        ),
+        Column("prediction_high", "its upper limit", form="number", label="to"),
+        *interval("these", "mean effect on the very tasks and models of the run", form="interval"),
+    ),
+    note=(
+        "Random effects over tasks or models (Paule–Mandel, Hartung–Knapp). “Effect” is for tasks like these, “new one”"
+        " the range in which the effect on the next one would lie; “these” says what holds on the run's own tasks and"
+        " models alone."
+    ),
+)  # fmt: skip
+
+
+class _Slice(NamedTuple):
+    """Per-item effects of one contrast on one task, items by models."""
+
+    effects: FloatArray
+    models: tuple[str, ...]
+
+
+def pooled(scores: ItemScores, metrics: Metrics) -> Table:
+    """Pool every contrast that at least two tasks or two models have, on every compared metric that is no cost."""
+    grouped: dict[
+        tuple[str, str, str, str, str], dict[tuple[str, str], tuple[Contrast, dict[str, CellKey]]]
+    ] = {}
+    for (task, model, decoding), keys in scores.groups().items():
+        by_condition = {key.condition: key for key in keys}
+        for contrast in group_contrasts(scores, keys):
+            name = (decoding, contrast.kind, contrast.condition, contrast.baseline, contrast.name)
+            grouped.setdefault(name, {})[task, model] = (contrast, by_condition)
+    names = [name for name in metrics.compared_in("effects") if not metrics.is_cost(name)]
+    records: list[dict[str, Any]] = []
+    for (decoding, kind, condition, baseline, words), cells in grouped.items():
+        operators = {contrast.operator for contrast, _ in cells.values()}
+        said = {
+            "decoding": decoding,
+            "condition": condition,
+            "baseline": baseline,
+            "contrast": words,
+            "kind": kind,
+            "operator": operators.pop() or None if len(operators) == 1 else None,
+        }
+        for metric in names:
+            slices = _slices(scores, cells, metric)
+            records += [said | {"metric": metric} | record for record in _pooled(slices)]
+    family = ("over", "metric", "kind")
+    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
+    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
+        record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
+    return Table.of(POOLED, records)
+
+
+def _slices(
+    scores: ItemScores,
+    cells: Mapping[tuple[str, str], tuple[Contrast, dict[str, CellKey]]],
+    metric: str,
+) -> dict[str, _Slice]:
+    """Per-item effects by task, on the items that all models of the task have."""
+    by_task: dict[str, list[tuple[str, list[CellKey], FloatArray]]] = {}
+    for (task, model), (contrast, by_condition) in cells.items():
+        keys = [by_condition[name] for name, _ in contrast.weights]
+        if all(metric in scores.cells[key].values for key in keys):
+            weights = np.array([weight for _, weight in contrast.weights])
+            by_task.setdefault(task, []).append((model, keys, weights))
+    found = {}
+    for task, models in by_task.items():
+        width = len(models[0][2])
+        table = item_matrix(scores, [key for _, keys, _ in models for key in keys], metric)
+        if len(table) > 1:
+            effects = [
+                table[:, width * i : width * (i + 1)] @ weights for i, (_, _, weights) in enumerate(models)
+            ]
+            found[task] = _Slice(np.column_stack(effects), tuple(model for model, _, _ in models))
+    return found
+
+
+def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
+    """Records over tasks, over models, and over both, as far as there are two of each."""
+    tables = [piece.effects for piece in slices.values()]
+    models = sorted({model for piece in slices.values() for model in piece.models})
+    if not tables or (len(tables) < 2 and len(models) < 2):
+        return []
+    means = [table.mean(axis=1) for table in tables]
+    values = np.array([column.mean() for column in means])
+    errors = np.array([column.std(ddof=1) / np.sqrt(len(column)) for column in means])
+    these = _own_average(values, errors, [len(column) for column in means])
+    counts = {"tasks": len(tables), "models": len(models), **estimate_columns("these", these)}
+    records = []
+    over_tasks = random_effects(values, errors)
+    if len(tables) > 1:
+        records.append({"over": "tasks"} | counts | _columns(over_tasks))
+    # Models are compared on the tasks that all of them have.
+    common = [piece.effects for piece in slices.values() if set(piece.models) == set(models)]
+    if len(models) > 1 and common:
+        by_model = np.mean([table.mean(axis=0) for table in common], axis=0)
+        own = [
+            (table - table.mean(axis=1, keepdims=True)).var(axis=0, ddof=1) / len(table) for table in common
+        ]
+        own_error = np.sqrt(np.sum(own, axis=0)) / len(common)
+        shared = [table.mean(axis=1) for table in common]
+        shared_error = float(np.sqrt(sum(column.var(ddof=1) / len(column) for column in shared))) / len(
+            common
+        )
+        found = random_effects(by_model, own_error, shared_error=shared_error)
+        records.append({"over": "models"} | counts | {"tasks": len(common)} | _columns(found))
+        if len(common) > 1 and len(common) == len(tables) and np.isfinite(over_tasks.p_value):
+            both = random_effects(
+                by_model, own_error, shared_error=float(over_tasks.mean.se or 0.0), shared_df=over_tasks.df
+            )
+            # The range on a new task *and* model would need both spreads together: it is left out.
+            open_range = {"tau": None, "prediction_low": None, "prediction_high": None}
+            records.append({"over": "tasks and models"} | counts | _columns(both) | open_range)
+    return records
+
+
+def _columns(found: Pooled) -> dict[str, Any]:
+    return {
+        **estimate_columns("effect", found.mean),
+        "interval_method": found.mean.method,
+        "p_value": number(found.p_value),
+        "tau": number(found.tau),
+        "prediction_low": number(found.prediction_low),
+        "prediction_high": number(found.prediction_high),
+    }
+
+
+def _own_average(values: FloatArray, errors: FloatArray, items: Sequence[int]) -> Estimate:
+    """The mean over these very tasks, its error from their items alone (Welch–Satterthwaite)."""
+    parts = (errors / len(values)) ** 2
+    variance, value = float(parts.sum()), float(values.mean())
+    if variance == 0.0:
+        return Estimate(value, float("nan"), float("nan"), method="no spread")
+    df = variance**2 / float((parts**2 / (np.array(items) - 1)).sum())
+    half = float(require("scipy.special", "stats").stdtrit(df, 0.975)) * float(np.sqrt(variance))
+    return Estimate(value, value - half, value + half, n=sum(items), method="t over items")

@@ -1,0 +1,246 @@
+"""Which operator did it: the effect of each part of a bundle, by every method that the design identifies.
+
+Conditions are bundles of operators; the value of a bundle is the score under it. Four ways to share a gain among the
+operators, each a weighted sum of conditions and therefore, item by item, a paired difference with its own interval and
+test:
+
+- *leave-one-out*: the full bundle less the bundle without the operator (what is lost without it);
+- *add-one-in*: the bare bundle with the operator less the bare one (what it does alone);
+- *least squares*: its coefficient in score = item + Σ operators over all conditions (in a complete factorial, the main
+  effect); it assumes that effects add up;
+- *Shapley value*: its gain on joining, averaged over the orders in which operators can join (Shapley 1953). A complete
+  factorial has every order and the value is exact. Where only some bundles were run, the orders are those whose every
+  step was run; where these were drawn at random the average is unbiased, since a share that is linear, efficient,
+  symmetric in expectation and 0 for an operator that adds nothing is the Shapley value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.bootstrap import bootstrap_means
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
+from pcsuite.stats.permutation import sign_flip_test
+
+AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
+ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = (
+    "leave-one-out",
+    "add-one-in",
+    "least squares",
+    "shapley",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorWeights:
+    """An operator's effect by one method: the weight of each condition, summing to 0."""
+
+    operator: str
+    method: AttributionMethod
+    weights: FloatArray
+    orders: float = float("nan")
+    """Orders of joining that a Shapley value averages over."""
+    exact: bool = True
+    """Whether a Shapley value has every order."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEffect:
+    """An operator's effect by one method, with its interval over items and its test."""
+
+    operator: str
+    method: AttributionMethod
+    effect: Estimate
+    test: TestResult
+    orders: float
+    exact: bool
+
+
+def attribute(
+    values: ArrayLike, bundles: Sequence[Iterable[str]], *, rng: Rng, level: float = 0.95
+) -> list[OperatorEffect]:
+    """Each operator's effect on the mean of ``values`` (items by conditions), by every method the design identifies.
+
+    ``bundles`` are the operators of each condition, in the order of the columns. What the design cannot tell is not in
+    the result; :func:`unidentified` says it in words. Raises ``AnalysisError`` where columns and bundles do not pair
+    or two conditions have the same operators.
+
+    >>> rng = np.random.default_rng(0)
+    >>> values = [[0.1, 0.4, 0.2, 0.9], [0.2, 0.5, 0.2, 1.0], [0.0, 0.2, 0.3, 0.8]]
+    >>> found = attribute(values, [(), ("A",), ("B",), ("A", "B")], rng=rng)
+    >>> [(e.operator, round(e.effect.value, 3)) for e in found if e.method == "shapley"]
+    [('A', 0.467), ('B', 0.333)]
+    """
+    table = as_matrix(values, "values")
+    if table.shape[1] != len(bundles):
+        raise AnalysisError(f"{table.shape[1]} columns of values and {len(bundles)} bundles do not pair")
+    entries = attribution_weights(bundles)
+    if not entries:
+        return []
+    gains = table @ np.column_stack([entry.weights for entry in entries])
+    # Weights such as 1/3 leave rounding noise where an item did not change.
+    gains[np.abs(gains) < 1e-12] = 0.0
+    bounds = (-1.0, 1.0) if np.abs(gains).max() <= 1 else (-np.inf, np.inf)
+    effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
+    return [
+        OperatorEffect(
+            entry.operator, entry.method, effect, sign_flip_test(column, rng=rng), entry.orders, entry.exact
+        )
+        for entry, effect, column in zip(entries, effects, gains.T, strict=True)
+    ]
+
+
+def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeights]:
+    """Weights of the conditions for each operator and method that these bundles identify, method by method.
+
+    Operators that every condition has are not varied and have no effect to estimate; operators that always come
+    together count as one, ``ROLE+GOAL``.
+
+    >>> [(w.operator, w.method, w.weights.tolist()) for w in attribution_weights([("A",), ("A", "B")])][0]
+    ('B', 'leave-one-out', [-1.0, 1.0])
+    """
+    sets = [frozenset(bundle) for bundle in bundles]
+    if len(set(sets)) < len(sets):
+        raise AnalysisError("two conditions have the same operators", hint="give one of them")
+    blocks = {"+".join(block): block for block in _blocks(bundles)}
+    varied = tuple(blocks)
+    if not varied:
+        return []
+    # From here on a bundle is the set of its varied blocks: the shared operators are the same everywhere.
+    sets = [frozenset(name for name, block in blocks.items() if own.issuperset(block)) for own in sets]
+    index = {own: position for position, own in enumerate(sets)}
+    bare, full = frozenset[str](), frozenset(varied)
+    found: list[OperatorWeights] = []
+
+    def difference(name: str, method: AttributionMethod, whole: frozenset[str], part: frozenset[str]) -> None:
+        if whole in index and part in index:
+            weights = np.zeros(len(sets))
+            weights[index[whole]], weights[index[part]] = 1.0, -1.0
+            found.append(OperatorWeights(name, method, weights))
+
+    for name in varied:
+        difference(name, "leave-one-out", full, full - {name})
+    for name in varied:
+        difference(name, "add-one-in", frozenset({name}), bare)
+    return [*found, *_least_squares(sets, varied), *_shapley(sets, index, varied, bare, full)]
+
+
+def _blocks(bundles: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
+    """Varied operators, those that always come together in one block, in the order of the longest bundle."""
+    sets = [frozenset(bundle) for bundle in bundles]
+    columns: dict[tuple[bool, ...], list[str]] = {}
+    for name in varied_operators(bundles):
+        columns.setdefault(tuple(name in own for own in sets), []).append(name)
+    return [tuple(block) for block in columns.values()]
+
+
+def varied_operators(bundles: Sequence[Iterable[str]]) -> tuple[str, ...]:
+    """Operators that some conditions have and others lack, in the order in which they first appear.
+
+    >>> varied_operators([("GOAL", "ROLE"), ("GOAL",)])
+    ('ROLE',)
+    """
+    # The longest bundle first: it has the operators in their own order.
+    ordered = sorted((tuple(bundle) for bundle in bundles), key=lambda own: -len(own))
+    names = dict.fromkeys(itertools.chain.from_iterable(ordered))
+    return tuple(name for name in names if not all(name in own for own in ordered))
+
+
+def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
+    """What these bundles cannot tell, in sentences: operators that come together, and sums that cannot be split.
+
+    >>> unidentified([(), ("SCHEMA", "VERIFIER")])
+    ['SCHEMA and VERIFIER always come together: only their joint effect can be told.']
+    """
+    sets = [frozenset(bundle) for bundle in bundles]
+    shared = frozenset.intersection(*sets) if sets else frozenset()
+    sentences = []
+    if shared:
+        words = _listed(sorted(shared))
+        sentences.append(
+            f"{words} {'is' if len(shared) == 1 else 'are'} in every condition: no effect can be told."
+        )
+    blocks = _blocks(bundles)
+    for together in blocks:
+        if len(together) > 1:
+            sentences.append(
+                f"{_listed(together)} always come together: only their joint effect can be told."
+            )
+    known = {
+        entry.operator
+        for entry in attribution_weights(list({frozenset(b): tuple(b) for b in bundles}.values()))
+    }
+    rest = ["+".join(block) for block in blocks if "+".join(block) not in known]
+    if rest:
+        sentences.append(
+            f"The conditions do not tell the effects of {_listed(rest)} apart from sums of others: there are too few of"
+            " them, or they vary together."
+        )
+    return sentences
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _least_squares(sets: Sequence[frozenset[str]], varied: Sequence[str]) -> list[OperatorWeights]:
+    """Rows of the pseudo-inverse, for the coefficients that the conditions determine."""
+    design = np.array([[1.0, *(float(name in own) for name in varied)] for own in sets])
+    inverse = np.linalg.pinv(design)
+    # A coefficient is determined where its row of (X⁺X) is that of the identity.
+    determined = np.abs(inverse @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
+    return [
+        OperatorWeights(name, "least squares", inverse[column])
+        for column, name in enumerate(varied, start=1)
+        if determined[column]
+    ]
+
+
+def _shapley(
+    sets: Sequence[frozenset[str]],
+    index: dict[frozenset[str], int],
+    varied: Sequence[str],
+    bare: frozenset[str],
+    full: frozenset[str],
+) -> list[OperatorWeights]:
+    """Mean gain on joining over all orders from the bare to the full bundle whose every step was run.
+
+    Orders are counted, not listed: those through a step are the ways to reach it times the ways on from it.
+    """
+    if bare not in index or full not in index:
+        return []
+    order = sorted(sets, key=len)
+    before = dict.fromkeys(order, 0)
+    after = dict.fromkeys(order, 0)
+    before[bare] = after[full] = 1
+    for own in order:
+        for name in varied:
+            if name not in own and (larger := own | {name}) in index:
+                before[larger] += before[own]
+    for own in reversed(order):
+        for name in varied:
+            if name not in own and (larger := own | {name}) in index:
+                after[own] += after[larger]
+    orders = after[bare]
+    if not orders:
+        return []
+    found = []
+    for name in varied:
+        weights = np.zeros(len(sets))
+        for own in order:
+            larger = own | {name}
+            if name not in own and larger in index:
+                share = before[own] * after[larger] / orders
+                weights[index[larger]] += share
+                weights[index[own]] -= share
+        exact = orders == math.factorial(len(varied))
+        found.append(OperatorWeights(name, "shapley", weights, float(orders), exact))
+    return found

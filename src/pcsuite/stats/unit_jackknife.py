@@ -1,0 +1,184 @@
+"""Inference for a fitted mixed model by deleting one unit at a time: items, or tasks where several are pooled.
+
+A coefficient is estimated again without each unit, variances held; how much it moves says how sure it is, whatever the
+units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The jackknife's
+variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then exactly the
+paired t test over items. Degrees of freedom are the effective number of units less one. Where few items move at all
+the t test trusts a handful of like signs too much: the p-value is then the larger of it and the exact sign-flip
+test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random_weights`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcsuite.errors import require
+from pcsuite.stats.design import CellTotals
+from pcsuite.stats.estimate import FloatArray, IntArray
+from pcsuite.stats.permutation import ENUMERATE_UP_TO, sign_flip_test
+from pcsuite.stats.random_weights import mean_interval
+
+_LOST = 1e-9
+"""A direction of which a unit holds all but this share of the information is known from that unit alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A linear combination of coefficients with its t test and interval.
+
+    ``nan`` where the data leave nothing to test; ``note`` then says why.
+    """
+
+    name: str
+    estimate: float
+    se: float
+    df: float
+    t: float
+    p_value: float
+    low: float
+    high: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitJackknife:
+    """How much the coefficients move without each unit, and how much each unit says of them."""
+
+    moves: FloatArray
+    """Coefficients less those without the unit, units by coefficients."""
+    information: FloatArray
+    """What a unit of each pattern says of the coefficients, patterns by coefficients squared."""
+    pattern: IntArray
+    """Pattern of each unit."""
+    covariance: FloatArray
+    lost: FloatArray
+    """Combinations that rest on one unit alone, one a row."""
+    unit: str
+
+    def contrast(self, weights: FloatArray, beta: FloatArray, name: str, *, level: float) -> Contrast:
+        """Test ``weights @ beta``; without a p-value where the data leave nothing to infer from."""
+        estimate, nan = float(weights @ beta), float("nan")
+
+        def untested(why: str) -> Contrast:
+            return Contrast(name, estimate, nan, nan, nan, nan, nan, nan, why)
+
+        along = self.covariance @ weights
+        scale = float(np.sqrt(weights @ along))
+        if len(self.lost) and float(np.abs(self.lost @ weights).max()) > 1e-6 * scale:
+            return untested(f"rests on one {self.unit} alone")
+        share = np.einsum("i,gij,j->g", along, self.information, along)[self.pattern]
+        share = np.maximum(share, 0.0) / max(float(share.sum()), 1e-300)
+        effective = 1.0 / float((share**2).sum())
+        if effective < 1.5:
+            return untested(f"rests on one {self.unit} nearly alone")
+        moves = self.moves @ weights
+        variance = (effective - 1) / effective * float(moves @ moves)
+        # What each unit adds to the estimate; they sum to it.
+        parts = estimate * share + moves * (1 - share)
+        moved = parts[np.abs(parts) > 1e-9 * max(float(np.abs(parts).max()), 1e-12)]
+        if variance <= 1e-18 * max(1.0, estimate**2):
+            alike = "no item changed" if abs(estimate) < 1e-9 else f"every {self.unit} changed alike"
+            return untested(f"{alike}: no spread to infer from")
+        special = require("scipy.special", "stats")
+        se, df = float(np.sqrt(variance)), effective - 1
+        t = estimate / se
+        p_value = 2 * float(special.stdtr(df, -abs(t)))
+        if self.unit == "item" and len(moved) <= ENUMERATE_UP_TO:
+            exact = sign_flip_test(moved * len(moved) if len(moved) else [0.0], rng=np.random.default_rng(0))
+            p_value = max(p_value, exact.p_value)
+            scaled = parts[share > 0] * np.count_nonzero(share)
+            bounds = (-1.0, 1.0) if np.abs(scaled).max() <= 1 else (-np.inf, np.inf)
+            limits = mean_interval(scaled, level=level, bounds=bounds)
+            return Contrast(name, estimate, se, df, t, p_value, limits.low, limits.high)
+        half = float(special.stdtrit(df, (1 + level) / 2)) * se
+        return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+
+
+def unit_jackknife(
+    totals: CellTotals,
+    design: FloatArray,
+    beta: FloatArray,
+    covariance: FloatArray,
+    variances: Mapping[str, float],
+    group: IntArray | None = None,
+) -> UnitJackknife:
+    """The jackknife of a fit on grouped rows.
+
+    ``design`` has a row per cell, ``covariance`` is that of ``beta`` in units of the residual variance.
+    ``variances`` are those of the random effects over the residual's (``item``, ``item:cell`` and, with a ``group``
+    that codes each cell, the group's own); units are the levels of ``group``, or items without it.
+    """
+    _, item = np.unique(totals.item, return_inverse=True)
+    columns = design.T
+    between = variances["item"]
+    weight = totals.count / (1 + totals.count * variances.get("item:cell", 0.0))
+    weighted = weight * (totals.total / totals.count)
+    mass, sum_y = np.bincount(item, weights=weight), np.bincount(item, weights=weighted)
+    sum_x = np.stack([np.bincount(item, weights=weight * c[totals.cell]) for c in columns], axis=1)
+    cross = np.stack([np.bincount(item, weights=weighted * c[totals.cell]) for c in columns], axis=1)
+    shrink = between / (1 + between * mass)
+    cross = cross - (shrink * sum_y)[:, None] * sum_x
+    first, pattern = _patterns(totals, item)
+    information = np.empty((len(first), len(beta), len(beta)))
+    order = np.argsort(item, kind="stable")
+    starts = np.searchsorted(item[order], np.arange(len(mass) + 1))
+    for index, unit in enumerate(first):
+        rows = order[starts[unit] : starts[unit + 1]]
+        own = design[totals.cell[rows]]
+        information[index] = (own * weight[rows, None]).T @ own
+        information[index] -= shrink[unit] * np.outer(sum_x[unit], sum_x[unit])
+    name = "item"
+    if group is not None:
+        name = "task"
+        own_variance = next(value for key, value in variances.items() if key not in ("item", "item:cell"))
+        level = group[totals.cell[order[starts[:-1]]]]
+        levels = int(level.max()) + 1
+        counts = np.zeros((levels, len(first)))
+        np.add.at(counts, (level, pattern), 1.0)
+        information = np.einsum("lg,gij->lij", counts, information)
+        free = 1 - shrink * mass
+        x_one = np.stack([np.bincount(level, weights=c * free, minlength=levels) for c in sum_x.T], axis=1)
+        one, one_y = (np.bincount(level, weights=c * free, minlength=levels) for c in (mass, sum_y))
+        cross = np.stack([np.bincount(level, weights=c, minlength=levels) for c in cross.T], axis=1)
+        pull = own_variance / (1 + own_variance * one)
+        cross = cross - (pull * one_y)[:, None] * x_one
+        information -= pull[:, None, None] * x_one[:, :, None] * x_one[:, None, :]
+        pattern = np.arange(levels)
+    scores = cross - (information @ beta)[pattern]
+    return _deleted(scores, information, pattern, covariance, name)
+
+
+def _patterns(totals: CellTotals, item: IntArray) -> tuple[IntArray, IntArray]:
+    """Items that have the same cells with the same counts: one of each kind, and the kind of each item."""
+    _, size = np.unique(totals.count, return_inverse=True)
+    kind = totals.cell * (int(size.max()) + 1) + size
+    # A random number per kind of entry; items with equal sums have equal entries, but for a chance of 1 in 10^12.
+    marks = np.random.default_rng(0).integers(1, 1 << 40, size=int(kind.max()) + 1).astype(np.float64)
+    _, first, pattern = np.unique(
+        np.bincount(item, weights=marks[kind]), return_index=True, return_inverse=True
+    )
+    return first.astype(np.int64), pattern.astype(np.int64).reshape(-1)
+
+
+def _deleted(
+    scores: FloatArray, information: FloatArray, pattern: IntArray, covariance: FloatArray, unit: str
+) -> UnitJackknife:
+    """β − β without the unit is (M⁻¹ − S)⁻¹ u: S the unit's information, u its score, M the covariance."""
+    half = np.linalg.cholesky(covariance)
+    relative = half.T @ information @ half
+    values, vectors = np.linalg.eigh((relative + relative.transpose(0, 2, 1)) / 2)
+    lost = values > 1 - _LOST
+    left = half @ vectors
+    inverse = np.where(lost, 0.0, 1 / np.where(lost, 1.0, 1 - values))
+    reach = (left * inverse[:, None, :]) @ left.transpose(0, 2, 1)
+    moves = np.empty_like(scores)
+    order = np.argsort(pattern, kind="stable")
+    starts = np.searchsorted(pattern[order], np.arange(len(information) + 1))
+    for index in range(len(information)):
+        rows = order[starts[index] : starts[index + 1]]
+        moves[rows] = scores[rows] @ reach[index]
+    directions = left.transpose(0, 2, 1)[lost]
+    return UnitJackknife(moves, information, pattern, covariance, directions, unit)
