@@ -170,7 +170,7 @@ async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
         patience = session.timeout.total
         shown = f"no answer within {patience:g} s" if patience else "the server stopped sending"
         raise EngineError(shown, retryable=True) from None
-    except (aiohttp.InvalidURL, ValueError) as error:
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
         raise EngineError(f"cannot reach the server: {describe(error)}") from None
     except (aiohttp.ClientError, OSError) as error:
         hint = None
@@ -214,7 +214,8 @@ def _too_long(most_bytes: int) -> EngineError:
 
 def _environment_proxy(url: str) -> str | None:
     """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
-    parts = urlsplit(url)
-    if proxy_bypass(parts.hostname or ""):
+    try:
+        parts = urlsplit(url)
+        return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    except ValueError:  # no address: the request says so
         return None
-    return getproxies().get(parts.scheme)

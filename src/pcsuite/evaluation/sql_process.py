@@ -156,8 +156,11 @@ def _shared_process() -> QueryProcess:
     return _processes.setdefault(os.getpid(), QueryProcess())
 
 
-@atexit.register
-def _close_shared_process() -> None:
+def close_shared_process() -> None:
+    """End the process that queries of this interpreter share; the next query starts another."""
     process = _processes.pop(os.getpid(), None)
     if process is not None:
         process.close()
+
+
+atexit.register(close_shared_process)
