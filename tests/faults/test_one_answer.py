@@ -279,3 +279,28 @@ def test_a_sample_of_an_eval_log_nested_out_of_bounds_is_its_own_error(tmp_path,
     assert len(rows) > 1
     failed = [row.task.item_id for row in rows if row.errors]
     assert failed == ["pears"] if depth > 1000 else set(failed) <= {"pears"}
+
+
+def test_a_canary_that_is_not_answered_costs_the_constrained_rows_only(tmp_path):
+    class Picky(LoopbackServer):
+        broken = True
+
+        async def _respond(self, request, body):
+            if "response_format" in body and self.broken:
+                return web.Response(text=nested(), status=500)
+            if "response_format" in body:
+                schema = body["response_format"]["json_schema"]["schema"]["properties"]
+                values = {name: rule["enum"][0] for name, rule in schema.items() if "enum" in rule}
+                return web.json_response(completion(json.dumps(values)))
+            return await super()._respond(request, body)
+
+    with Picky(answer=lambda body: "Sports") as server:
+        path = profile_of(tmp_path, server, structured="response_format")
+        path.write_text(path.read_text().replace("- C0", "- C0\n  - C6"))
+        suite = load_suite(path)
+        summary = run_suite(suite, quiet=True, policy=POLICY)
+        rows = newest_rows(summary.paths.log)
+        assert {(row.condition.id, bool(row.errors)) for row in rows} == {("C0", False), ("C6", True)}
+        assert all("constraint not proved" in row.errors[0] for row in rows if row.errors)
+        server.broken = False
+        assert run_suite(suite, quiet=True, policy=POLICY).tally.failed == 0

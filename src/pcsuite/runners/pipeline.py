@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -65,6 +65,8 @@ class Work:
     use_cache: bool
     commit: str | None
     """Commit of the checkout the profile lies in; found once, where the files are."""
+    unproven: Mapping[tuple[str, Constraint], str] = field(default_factory=dict)
+    """Constraints, by model, that could not be tried on it, and why; their rows fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Pipeline:
         self._suite = session.suite
         self._perturber = work.perturber
         self._commit = work.commit
+        self._unproven = work.unproven
         self._retrievers = TaskRetrievers(session.suite, session.policy)
         self._prepared: OrderedDict[tuple[str, str, str, str, str], _Prepared] = OrderedDict()
 
@@ -154,6 +157,8 @@ class Pipeline:
             search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
             job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
             stage = ASKING
+            if constraint is not None and (cell.model_id, constraint) in self._unproven:
+                raise EngineError(self._unproven[cell.model_id, constraint])
             outcome = await program.run(job, client.ask)
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
