@@ -39,7 +39,7 @@ def read_json(text: str | bytes) -> Any:
 
 def check_depth(text: str | bytes, value: Any) -> None:
     """Raise :class:`ValueError` where the value of a JSON text is nested deeper than 200 levels."""
-    opened = sum(text.count(sign) for sign in ("[{" if isinstance(text, str) else (b"[", b"{")))  # type: ignore[arg-type]
+    opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     level = [value] if opened > DEEPEST and isinstance(value, (dict, list)) else []
     for _ in range(DEEPEST):
         level = [
@@ -137,7 +137,7 @@ def behind(stream: TextIO) -> TextIO:
 def visible_output() -> Iterator[None]:
     """Let standard output and standard error write control characters out while the block runs."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (VisibleStream(stream) for stream in before)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (VisibleStream(stream) for stream in before)
     try:
         yield
     finally:
