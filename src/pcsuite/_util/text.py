@@ -39,7 +39,9 @@ def read_json(text: str | bytes) -> Any:
 
 def check_depth(text: str | bytes, value: Any) -> None:
     """Raise :class:`ValueError` where the value of a JSON text is nested deeper than 200 levels."""
-    opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    opened = (
+        text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    )
     level = [value] if opened > DEEPEST and isinstance(value, (dict, list)) else []
     for _ in range(DEEPEST):
         level = [
