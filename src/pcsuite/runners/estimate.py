@@ -86,7 +86,9 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
 def _mean_tokens(plan: Plan, cell: Cell) -> int:
     counts = []
     for item in cell.task.items[:_SAMPLED_PROMPTS]:
-        condition = apply_condition(cell.condition, cell.task.prompting.context(item.input_text))
+        condition = apply_condition(
+            cell.condition, cell.task.prompting.context(item.input_text, item.columns)
+        )
         measured = fit(condition.tree, cell.task.band, plan.suite.profile.length_control, lambda _: None)
         counts.append(measured.tokens)
     return round(sum(counts) / len(counts))
