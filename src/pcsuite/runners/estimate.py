@@ -162,7 +162,8 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
     """What every task, model and regime of a plan can find, with the report's own test and correction.
 
     The worlds come from the ``pilot`` log where one is given, else from the stated accuracy, correlation and noise.
-    Designs of fewer than two items or conditions, or with nothing registered, are left out. Raises ``AnalysisError`` for settings out of range.
+    Designs of fewer than two items or conditions, or with nothing registered, are left out. Raises ``AnalysisError``
+    for settings out of range.
     """
     measured = _pilot(pilot, plan) if pilot is not None else {}
     families = family_sizes(plan)
