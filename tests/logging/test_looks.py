@@ -17,7 +17,7 @@ def test_looks_are_read_back_in_order(tmp_path):
     file.append(FIRST)
     file.append(SECOND)
     file.close()
-    assert looks_path(log) == tmp_path / "r.looks.jsonl"
+    assert looks_path(log) == tmp_path / "r.looks.ndjson"
     assert read_looks(log) == [FIRST, SECOND]
     assert last_looks(read_looks(log)) == {ArmKey("t", "m", "D0", "C3", "C0"): SECOND}
 
@@ -43,5 +43,5 @@ def test_looks_of_a_log_set_aside_are_set_aside(tmp_path):
         file = LooksFile(log, fresh=True)
         file.append(FIRST)
         file.close()
-    assert (tmp_path / "r.old-1.looks.jsonl").is_file()
+    assert (tmp_path / "r.old-1.looks.ndjson").is_file()
     assert read_looks(log) == [FIRST]

@@ -118,7 +118,7 @@ def test_a_log_set_aside_takes_its_looks_along(tmp_path):
     path = profile(tmp_path)
     run_suite(load_suite(path), quiet=True)
     summary = run_suite(load_suite(path, {"run.overwrite": True}), quiet=True)
-    assert (tmp_path / "outputs" / "runs" / "t.old-1.looks.jsonl").is_file()
+    assert (tmp_path / "outputs" / "runs" / "t.old-1.looks.ndjson").is_file()
     assert len({(look.arm, look.visited) for look in read_looks(summary.paths.log)}) == len(
         read_looks(summary.paths.log)
     )
@@ -151,7 +151,7 @@ def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys
     tables = tmp_path / "outputs" / "tables"
     assert "betting, anytime-valid" in (tables / "effects.csv").read_text()
     looks = (tables / "looks.csv").read_text().splitlines()
-    lines = (tmp_path / "outputs" / "runs" / "t.looks.jsonl").read_text().splitlines()
+    lines = (tmp_path / "outputs" / "runs" / "t.looks.ndjson").read_text().splitlines()
     assert len(looks) == 1 + len(lines)
     assert json.loads(lines[-1])["stopped"] is True
 

@@ -21,6 +21,7 @@ from pcsuite.analysis.tables import (
     effects,
     efficiency,
     entropy,
+    format_gap,
     information,
     mixed,
     objective,
@@ -40,8 +41,8 @@ from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    registration.REGISTRATION, registration.LOOKS,
-    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
+    registration.REGISTRATION, registration.LOOKS, summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS,
+    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
@@ -109,6 +110,7 @@ def analyse(
             pool.submit(pooled.pooled, scores, known),
             pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, known),
+            pool.submit(format_gap.format_gap, scores),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
             pool.submit(efficiency.abstention_table, scores),

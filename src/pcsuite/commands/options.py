@@ -11,9 +11,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import yaml
-
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def suite_from(
         key, sep, value = entry.partition("=")
         if not sep:
             raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
-        overrides[key.strip()] = yaml.safe_load(value)
+        overrides[key.strip()] = load_yaml(value, f"--set {key}")
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
     suite = load_suite(args.config, overrides)
@@ -213,7 +212,11 @@ def output_console() -> Console:
     """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, soft_wrap=False)
+    return (
+        Console(markup=False)
+        if sys.stdout.isatty()
+        else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
+    )
 
 
 def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:

@@ -204,7 +204,7 @@ def execute_plan(args: argparse.Namespace) -> int:
     estimates = estimate_plan(plan)
     console = options.output_console()
     run = plan.suite.profile.run
-    console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
+    console.print(f"{run.name}  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():
         console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
     names = ("condition", "regime") if args.cells else ("conditions", "regimes")
@@ -235,14 +235,14 @@ def execute_plan(args: argparse.Namespace) -> int:
     tokens = sum(entry.max_tokens for entry in estimates)
     cost = sum(entry.max_cost_usd for entry in estimates)
     console.print(f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}")
-    limits, over = plan.suite.profile.limits, "[yellow]over the budget:[/yellow]"
+    limits, over = plan.suite.profile.limits, "over the budget:"
     if limits.max_tokens_overall is not None and tokens > limits.max_tokens_overall:
         value = f"{limits.max_tokens_overall:,}"
         console.print(f"{over} limits.max_tokens_overall is {value}; the run will stop there")
     if limits.max_cost_usd is not None and cost > limits.max_cost_usd:
         console.print(f"{over} limits.max_cost_usd is ${limits.max_cost_usd:,.2f}; the run will stop there")
     if plan.not_applicable:
-        console.print("[bold]not applicable[/bold]")
+        console.print("not applicable", style="bold")
         for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
     _print_registered(console, plan)

@@ -12,7 +12,8 @@ from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
 _VERSUS = re.compile(r"\s+(?:-|−|vs\.?)\s+")
-_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LONGEST_NAME = 200
 
 
 def _expand_ranges(value: Any) -> Any:
@@ -27,6 +28,18 @@ def _expand_ranges(value: Any) -> Any:
 
 
 SeedList = Annotated[tuple[int, ...], BeforeValidator(_expand_ranges)]
+
+
+def check_run_name(value: str) -> str:
+    """The name of a run, which names its files; raises :class:`ValueError` with what is wrong with it.
+
+    Nothing but letters, digits, ``.``, ``_`` and ``-`` stands in one, so that ``~`` can mark what belongs to a run.
+    """
+    if not _SAFE_NAME.fullmatch(value):
+        raise ValueError("use letters, digits, '.', '_' and '-' only: it names files")
+    if len(value) > _LONGEST_NAME:
+        raise ValueError(f"at most {_LONGEST_NAME} characters: it names files, this has {len(value)}")
+    return value
 
 
 class RunSection(Definition):
@@ -50,9 +63,7 @@ class RunSection(Definition):
     @field_validator("name")
     @classmethod
     def _file_name(cls, value: str) -> str:
-        if not _SAFE_NAME.match(value):
-            raise ValueError("use letters, digits, '.', '_' and '-' only: it names files")
-        return value
+        return check_run_name(value)
 
 
 class ReproSection(Definition):
@@ -319,7 +330,7 @@ class AnalysisSection(Definition):
     """What the report's verdicts are held against; it changes no row, only what is said of rows."""
 
     size_classes: dict[str, tuple[float, float | None]] = Field(
-        default_factory=lambda: {"S": (0, 10), "M": (10, 40), "L": (40, None)}
+        default_factory=lambda: {"S": (0.0, 10.0), "M": (10.0, 40.0), "L": (40.0, None)}
     )
     """Classes of model size by billions of parameters, from (included) and to (not included; ``null`` is no end), in
     ascending order. A model of unpublished size belongs to the last one, as the models behind an interface do."""

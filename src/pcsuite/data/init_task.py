@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from pcsuite._util.text import read_json, shorten
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text
@@ -34,9 +35,11 @@ def read_table(path: Path) -> list[Row]:
         rows = list(read_jsonl(path))
     elif suffix == ".json":
         try:
-            values = json.loads(path.read_text(encoding="utf-8-sig"))
+            values = read_json(path.read_text(encoding="utf-8-sig"))
         except json.JSONDecodeError as error:
             raise DataError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from error
+        except (ValueError, OSError) as error:  # not UTF-8, too deep, unreadable
+            raise DataError(f"{path}: cannot be read as JSON ({shorten(str(error))})") from error
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise DataError(f"{path}: expected a JSON list of objects")
         rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
@@ -202,7 +205,7 @@ def _own_schema(items: list[Item], request: TaskRequest) -> Schema:
     """The user's schema of the answer; for an extraction every truth must fit it."""
     assert request.schema_file is not None
     try:
-        schema = json.loads(request.schema_file.read_text(encoding="utf-8-sig"))
+        schema = read_json(request.schema_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise DataError(f"{request.schema_file} is not a readable JSON schema: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "object":

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from pcsuite._util.text import read_json, shorten
 from pcsuite.errors import DataError, did_you_mean
 
 T = TypeVar("T")
@@ -57,9 +58,9 @@ class Row(NamedTuple):
     def parse(cls, text: str, where: str) -> Row:
         """The row of one JSON object, or a :class:`DataError` that names the place."""
         try:
-            value = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            reason = "nested too deep"
+            value = read_json(text)
+        except ValueError as error:
+            reason = shorten(str(error))
             if isinstance(error, json.JSONDecodeError):
                 reason = f"{error.msg} at column {error.colno}"
             raise DataError(f"{where}: not valid JSON ({reason})", hint="is the file cut short?") from error

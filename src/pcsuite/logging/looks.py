@@ -1,4 +1,4 @@
-"""``<run>.looks.jsonl`` beside a log: what a run that may stop early saw at each look, and what it made of it.
+"""``<run>.looks.ndjson`` beside a log: what a run that may stop early saw at each look, and what it made of it.
 
 Looks are part of the inference, so they are written when they are taken and never taken again: a resumed run reads them
 and goes on from the last.
@@ -59,8 +59,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def looks_path(log: Path) -> Path:
-    """``<run>.looks.jsonl`` beside the log ``<run>.jsonl``."""
-    return log.with_suffix(".looks.jsonl")
+    """``<run>.looks.ndjson`` beside the log ``<run>.jsonl``."""
+    return log.with_suffix(".looks.ndjson")
 
 
 def read_looks(log: Path) -> list[Look]:
@@ -90,7 +90,7 @@ class LooksFile:
         path = looks_path(log)
         if fresh and path.exists():
             number = 1
-            while (aside := log.with_suffix(f".old-{number}.looks.jsonl")).exists():
+            while (aside := log.with_suffix(f".old-{number}.looks.ndjson")).exists():
                 number += 1
             path.rename(aside)
         self.earlier = read_looks(log)

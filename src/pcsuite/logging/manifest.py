@@ -146,10 +146,16 @@ def manifest_path(log: Path) -> Path:
 def write_manifest(log: Path, manifest: RunManifest) -> None:
     """Write the manifest of a log, whole or not at all, in place of an earlier one.
 
-    Readers see the old or the new manifest and nothing between.
+    Readers see the old or the new manifest and nothing between. Raises :class:`LogError` where it cannot be written.
     """
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-    replace_atomically(manifest_path(log), text + b"\n")
+    try:
+        replace_atomically(manifest_path(log), text + b"\n")
+    except OSError as error:
+        raise LogError(
+            f"{manifest_path(log)}: cannot be written ({error.strerror or error})",
+            hint="see to space and permissions, and run the same command again",
+        ) from error
 
 
 def read_manifest(log: Path) -> RunManifest | None:
@@ -162,7 +168,7 @@ def read_manifest(log: Path) -> RunManifest | None:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise LogError(f"{path.name} could not be read ({error})") from error
 
 

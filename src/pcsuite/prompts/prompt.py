@@ -181,9 +181,11 @@ def fit(
         line_tokens = max(1, _count(FILLER_LINE + "\n", counter))
         lines = math.ceil((low - tokens) / line_tokens)
         while tokens < low:
-            tree = replace(tree, filler=lines)
+            tree, before = replace(tree, filler=lines), tokens
             text = tree.assemble(templates_dir)
             tokens = _count(text, counter)
+            if tokens <= before:
+                raise PromptError("the prompt cannot be padded: more text does not count as more tokens")
             lines += 1
     position: Literal["inside", "below", "above"] = (
         "below" if tokens < low else "above" if tokens > high else "inside"

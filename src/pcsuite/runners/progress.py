@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
+from pcsuite._util.text import behind
 from pcsuite.engines.limits import check_error_rate
 from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
@@ -57,7 +58,7 @@ class Progress:
                 progress.TextColumn("left"),
                 progress.TimeRemainingColumn(),
                 progress.TextColumn("{task.fields[facts]}"),
-                console=Console(file=self._stream),
+                console=Console(file=behind(self._stream)),
             )
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
@@ -162,7 +163,8 @@ class RowSink:
         if row.run_id in self._log.index:
             return
         failed = row.error is not None
-        self._log.append_line(row.run_id, row.line, done=not failed, prompt=(row.prompt_hash, row.prompt))
+        prompt = (row.prompt_hash, row.prompt) if row.prompt_hash else None
+        self._log.append_line(row.run_id, row.line, done=not failed, prompt=prompt)
         if self.watch is not None:
             self.watch(row.line)
         tally = self.progress.tally

@@ -12,8 +12,9 @@ from pcsuite import __version__
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.load import Suite, operator_type
 from pcsuite.data.items import closed_answers
+from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.errors import LogError
+from pcsuite.errors import EngineError, LogError
 from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
@@ -249,17 +250,28 @@ async def run_into(
 
 
 async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:
-    """Prove that every constraint really restricts decoding; what does not is "not applicable"."""
+    """Prove that every constraint really restricts decoding; what does not is "not applicable".
+
+    Where the model cannot even be asked, nothing is known: the rows of such cells fail with the reason, as they
+    would have without the proof, and are tried again on resume.
+    """
     dropped: list[NotApplicable] = []
     kept: list[Cell] = []
+    unproven: dict[tuple[str, Constraint], str] = {}
     for cell in plan.cells:
         reason = None
-        if cell.constraint is not None:
-            reason = await executor.why_unenforced(cell.model_id, cell.constraint)
+        if cell.constraint is not None and (cell.model_id, cell.constraint) not in unproven:
+            try:
+                reason = await executor.why_unenforced(cell.model_id, cell.constraint)
+            except EngineError as error:
+                unproven[cell.model_id, cell.constraint] = f"constraint not proved: {error}"
         if reason is None:
             kept.append(cell)
         else:
             dropped.append(NotApplicable(cell.task.id, cell.model_id, cell.condition.id, reason))
+    if unproven:
+        executor.work = replace(executor.work, unproven=unproven)
+        executor.use(executor.work.plan)
     if not dropped:
         return plan
     unique = tuple(dict.fromkeys(dropped))

@@ -215,12 +215,14 @@ def bootstrap_ratio(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     scale: float = 1.0,
+    signed: bool = False,
 ) -> Estimate:
     """Interval of ``scale`` × (sum of numerators / sum of denominators) over items: claims per token, say.
 
     Denominators are sizes (tokens, answers given), not negative. Not defined where they sum to 0. With few items, or
     few that leave the common rate, the interval is :func:`~pcsuite.stats.random_weights.mean_interval` of each item's
     linearised share, beside which one more numerator of 1 may stand; so nothing seen is not nothing for certain.
+    ``signed`` numerators may be negative, whether any is or not.
 
     >>> bootstrap_ratio([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0), resamples=100).value
     150.0
@@ -233,7 +235,7 @@ def bootstrap_ratio(
     # In units of the numerator: one claim, one right answer.
     shares = above - value * below + float(above.mean())
     if n > 1 and (n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED):
-        least = 0.0 if above.min() >= 0 else -np.inf
+        least = -np.inf if signed or above.min() < 0 else 0.0
         most = size if least == 0 and (above <= below).all() else np.inf
         flat = mean_interval(shares, level=level)
         low, high = (float(np.clip(limit, least, most)) * scale / size for limit in (flat.low, flat.high))

@@ -159,9 +159,17 @@ class CellScores:
         known = np.isfinite(self.values[first]) & np.isfinite(self.values[second])
         return self.values[first][known], self.values[second][known]
 
-    def counts(self) -> FloatArray:
-        """``(tp, fp, fn)`` per item, averaged over replicates; only for tasks in ``ItemScores.pooled``."""
-        return np.column_stack([self.values[name] for name in _COUNTS])
+    def counts(self, prefix: str = "") -> FloatArray:
+        """``(tp, fp, fn)`` per item, averaged over replicates; only for tasks in ``ItemScores.pooled``.
+
+        ``prefix`` is ``lenient_`` for the counts under the lenient rules, where :meth:`has_counts` says so.
+        """
+        return np.column_stack([self.values[prefix + name] for name in _COUNTS])
+
+    def has_counts(self, prefix: str) -> bool:
+        """Whether every item has counts under a prefix: rows scored before there were any have none."""
+        columns = [self.values.get(prefix + name) for name in _COUNTS]
+        return all(column is not None and bool(np.isfinite(column).all()) for column in columns)
 
 
 @dataclass

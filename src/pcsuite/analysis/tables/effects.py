@@ -228,7 +228,9 @@ def _failures(
     )
     # An item counts where each side has a value for it or has failed on it altogether; of micro-F1, what there was to
     # find must be known from a side that answered.
-    answered, answered_control = np.isfinite(ours).all(axis=1), np.isfinite(theirs).all(axis=1)
+    answered, answered_control = (
+        np.asarray(np.isfinite(values).all(axis=1), dtype=np.bool_) for values in (ours, theirs)
+    )
     kept = (answered | (failed == 1)) & (answered_control | (failed_control == 1))
     if pooled:
         kept &= answered | answered_control

@@ -210,6 +210,8 @@ class ModelAdapter(ABC):
     """How many calls may be in flight at once; ``None`` leaves it to the profile."""
     exclusive: ClassVar[bool] = False
     """Whether the model computes on this machine, so that such models run one after the other."""
+    counts_remotely: bool = False
+    """Whether :meth:`count_tokens` asks a server, so that it may block or fail as a call does."""
     cacheable: ClassVar[bool] = True
     """Whether the prompt, decoding, seed and constraint determine the answer, so that it may be reused."""
 
