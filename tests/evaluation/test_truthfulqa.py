@@ -176,7 +176,7 @@ def test_references_end_in_a_full_stop_unless_told_otherwise() -> None:
     )
     as_listed = TruthfulQaEvaluator(TruthfulQaOptions(close_references=False), SCHEMA)
     opened = as_listed.evaluate(ITEM, answer(text)).metrics
-    assert opened["bleu_max_true"] == pytest.approx(by_hand(text, "No, cats live once")) < 100.0
+    assert opened["bleu_max_true"] == by_hand(text, "No, cats live once") < 100.0
     assert opened["rouge_l_diff"] == closed["rouge_l_diff"]
 
 
