@@ -14,12 +14,10 @@ from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.sql import (
-    QueryLimits,
-    QueryRefusedError,
     SqlEvaluator,
     SqlOptions,
-    run_query,
 )
+from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, run_query
 from pcsuite.evaluation.sql_text import normalise_sql
 
 LIMITS = QueryLimits(seconds=1.0, rows=1000)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import sys
-import time
-from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +20,8 @@ from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.evaluation.schema_check import fill_required
 from pcsuite.evaluation.sql_contents import generated_contents, stored_contents
-from pcsuite.evaluation.sql_match import Row, naive_match, same_result
+from pcsuite.evaluation.sql_match import naive_match, same_result
+from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, Row, run_query
 from pcsuite.evaluation.sql_text import (
     LONGEST_QUERY,
     find_query,
@@ -32,60 +29,6 @@ from pcsuite.evaluation.sql_text import (
     mend_query,
     normalise_sql,
 )
-
-_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
-_REFUSED_FUNCTIONS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"}
-_OPERATIONS_BETWEEN_CHECKS = 10_000
-_LARGEST_VALUE = 10_000_000
-_LARGEST_RESULT = 50_000_000
-
-
-class QueryRefusedError(Exception):
-    """A query was refused, failed, ran too long or returned too much."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
-    """What a query may take."""
-
-    seconds: float
-    rows: int
-
-
-def run_query(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ...]:
-    """Rows of one reading query; :class:`QueryRefusedError` says why there are none.
-
-    The query is a stranger's: the file is opened read-only, anything but reading is refused, time and result are
-    bounded. Floats are rounded to 10 significant digits, because the order of summation may change the last ones.
-    """
-    deadline = time.monotonic() + limits.seconds
-    rows: list[Row] = []
-    size = 0
-    try:
-        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            # Published databases hold text that is not UTF-8.
-            connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            connection.execute("PRAGMA query_only = 1")
-            if sys.version_info >= (3, 11):
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
-            connection.set_authorizer(_authorise)
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPERATIONS_BETWEEN_CHECKS)
-            for row in connection.execute(query):
-                size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-                if len(rows) >= limits.rows or size > _LARGEST_RESULT:
-                    raise QueryRefusedError(f"more than {limits.rows} rows or {_LARGEST_RESULT} bytes")
-                rows.append(tuple(float(f"{v:.10g}") if isinstance(v, float) else v for v in row))
-            return tuple(rows)
-    except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
-        stopped = f"stopped after {limits.seconds:g} s"
-        raise QueryRefusedError(stopped if time.monotonic() > deadline else str(error)) from error
-
-
-def _authorise(
-    action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
-) -> int:
-    refused = action == sqlite3.SQLITE_FUNCTION and (second or "").casefold() in _REFUSED_FUNCTIONS
-    return sqlite3.SQLITE_OK if action in _ALLOWED and not refused else sqlite3.SQLITE_DENY
 
 
 class SqlOptions(Definition):

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-Value = int | float | str | bytes | None
-Row = tuple[Value, ...]
+from pcsuite.evaluation.sql_process import Row, Value
 
 _MOST_STEPS = 20_000
 

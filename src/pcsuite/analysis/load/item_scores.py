@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,23 @@ def truth_texts(suite: Suite) -> TruthTexts:
         elif answers:
             found.answers[task] = answers
     return found
+
+
+def control_among(bundles: Mapping[str, Collection[str]]) -> str | None:
+    """The control of conditions given by their operators, in order; ``None`` where there is none.
+
+    C0, else the first condition with no operator, else the one whose operators every other has too (the bottom of a
+    ladder on top of another condition), else the one that has all the operators of every other (the full bundle of a
+    leave-one-out design).
+    """
+    sets = {name: frozenset(own) for name, own in bundles.items()}
+    rules = (
+        lambda name, own: name == "C0",
+        lambda name, own: not own,
+        lambda name, own: all(own <= other for other in sets.values()),
+        lambda name, own: all(own >= other for other in sets.values()),
+    )
+    return next((name for rule in rules for name, own in sets.items() if rule(name, own)), None)
 
 
 class CellKey(NamedTuple):
@@ -199,21 +216,12 @@ class ItemScores:
     def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
         """The control of a group of cells in natural order, ``None`` where it has none.
 
-        It is ``control`` where that is named (and then no other). Else C0, else the first condition with no operator,
-        else the one whose operators every other has too (the bottom of a ladder on top of another condition), else the
-        one that has all the operators of every other (the full bundle of a leave-one-out design).
+        It is ``control`` where that is named (and then no other), else what :func:`control_among` finds.
         """
         if self.control is not None:
             return next((key for key in keys if key.condition == self.control), None)
-        bundles = [frozenset(self.operators_in(key)) for key in keys]
-        rules = (
-            lambda own, key: key.condition == "C0",
-            lambda own, key: not own,
-            lambda own, key: all(own <= other for other in bundles),
-            lambda own, key: all(own >= other for other in bundles),
-        )
-        chosen = (key for rule in rules for own, key in zip(bundles, keys, strict=True) if rule(own, key))
-        return next(chosen, None)
+        name = control_among({key.condition: self.operators_in(key) for key in keys})
+        return next((key for key in keys if key.condition == name), None)
 
     def operators_in(self, key: CellKey) -> tuple[str, ...]:
         """Operators of a cell's condition; none for a bare one and for one that the log does not describe."""
