@@ -31,6 +31,7 @@ PROCESS_NAMES |= {"helm_environment", "promptbench_environment", "wheel_house"}
 """Modules, functions and fixtures that start processes."""
 
 SLOW_FILES = {
+    "tests/ablation/test_ablate.py",
     "tests/analysis/tables/test_embeddings.py",
     "tests/analysis/test_simulated_truth.py",
     "tests/report/test_build.py",

@@ -20,6 +20,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config quickstart
       pcsuite run --config configs/profile_A.yaml --tasks gsm8k --conditions C0,C4 --limit 50 --name trial
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
+      pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
     """
     options.add_profile_arguments(parser)
@@ -29,6 +30,9 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the commands that write rows: ``--overwrite``, those of calls, those of the executor."""
     parser.add_argument("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
+    options.add_stopping_arguments(parser)
+    about = "go on although what was registered has changed since the first row; the reason is kept in the manifest"
+    parser.add_argument("--deviation", metavar="REASON", help=about)
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)
 
@@ -39,9 +43,11 @@ def execute_run(args: argparse.Namespace) -> int:
     Returns 4 where rows failed. Raises what ends a run early: ``BudgetExceededError`` and ``ErrorRateError`` are exit
     status 3.
     """
-    suite = options.suite_from(args)
+    suite = options.suite_from(args, options.stopping_overrides(args))
     executor = options.executor_from(args)
-    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor)
+    summary = run_suite(
+        suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor, deviation=args.deviation
+    )
     return print_summary(args, summary, suite.profile.run.name)
 
 
@@ -60,6 +66,13 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> i
     print(f"{name}: " + ", ".join(words))
     for line in options.not_applicable_lines(summary.not_applicable):
         print(f"  not applicable: {line}")
+    for look in summary.looks:
+        end = "stopped" if look.stopped else "all items seen"
+        arm = f"{look.task} × {look.model} × {look.decoding}: {look.condition} against {look.baseline}"
+        print(
+            f"  {arm} is {look.verdict}"
+            f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
+        )
     print(f"log: {summary.paths.log}")
     print(options.next_line(args, "report"))
     return Exit.FAILED_ROWS if tally.failed else Exit.DONE

@@ -78,12 +78,15 @@ def _ci_files(
 
     with ExitStack() as stack:
         for path, is_junit in ((args.junit, True), (args.sarif, False)):
-            if path is not None:
-                try:
-                    content = junit_xml(checked, problems) if is_junit else sarif_json(checked)
-                    stack.enter_context(replacing(path)).write_bytes(content)
-                except OSError as error:
-                    raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+            if path is None:
+                continue
+            if not path.parent.is_dir():
+                raise DataError(f"{path}: cannot be written (no folder {path.parent})")
+            content = junit_xml(checked, problems) if is_junit else sarif_json(checked)
+            try:
+                stack.enter_context(replacing(path)).write_bytes(content)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
         yield
 
 

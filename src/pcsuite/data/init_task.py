@@ -106,6 +106,14 @@ class TaskRequest:
     overwrite: bool = False
 
 
+class TableTask(NamedTuple):
+    """What a user's table says: its items, the words of its kind of task, and the answer's schema."""
+
+    items: list[Item]
+    words: Wording
+    schema: Schema | None
+
+
 class InitResult(NamedTuple):
     """What was written."""
 
@@ -125,15 +133,10 @@ def init_task(request: TaskRequest) -> InitResult:
     if not _NAME.match(request.name):
         hint = "use small letters, digits and '_', a letter first"
         raise DataError(f"'{request.name}' cannot name a task", hint=hint)
-    if request.kind not in RECIPES:
-        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
     shares = (request.train_share, request.dev_share)
     if min(shares) < 0 or sum(shares) >= 1:
         raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
-    recipe = RECIPES[request.kind]
-    items = _read_items(recipe, request)
-    words = recipe.describe(items, request.columns)
-    schema = words.schema if request.schema_file is None else _own_schema(items, request)
+    items, words, schema = read_table_task(request)
     splits = _splits(items, request)
     task_file = request.out_dir / f"{request.name}_task.yaml"
     profile_file = request.out_dir / f"{request.name}_profile.yaml"
@@ -158,26 +161,43 @@ def init_task(request: TaskRequest) -> InitResult:
     return InitResult(task_file, profile_file, schema_file, written)
 
 
-def _read_items(recipe: Recipe, request: TaskRequest) -> list[Item]:
+def read_table_task(request: TaskRequest, *, least: int = MIN_ROWS) -> TableTask:
+    """Read a table as the request says, every row checked; nothing is written.
+
+    Raises :class:`DataError`, with the place in the table, on anything that cannot be used, and where there are fewer
+    than ``least`` rows.
+    """
+    if request.kind not in RECIPES:
+        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
+    recipe = RECIPES[request.kind]
+    items = _read_items(recipe, request, least)
+    words = recipe.describe(items, request.columns)
+    schema = words.schema if request.schema_file is None else _own_schema(items, request)
+    return TableTask(items, words, schema)
+
+
+def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
     rows = read_table(request.data)
     columns = request.columns
     several = {"--input": columns.inputs, "--choices": columns.choices, "--fields": columns.fields}
     wanted = several | {"--answer": (columns.answer,), "--id": (request.id_column,)}
+    wanted["a placeholder"] = columns.placed
     for flag, names in wanted.items():  # in the first row; later rows are checked when read
         for name in names:
             if name is not None and name not in rows[0].values:
                 hint = did_you_mean(name, list(rows[0].values))
                 raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
-    if len(rows) < MIN_ROWS:
+    if len(rows) < least:
         few = f"{request.data} has {len(rows)} rows: too few to part"
-        raise DataError(few, hint=f"give {MIN_ROWS} or more")
+        raise DataError(few, hint=f"give {least} or more")
     items: dict[str, Item] = {}
     for number, row in enumerate(rows, start=1):
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
         if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
-        items[item_id] = Item(item_id, *recipe.read(row, columns))
+        shown = {name: cell_text(row, name) for name in columns.placed}
+        items[item_id] = Item(item_id, *recipe.read(row, columns), columns=shown)
     return list(items.values())
 
 

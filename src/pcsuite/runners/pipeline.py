@@ -414,7 +414,7 @@ def site_of(unit: Unit) -> Site:
     Holds what perturbations may ask: the right answer, a wrong one, and whether a text is right.
     """
     task, item = unit.cell.task, unit.item
-    ctx = task.prompting.context(item.input_text)
+    ctx = task.prompting.context(item.input_text, item.columns)
     bundle = unit.cell.condition.bundle(ctx)
     assert bundle is not None, "cells are made of applicable conditions only"
     evaluator = task.evaluator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
@@ -151,6 +152,8 @@ class RowSink:
         self.stop: PcsuiteError | None = None
         self._log = log
         self._most_failed = stop_on_error_rate
+        self.watch: Callable[[bytes], None] | None = None
+        """Is given every row's line as it is logged."""
 
     def accept(self, row: FinishedRow) -> None:
         """Log and count one row; a row that is done already is left out.
@@ -162,6 +165,8 @@ class RowSink:
         failed = row.error is not None
         prompt = (row.prompt_hash, row.prompt) if row.prompt_hash else None
         self._log.append_line(row.run_id, row.line, done=not failed, prompt=prompt)
+        if self.watch is not None:
+            self.watch(row.line)
         tally = self.progress.tally
         tally.done += 1
         tally.failed += failed

@@ -46,6 +46,7 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Request,
     Tool,
+    chat_messages,
 )
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
@@ -402,11 +403,9 @@ class OpenAIAdapter(ModelAdapter):
         return generations
 
     def _wire(self, question: _Question, seed: int, samples: int) -> Wire:
-        system = self.options.system_prompt
-        messages = [] if system is None else [{"role": "system", "content": system}]
         return build_request(
             remote_model=self._remote_model,
-            messages=[*messages, {"role": "user", "content": question.prompt}],
+            messages=chat_messages(self.options.system_prompt, question.prompt),
             decoding=question.decoding,
             seed=seed if self.options.seed_supported else None,
             constraint=question.constraint,
