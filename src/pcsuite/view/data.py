@@ -1,7 +1,7 @@
 """What the pages are made of: the runs of a folder, and the cells, items and answers of one.
 
-DuckDB answers over the run's Parquet; a run in progress is read on from its log. Rows are never all loaded: what a page needs of
-every row (scores by item and cell) is aggregated once for each state of the log, and kept as a table of the connection.
+DuckDB answers over the run's Parquet; a run in progress is read on from its log. Rows are never all loaded: what a page
+needs of every row (scores by item and cell) is aggregated once for each state of the log, and kept as a table.
 """
 
 from __future__ import annotations
@@ -47,6 +47,12 @@ class RunEntry(NamedTuple):
     modified: datetime
 
     @property
+    def ablation(self) -> Path | None:
+        """What an ablation found (``ablation.json``), where the run is one that has ended."""
+        found = self.log.parent.parent / "ablation.json"
+        return found if self.log.parent.parent.parent.name == "ablations" and found.is_file() else None
+
+    @property
     def is_live(self) -> bool:
         """Whether the log was written to in the last seconds."""
         return (datetime.now(timezone.utc) - self.modified).total_seconds() < RUNNING_SECONDS
@@ -55,7 +61,8 @@ class RunEntry(NamedTuple):
 def list_runs(output_dir: Path) -> list[RunEntry]:
     """The runs of an output folder, the newest first; those whose manifest cannot be read come with an empty one."""
     found = []
-    for log in (Path(output_dir) / "runs").glob("*.jsonl"):
+    folder = Path(output_dir)
+    for log in [*folder.glob("runs/*.jsonl"), *folder.glob("ablations/*/runs/*.jsonl")]:
         try:
             manifest = read_manifest(log) or RunManifest()
         except LogError:
@@ -105,7 +112,7 @@ class OpenRun:
     """
 
     def __init__(self, entry: RunEntry, folder: Path, suite: Suite | None = None) -> None:
-        self.name, self.log = entry.name, entry.log
+        self.name, self.log, self.ablation = entry.name, entry.log, entry.ablation
         self._folder = folder
         self._suite = suite
         self._lock = threading.RLock()
@@ -124,7 +131,10 @@ class OpenRun:
         """Read what the log has gained; returns whether there was anything new."""
         with self._lock:
             stats = [segment.path.stat() for segment in log_segments(self.log)]
-            stamp = (sum(entry.st_size for entry in stats), max((entry.st_mtime for entry in stats), default=0.0))
+            stamp = (
+                sum(entry.st_size for entry in stats),
+                max((entry.st_mtime for entry in stats), default=0.0),
+            )
             if stamp == self._stamp:
                 return False
             self.close()
@@ -183,14 +193,20 @@ class OpenRun:
 
     def summary(self) -> dict[str, Any]:
         """Rows, mean score, failures and cost of the whole run."""
-        rows, failed, score, tokens, last = self.query(
-            "SELECT sum(n), sum(failed), avg(score), sum(tokens * n), NULL FROM cells"
-        )[0]
-        return {"rows": int(rows or 0), "failed": int(failed or 0), "score": score, "tokens": int(tokens or 0)}
+        sums = "sum(n), sum(failed), avg(score), sum(tokens * n)"
+        rows, failed, score, tokens = self.query(f"SELECT {sums} FROM cells")[0]
+        return {
+            "rows": int(rows or 0),
+            "failed": int(failed or 0),
+            "score": score,
+            "tokens": int(tokens or 0),
+        }
 
     # -- the matrix ---------------------------------------------------------------------------------------------
 
-    def matching(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None) -> tuple[str, list[Any]]:
+    def matching(
+        self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
+    ) -> tuple[str, list[Any]]:
         """A query for the ids of the items that a filter lets through, and its parameters."""
         column = AXES[wanted.columns]
         where, parameters = ["task_id = ?"], [wanted.task]
@@ -211,7 +227,11 @@ class OpenRun:
             given += [better, worse]
         chosen = [f"item_id IN ({sql})"]
         if wanted.query:
-            found = [item for item, text in self.inputs(wanted.task).items() if wanted.query.casefold() in text.casefold()]
+            found = [
+                item
+                for item, text in self.inputs(wanted.task).items()
+                if wanted.query.casefold() in text.casefold()
+            ]
             chosen.append(
                 f"(item_id IN (SELECT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?)))"
                 " OR list_contains(?, item_id))"
@@ -225,7 +245,10 @@ class OpenRun:
             kept = [item for item in listed if wanted.marked in ("any", (marks or {})[wanted.task, item])]
             chosen.append("list_contains(?, item_id)")
             given.append(kept)
-        return f"SELECT DISTINCT item_id FROM cells WHERE task_id = ? AND {' AND '.join(chosen)}", [wanted.task, *given]
+        return f"SELECT DISTINCT item_id FROM cells WHERE task_id = ? AND {' AND '.join(chosen)}", [
+            wanted.task,
+            *given,
+        ]
 
     def page(
         self, wanted: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None
@@ -261,7 +284,9 @@ class OpenRun:
             found[item][value] = Cell(value, int(n), score, low, high, named)
         return total, list(found.items())
 
-    def scores(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None) -> dict[str, dict[str, float]]:
+    def scores(
+        self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
+    ) -> dict[str, dict[str, float]]:
         """Scores by column and item of all items that a filter lets through; cells without a score are left out."""
         items, parameters = self.matching(wanted, marks)
         where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)]
@@ -288,7 +313,8 @@ class OpenRun:
         metrics = [name for name, kind in self._tables.metrics.items() if kind == "number"]
         columns = [*names, *(str(self._tables.metric_column(name)) for name in metrics)]
         rows = self.query(
-            f"SELECT {', '.join(columns)} FROM runs WHERE kind = 'main' AND task_id = ? AND item_id = ?", [task, item]
+            f"SELECT {', '.join(columns)} FROM runs WHERE kind = 'main' AND task_id = ? AND item_id = ?",
+            [task, item],
         )
         found = []
         for row in rows:
@@ -296,7 +322,15 @@ class OpenRun:
             values = zip(metrics, row[len(names) :], strict=True)
             record["metrics"] = {name: value for name, value in values if value is not None}
             found.append(record)
-        found.sort(key=lambda r: (natural_key(r["condition_id"]), r["model_id"], r["decoding_id"], r["perturbation_type"], r["seed"]))
+        found.sort(
+            key=lambda r: (
+                natural_key(r["condition_id"]),
+                r["model_id"],
+                r["decoding_id"],
+                r["perturbation_type"],
+                r["seed"],
+            )
+        )
         return found
 
     def transcript(self, run_id: str) -> list[dict[str, Any]]:
@@ -351,7 +385,11 @@ class OpenRun:
         """Labels of a task's items by id, where its truth is one word."""
         found = {}
         for name, item in self._items.get(task, {}).items():
-            values = [value for key in ("label", "choice", "answer") if isinstance(value := item.truth.get(key), str)]
+            values = [
+                value
+                for key in ("label", "choice", "answer")
+                if isinstance(value := item.truth.get(key), str)
+            ]
             if values:
                 found[name] = values[0]
         return found

@@ -1,6 +1,7 @@
 """Marks: what a person noted about items, kept in a file beside the run.
 
-``<run>.marks.ndjson`` is append-only, one mark a line; the newest of an item counts, and one without label and note takes it away.
+``<run>.marks.ndjson`` is append-only, one mark a line; the newest of an item counts, and one without label and note
+takes it away.
 """
 
 from __future__ import annotations
@@ -81,5 +82,10 @@ class Marks:
         writer = csv.writer(out)
         writer.writerow(Mark.__dataclass_fields__)
         for mark in self.read().values():
-            writer.writerow([f"'{value}" if value[:1] in "=+-@\t\r" and value else value for value in asdict(mark).values()])
+            writer.writerow(
+                [
+                    f"'{value}" if value[:1] in "=+-@\t\r" and value else value
+                    for value in asdict(mark).values()
+                ]
+            )
         return out.getvalue()

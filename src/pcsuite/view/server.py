@@ -1,18 +1,22 @@
 """The server: pages over runs, on the loopback interface and behind a token.
 
-Whoever opens a page must bring the token (once, in the address; then in a cookie), name this host, and come from no other site.
-Every model text is escaped by the templates, and the content security policy lets nothing run but our own script.
+Whoever opens a page must bring the token (once, in the address; then in a cookie), name this host, and come from no
+other site. Every model text is escaped by the templates, and the content security policy lets nothing run but our own
+script.
 """
 
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode
+
+import yaml
 
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, PcsuiteError, require
@@ -28,8 +32,8 @@ CLIP = 200_000
 """Characters of a text that a page shows."""
 LARGEST_FORM = 100_000
 POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self';"
-    " base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -91,6 +95,19 @@ def filter_of(run: OpenRun, query: Mapping[str, str]) -> Filter:
     )  # fmt: skip
 
 
+def filter_like(run: OpenRun, wanted: Filter) -> Filter:
+    """The same filter for another run, whose own values stand in where it has one of a kind and that is another."""
+    if wanted.task not in run.values:
+        raise ConfigError(f"run '{run.name}' has no task '{wanted.task}'")
+    values = run.values[wanted.task]
+    fixed = {}
+    for axis, value in wanted.fixed.items():
+        if value not in values[axis] and len(values[axis]) > 1:
+            raise ConfigError(f"run '{run.name}' has no {axis} '{value}'")
+        fixed[axis] = value if value in values[axis] else values[axis][0]
+    return replace(wanted, fixed=fixed, only="", query="", label="", marked="")
+
+
 def address(path: str, parameters: Mapping[str, Any]) -> str:
     """A link with the parameters that are not empty, in a fixed order, so that equal states have equal addresses."""
     kept = {name: value for name, value in sorted(parameters.items()) if value not in ("", None)}
@@ -99,7 +116,13 @@ def address(path: str, parameters: Mapping[str, Any]) -> str:
 
 def state_of(wanted: Filter) -> dict[str, str]:
     """The parameters of an address that say what a filter does."""
-    named = {"task": wanted.task, "columns": wanted.columns, "base": wanted.base, "only": wanted.only, "q": wanted.query}
+    named = {
+        "task": wanted.task,
+        "columns": wanted.columns,
+        "base": wanted.base,
+        "only": wanted.only,
+        "q": wanted.query,
+    }
     return {**named, "label": wanted.label, "marked": wanted.marked, "sort": wanted.sort, **wanted.fixed}
 
 
@@ -114,7 +137,9 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
     render = _renderer()
 
-    def page(build: Callable[[Request], tuple[str, dict[str, Any]]]) -> Callable[[Request], Awaitable[Response]]:
+    def page(
+        build: Callable[[Request], tuple[str, dict[str, Any]]],
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             template, context = await run_in_threadpool(build, request)
             # Jinja is given the address so that links keep everything that is not changed by them.
@@ -163,9 +188,7 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         if not answers:
             raise ConfigError(f"task '{wanted.task}' has no item '{name}' in this run")
         beside = [
-            row
-            for row in answers
-            if all(row[AXES[axis]] == value for axis, value in wanted.fixed.items())
+            row for row in answers if all(row[AXES[axis]] == value for axis, value in wanted.fixed.items())
         ]
         first, second = request.query_params.get("a"), request.query_params.get("b")
         by_id = {row["run_id"]: row for row in answers}
@@ -208,11 +231,17 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             and row["perturbation_type"] == wanted.fixed.get("perturbation", row["perturbation_type"])
         }
         texts = run.prompts([row["prompt_hash"] for row in rows.values()])
-        prompts = {name: texts[row["prompt_hash"]] for name, row in rows.items() if row["prompt_hash"] in texts}
-        bundles = {name: [part for part in (row["operators"] or "").split("+") if part] for name, row in rows.items()}
+        prompts = {
+            name: texts[row["prompt_hash"]] for name, row in rows.items() if row["prompt_hash"] in texts
+        }
+        bundles = {
+            name: [part for part in (row["operators"] or "").split("+") if part] for name, row in rows.items()
+        }
         conditions = [name for name in run.values[wanted.task]["condition"] if name in prompts]
         if not conditions:
-            raise ConfigError("the prompts of this run are not at hand", hint="they lie beside the log, as .prompts.z")
+            raise ConfigError(
+                "the prompts of this run are not at hand", hint="they lie beside the log, as .prompts.z"
+            )
         left = request.query_params.get("left") or conditions[-1]
         right = request.query_params.get("right") or wanted.base
         shown = [
@@ -220,7 +249,9 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             for side in dict.fromkeys((left, right))
             if side in prompts
         ]
-        operators = list(dict.fromkeys(block.operator for side in shown for block in side["blocks"] if block.operator))
+        operators = list(
+            dict.fromkeys(block.operator for side in shown for block in side["blocks"] if block.operator)
+        )
         return "prompt.html.j2", {
             **common(run, wanted),
             "item": name,
@@ -248,14 +279,72 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             "values": values,
         }
 
+    def ablation(request: Request) -> tuple[str, dict[str, Any]]:
+        run = viewer.run(request.path_params["run"])
+        if run.ablation is None:
+            raise ConfigError(f"run '{run.name}' is no ablation that has ended")
+        wanted = filter_of(run, request.query_params)
+        found = json.loads(run.ablation.read_text(encoding="utf-8"))
+        operators = yaml.safe_load((run.ablation.parent / "operators.yaml").read_text(encoding="utf-8"))[
+            "operators"
+        ]
+        full = next(arm for arm in found["arms"] if arm["id"] == "full")
+        verdicts = {entry["block"]: entry for entry in found["verdicts"]}
+        blocks = [
+            {"name": name, "text": operators.get(name, {}).get("template", ""), "verdict": verdicts.get(name)}
+            for name in full["operators"]
+        ]
+        block = request.query_params.get("block", "")
+        flips = found["flips"].get(block, {"with": [], "without": []}) if block else None
+        return "ablation.html.j2", {
+            **common(run, wanted),
+            "found": found,
+            "blocks": blocks,
+            "block": block,
+            "flips": flips,
+        }
+
+    def across(request: Request) -> tuple[str, dict[str, Any]]:
+        given = request.query_params.getlist("runs")
+        names = [name for entry in given for name in entry.split(",") if name]
+        if len(names) < 2:
+            raise ConfigError("two runs or more are compared: runs=A,B")
+        runs = [viewer.run(name) for name in dict.fromkeys(names)]
+        wanted = filter_of(runs[0], {**request.query_params, "columns": "condition"})
+        condition = request.query_params.get("condition") or wanted.base
+        scores = {run.name: run.scores(filter_like(run, wanted)).get(condition, {}) for run in runs}
+        first = scores[runs[0].name]
+        items = sorted(set().union(*scores.values()))
+        last = scores[runs[-1].name]
+        items.sort(key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item))
+        number = max(1, int(request.query_params.get("page") or 1))
+        return "across.html.j2", {
+            **common(runs[0], wanted),
+            "runs": runs,
+            "condition": condition,
+            "scores": scores,
+            "effects": {
+                effect.column: effect for effect in slice_effects(scores, runs[0].name, list(scores))
+            },
+            "items": items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS],
+            "total": len(items),
+            "page": number,
+            "pages": max(1, -(-len(items) // PAGE_ITEMS)),
+        }
+
     def marked(request: Request) -> tuple[str, dict[str, Any]]:
         run = viewer.run(request.path_params["run"])
         marks = Marks(run.log).read()
         wanted = filter_of(run, request.query_params)
-        bad = {item for (task, item), mark in marks.items() if task == wanted.task and mark.label == "bad truth"}
+        bad = {
+            item for (task, item), mark in marks.items() if task == wanted.task and mark.label == "bad truth"
+        }
         scores = run.scores(wanted)
         columns = run.values[wanted.task][wanted.columns]
-        without = {name: {item: score for item, score in cell.items() if item not in bad} for name, cell in scores.items()}
+        without = {
+            name: {item: score for item, score in cell.items() if item not in bad}
+            for name, cell in scores.items()
+        }
         return "marks.html.j2", {
             **common(run, wanted),
             "marks": marks,
@@ -275,7 +364,9 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
         def write() -> None:
             run = viewer.run(request.path_params["run"])
-            if not run.query("SELECT 1 FROM cells WHERE task_id = ? AND item_id = ? LIMIT 1", [text["task"], text["item"]]):
+            if not run.query(
+                "SELECT 1 FROM cells WHERE task_id = ? AND item_id = ? LIMIT 1", [text["task"], text["item"]]
+            ):
                 raise ConfigError(f"the run has no item '{text['item']}' of task '{text['task']}'")
             Marks(run.log).add(text["task"], text["item"], text["label"], text["note"])
 
@@ -320,6 +411,8 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         Route("/run/{run}/item/{task}/{item:path}", page(item)),
         Route("/run/{run}/prompt/{task}/{item:path}", page(prompt)),
         Route("/run/{run}/scatter", page(scatter)),
+        Route("/run/{run}/ablation", page(ablation)),
+        Route("/across", page(across)),
         Route("/run/{run}/marks", page(marked)),
         Route("/run/{run}/mark", note, methods=["POST"]),
         Route("/run/{run}/marks.{kind}", export),

@@ -40,7 +40,9 @@ class SliceEffect:
         return self.p_bh <= 0.05
 
 
-def slice_effects(scores: Mapping[str, Mapping[str, float]], base: str, columns: Sequence[str]) -> list[SliceEffect]:
+def slice_effects(
+    scores: Mapping[str, Mapping[str, float]], base: str, columns: Sequence[str]
+) -> list[SliceEffect]:
     """The effect of each column against ``base`` on the items that both have, corrected over the columns.
 
     A slice that was chosen after looking at the scores explores: its p-values hold for slices chosen beforehand.
@@ -62,13 +64,13 @@ def slice_effects(scores: Mapping[str, Mapping[str, float]], base: str, columns:
         rng = named_rng("view", base, column)
         interval = paired_bootstrap(first, second, rng=rng, resamples=QUICK_FLIPS)
         p_value = sign_flip_test(deltas, rng=rng).p_value
-        found.append(
-            SliceEffect(
-                column, len(shared), float(second.mean()), float(first.mean()), interval.value, interval.low, interval.high,
-                p_value, gained=int((deltas > 0).sum()), lost=int((deltas < 0).sum()),
-            )  # fmt: skip
-        )
-    for effect, adjusted in zip(found, benjamini_hochberg([effect.p_value for effect in found]) if found else (), strict=True):
+        levels = float(second.mean()), float(first.mean())
+        limits = interval.value, interval.low, interval.high
+        moved = {"gained": int((deltas > 0).sum()), "lost": int((deltas < 0).sum())}
+        found.append(SliceEffect(column, len(shared), *levels, *limits, p_value, **moved))
+    for effect, adjusted in zip(
+        found, benjamini_hochberg([effect.p_value for effect in found]) if found else (), strict=True
+    ):
         effect.p_bh = float(adjusted)
     return found
 
@@ -83,8 +85,8 @@ class Span(NamedTuple):
 def word_diff(old: str, new: str, most: int = 20_000) -> list[Span]:
     """The words of two texts set against each other, white space kept; texts beyond ``most`` characters are cut.
 
-    >>> word_diff("a red fox", "a grey fox")
-    [Span(kind='same', text='a '), Span(kind='gone', text='red'), Span(kind='new', text='grey'), Span(kind='same', text=' fox')]
+    >>> [tuple(span) for span in word_diff("a red fox", "a grey fox")]
+    [('same', 'a '), ('gone', 'red'), ('new', 'grey'), ('same', ' fox')]
     """
     first, second = (re.findall(r"\s+|\w+|[^\w\s]", text[:most]) for text in (old, new))
     spans: list[Span] = []
@@ -106,9 +108,12 @@ class Block(NamedTuple):
     text: str
 
 
-def prompt_blocks(prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str]], condition: str) -> list[Block]:
-    """A prompt in pieces named after the operators that brought them, found by setting conditions against their twins.
+def prompt_blocks(
+    prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str]], condition: str
+) -> list[Block]:
+    """A prompt in pieces named after the operators that brought them.
 
+    Found by setting a condition against those with fewer operators.
     A line that a condition has and its twin (the same operators less one) lacks belongs to that one operator; a line that
     comes with several at once is named after all of them. ``prompts`` are those of one item by condition.
 
@@ -130,7 +135,9 @@ def prompt_blocks(prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str
         if name is not None and not less < held:
             continue
         other = prompts[name].splitlines(keepends=True) if name is not None else lines
-        matcher = difflib.SequenceMatcher(None, [line.strip() for line in other], [line.strip() for line in lines], autojunk=False)
+        matcher = difflib.SequenceMatcher(
+            None, [line.strip() for line in other], [line.strip() for line in lines], autojunk=False
+        )
         kept = {k + d for _, k, size in matcher.get_matching_blocks() for d in range(size)}
         came = "+".join(operator for operator in bundles.get(condition, ()) if operator in held - less)
         for index in range(len(lines)):
@@ -147,10 +154,14 @@ def prompt_blocks(prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str
     return blocks
 
 
-def scatter_points(scores: Mapping[str, Mapping[str, float]], first: str, second: str) -> list[dict[str, Any]]:
-    """Points of two columns against each other: each distinct pair of scores with how many items lie there, and some of them."""
+def scatter_points(
+    scores: Mapping[str, Mapping[str, float]], first: str, second: str
+) -> list[dict[str, Any]]:
+    """Points of two columns against each other: each pair of scores with how many items have it, and some of them."""
     places: dict[tuple[float, float], list[str]] = {}
     for item in sorted(scores.get(first, {}).keys() & scores.get(second, {}).keys()):
         place = (round(scores[first][item], 2), round(scores[second][item], 2))
         places.setdefault(place, []).append(item)
-    return [{"x": x, "y": y, "n": len(items), "items": items[:12]} for (x, y), items in sorted(places.items())]
+    return [
+        {"x": x, "y": y, "n": len(items), "items": items[:12]} for (x, y), items in sorted(places.items())
+    ]
