@@ -15,16 +15,20 @@ from scipy import special
 from simulation_cells import Cell, family
 
 from pcsuite.analysis.tables.effects import paired_change
+from pcsuite.stats.answer_variation import mean_disagreement
 from pcsuite.stats.bootstrap import (
     bootstrap_mean,
     bootstrap_micro_f1,
     bootstrap_micro_f1_difference,
     paired_bootstrap,
 )
+from pcsuite.stats.calibration import ece_interval
 from pcsuite.stats.equivalence import noninferior_paired, tost_paired
 from pcsuite.stats.estimate import Estimate
 from pcsuite.stats.f1 import micro_f1
+from pcsuite.stats.information import mutual_information
 from pcsuite.stats.permutation import micro_f1_permutation_test, sign_flip_test
+from pcsuite.stats.rates import cost_per_correct
 
 SIZES = (8, 30, 100)
 RATES = (
@@ -243,3 +247,45 @@ def equivalence() -> Iterator[Cell]:
         call = {"n": n, "rates": (0.95, 0.95), "replicates": 1}
         sure = partial(study, partial(noninferior_paired, margin=margin), ("noninferior",), **call)
         yield Cell(f"n {n}, R 1, 0.95 → 0.95, margin {margin:g}", "power of no loss", sure)
+
+
+@family("rates and information")
+def rates_and_information() -> Iterator[Cell]:
+    """Tokens per right answer, mutual information, ECE, and how much answers vary."""
+
+    def per_correct(rng, n, rate):
+        tokens, right = rng.lognormal(5, 0.4, n), rng.random(n) < rate
+        return covers(cost_per_correct(tokens, right, rng=rng, resamples=RESAMPLES), np.exp(5.08) / rate)
+
+    def told(rng, n, accuracy):
+        joint = np.full((4, 4), (1 - accuracy) / 12)
+        np.fill_diagonal(joint, accuracy / 4)
+        truth = float((joint * np.log(joint * 16)).sum())
+        cells = rng.choice(16, size=n, p=joint.ravel())
+        options = {"resamples": 300, "permutations": 99, "labels": 4}
+        return covers(mutual_information(cells // 4, cells % 4, rng=rng, **options).information, truth)
+
+    def gap(rng, n, excess):
+        stated = excess + (1 - excess) * rng.beta(4, 1.5, n)
+        # Every bin is off by the same, so that is the true ECE whatever the bins.
+        return covers(ece_interval(stated, rng.random(n) < stated - excess, rng=rng, resamples=300), excess)
+
+    def differing(rng, n, agreement):
+        # Every answer is the usual one with this chance, else one of three others alike.
+        chance = np.array([agreement, *[(1 - agreement) / 3] * 3])
+        counts = rng.multinomial(3, chance, size=n)
+        return covers(mean_disagreement(counts, rng=rng, resamples=RESAMPLES), 1 - float((chance**2).sum()))
+
+    for n in (10, 30, 100):
+        for rate in (0.03, 0.1, 0.5):
+            name = f"n {n}, {rate:g} right, tokens per right answer"
+            yield Cell(name, "coverage", partial(per_correct, n=n, rate=rate), 0.93)
+        for accuracy in (0.25, 0.6, 0.95):
+            name = f"n {n}, 4 labels, {accuracy:g} right, mutual information"
+            yield Cell(name, "coverage", partial(told, n=n, accuracy=accuracy), 0.93)
+        for excess in (0.0, 0.1, 0.3):
+            name = f"n {n}, confidence {excess:g} too high, ECE"
+            yield Cell(name, "coverage", partial(gap, n=n, excess=excess), 0.93)
+        for agreement in (0.7, 0.99):
+            name = f"n {n}, R 3, usual answer {agreement:g}, disagreement"
+            yield Cell(name, "coverage", partial(differing, n=n, agreement=agreement), 0.93)

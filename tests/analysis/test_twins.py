@@ -2,7 +2,15 @@ import pytest
 
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.twins import LOOP, constraints, free_twin, is_open_loop, twin_without
+from pcsuite.analysis.twins import (
+    CONSTRAINT,
+    LOOP,
+    condition_pairs,
+    constraints,
+    free_twin,
+    operator_pairs,
+    twin_without,
+)
 from pcsuite.logging.manifest import RunManifest, write_manifest
 from support.synthetic_log import OPERATORS, make_row, write_log
 
@@ -34,8 +42,6 @@ def test_without_something_to_drop_or_in_another_group_there_is_none(scores):
 
 def test_kinds_of_operators():
     assert constraints(["TYPE_CONSTRAIN", "CONSTRAINTS"]) == {"TYPE_CONSTRAIN"}
-    assert [is_open_loop(OPERATORS[name]) for name in ("C0", "C5", "C6", "C7")] == [True, True, False, False]
-    assert not is_open_loop(("RETRY_ON_FAIL",))
 
 
 def test_the_types_of_the_manifest_come_first(tmp_path):
@@ -48,8 +54,25 @@ def test_the_types_of_the_manifest_come_first(tmp_path):
     write_manifest(log, RunManifest(operator_types={"MINE": "constraint", "OLD_CONSTRAIN": "block"}))
     with RunTables([log], tmp_path / "tables") as tables:
         scores = item_scores(tables)
-    assert not is_open_loop(("MINE",), scores.operator_types)
-    assert is_open_loop(("OLD_CONSTRAIN",), scores.operator_types)
-    assert not is_open_loop(("OLD_CONSTRAIN",))
+    assert constraints(("MINE", "OLD_CONSTRAIN"), scores.operator_types) == {"MINE"}
+    assert constraints(("MINE", "OLD_CONSTRAIN")) == {"OLD_CONSTRAIN"}
     own = next(key for key in scores.cells if key.condition == "own")
     assert free_twin(scores, own, scores.cells).condition == "bare"
+
+
+def test_every_operator_that_has_a_twin(scores):
+    found = {
+        name: [(pair.treated.condition, pair.control.condition, pair.treated.model) for pair in pairs]
+        for name, pairs in operator_pairs(scores).items()
+    }
+    assert found == {
+        "VERIFIER": [("C4", "C3", "m1")],
+        CONSTRAINT: [("C6", "C4", "m1")],
+        LOOP: [("C7", "C3", "m1")],
+    }
+
+
+def test_every_condition_beside_its_control(scores):
+    found = condition_pairs(scores)
+    assert list(found) == ["C3", "C4", "C6", "C7"]
+    assert [pair.treated.model for pair in found["C6"]] == ["m1"]

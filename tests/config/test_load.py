@@ -41,6 +41,13 @@ def test_bundled_profiles_load(name):
     assert load_suite(name).profile.run.name == name
 
 
+def test_every_bundled_task_has_a_domain_and_every_kind_two():
+    domains: dict[str, set[str]] = {}
+    for task in load_suite("quickstart").tasks.values():
+        domains.setdefault(task.kind, set()).add(task.domain)
+    assert all("" not in held and len(held) >= 2 for held in domains.values())
+
+
 def test_profile_a_is_as_documented():
     suite = load_suite("profile_A")
     assert suite.item_limit("gsm8k") == 500

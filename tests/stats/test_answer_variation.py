@@ -185,3 +185,22 @@ def test_semantic_entropy_is_that_of_the_cluster_counts():
 def test_zero_vector_is_refused():
     with pytest.raises(AnalysisError, match="embedding 1 is the zero vector"):
         semantic_clusters([[1.0, 0.0], [0.0, 0.0]])
+
+
+def test_entropy_stays_below_the_log_of_the_label_set():
+    # Three answers, all different: Chao and Shen's correction alone goes far beyond log 3.
+    assert entropy([[1, 1, 1]])[0] > np.log(3)
+    assert entropy([[1, 1, 1]], categories=3)[0] == pytest.approx(np.log(3))
+    # Four seen where three are allowed (one was missing): the cut is at what was seen.
+    assert entropy([[1, 1, 1, 1]], categories=3)[0] == pytest.approx(np.log(4))
+    assert entropy([[5, 5]], categories=4)[0] == pytest.approx(entropy([[5, 5]])[0])
+
+
+def test_steady_answers_are_no_certainty():
+    steady = np.tile([3.0, 0.0], (10, 1))
+    for estimate in (
+        mean_entropy(steady, rng=np.random.default_rng(0)),
+        mean_disagreement(steady, rng=np.random.default_rng(0)),
+    ):
+        assert estimate.low == 0
+        assert estimate.high > 0.05

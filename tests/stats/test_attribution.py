@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.attribution import attribute, attribution_weights, unidentified, varied_operators
@@ -135,6 +136,15 @@ def test_effects_are_paired_over_items():
         assert effects["A", method].test.p_value < 0.001
         assert effects["A", method].effect.low < 0.4 < effects["A", method].effect.high
         assert effects["B", method].effect.low < 0 < effects["B", method].effect.high
+
+
+def test_many_items_are_judged_by_the_t_test():
+    rng = np.random.default_rng(5)
+    values = rng.random((3000, 2)) + np.array([0.0, 0.02])
+    (found, *_) = attribute(values, [(), ("A",)], rng=rng)
+    reference = stats.ttest_rel(values[:, 1], values[:, 0])
+    assert found.test.p_value == pytest.approx(reference.pvalue)
+    assert found.effect.low == pytest.approx(reference.confidence_interval().low)
 
 
 def test_wrong_arguments():

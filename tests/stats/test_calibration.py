@@ -135,3 +135,22 @@ def test_risk_coverage_interval_covers():
 def test_refusal():
     with pytest.raises(AnalysisError, match=r"0\.\.1"):
         ece_interval([1.2, 0.5], [1, 0], rng=generator())
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_interval_of_a_calibrated_model_reaches_zero(n):
+    rng = np.random.default_rng(8)
+    reached = 0
+    for _ in range(60):
+        stated = rng.beta(4, 1.5, n)
+        found = ece_interval(stated, rng.random(n) < stated, rng=rng, resamples=300)
+        reached += found.low == 0
+        assert found.value <= found.high
+    assert reached >= 55
+
+
+def test_interval_of_an_overconfident_model_does_not():
+    rng = np.random.default_rng(9)
+    stated = rng.beta(8, 1, 400)
+    found = ece_interval(stated, rng.random(400) < stated - 0.3, rng=rng, resamples=500)
+    assert 0.15 < found.low < 0.3 < found.high

@@ -48,7 +48,7 @@ def make_row(**given: Any) -> RunRow:
 
     Arguments: task, item, model, family, size, provider, condition, operators, decoding, seed, text, score,
     metrics, answer, json_valid, schema_valid, finish_reason, prompt_tokens, completion_tokens, errors, kind,
-    perturbation (type) and perturbation_id, timestamp, profile, constraint_backend, attempts.
+    perturbation (type) and perturbation_id, timestamp, profile, constraint_backend, attempts, tool_calls.
     """
     get = given.get
     task, item, model = get("task", "agnews_json"), get("item", "i1"), get("model", "m1")
@@ -67,6 +67,7 @@ def make_row(**given: Any) -> RunRow:
         UsageRecord(prompt_tokens, completion, prompt_tokens + completion),
         constraint_backend=get("constraint_backend"),
         attempts=get("attempts", 1),
+        tool_calls=get("tool_calls", 0),
     )
     parsed = Parsed(
         get("json_valid", True), get("schema_valid", True), "strict", get("answer"), get("fields", {}), []

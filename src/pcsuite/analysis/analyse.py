@@ -28,14 +28,17 @@ from pcsuite.analysis.tables import (
     robustness,
     summary,
 )  # fmt: skip
+from pcsuite.analysis.verdicts.evidence import read_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
-from pcsuite.analysis.verdicts.hypotheses import hypotheses
+from pcsuite.analysis.verdicts.hypotheses import verdicts
+from pcsuite.analysis.verdicts.scale import SCALE
+from pcsuite.analysis.verdicts.structure import STRUCTURE
 from pcsuite.config.definitions import MetricSpec
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES,
+    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
@@ -106,6 +109,8 @@ def analyse(
         attacked = pool.submit(robustness.robustness_tables, scores)
         fitted = mixed.mixed_results(tables, scores, known)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
+        retries = replicates.equal_token_arms(tables, scores)
+        evidence = read_evidence(tables, scores, manifest, answers, truths)
         made = [
             levels,
             fitted.models,
@@ -114,13 +119,14 @@ def analyse(
             *objective.objective_tables(scores, answers, manifest),
             replicates.self_consistency_table(tables, scores),
             replicates.variance_table(tables),
-            replicates.constraint_vs_retry(tables, scores),
+            replicates.constraint_vs_retry(retries),
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),
         ]
     named = {table.name: table for table in made}
-    named[HYPOTHESES.name] = hypotheses(named, scores, fitted)
+    judged = verdicts(evidence, retries)
+    named |= {table.name: table for table in (judged.hypotheses, judged.structure, judged.scale)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
     return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes)

@@ -1,31 +1,33 @@
-"""Conditions that differ in one thing only: the same operators without a constraint, a loop or retries.
+"""Conditions that differ in one thing only: the same operators without a constraint, a loop, retries or any other.
 
 A log has operators by name; what type each is, the run's manifest says (``types``), else the suite's own operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.config.load import operator_type
+from pcsuite.prompts.compiled import COMPILED_OPERATOR
 
 LOOP = "REACT_LOOP"
 RETRY = "RETRY_ON_FAIL"
+CONSTRAINT = "decoding constraint"
+"""Stands for every operator that restricts decoding: which of them a task uses depends on what it provides for."""
+
+
+class Pair(NamedTuple):
+    """Two cells of one task, model and regime that differ in their conditions only."""
+
+    treated: CellKey
+    control: CellKey
 
 
 def constraints(operators: Iterable[str], types: Mapping[str, str] | None = None) -> set[str]:
     """The operators of a bundle that restrict decoding."""
     return {name for name in operators if ((types or {}).get(name) or operator_type(name)) == "constraint"}
-
-
-def is_open_loop(operators: Sequence[str], types: Mapping[str, str] | None = None) -> bool:
-    """Whether a bundle of operators neither restricts decoding nor loops nor retries.
-
-    What such a condition does, it does by the words of its prompt alone.
-    """
-    found = {(types or {}).get(name) or operator_type(name) for name in operators}
-    return found.isdisjoint(("constraint", "program"))
 
 
 def twin_without(
@@ -51,3 +53,39 @@ def free_twin(scores: ItemScores, key: CellKey, among: Iterable[CellKey]) -> Cel
     ``None`` where the condition has no constraint, or the run no such cell.
     """
     return twin_without(scores, key, constraints(scores.operators_in(key), scores.operator_types), among)
+
+
+def operator_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
+    """By operator: every clean cell that has it beside the cell that lacks it and nothing else.
+
+    The constraints of a bundle count as one operator, :data:`CONSTRAINT`. Operators without any such pair are not
+    in the result: what a run cannot set against its own twin, it cannot credit to an operator.
+    """
+    found: dict[str, list[Pair]] = {}
+    for keys in scores.groups().values():
+        # Of controls with the same operators (one constraint by several backends, say) the last stands for all.
+        controls = list({scores.operators_in(key): key for key in keys}.values())
+        for key in keys:
+            operators = scores.operators_in(key)
+            if COMPILED_OPERATOR in operators:
+                continue  # the words of a compiled prompt do more than its operators say
+            held = constraints(operators, scores.operator_types)
+            dropped = {name: {name} for name in operators if name not in held}
+            if held:
+                dropped[CONSTRAINT] = held
+            for name, gone in dropped.items():
+                twin = twin_without(scores, key, gone, controls)
+                if twin is not None:
+                    found.setdefault(name, []).append(Pair(key, twin))
+    return found
+
+
+def condition_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
+    """By condition: every clean cell of it beside the control of its group."""
+    found: dict[str, list[Pair]] = {}
+    for keys in scores.groups().values():
+        control = scores.baseline(keys)
+        for key in keys if control is not None else ():
+            if control is not None and key.condition != control.condition:
+                found.setdefault(key.condition, []).append(Pair(key, control))
+    return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.commands import DIR, FILE
 
 if TYPE_CHECKING:
+    from pcsuite.verifier.ci import Checked
     from pcsuite.verifier.evals import ScoredEval
     from pcsuite.verifier.improve.engine import ImproveOutcome
     from pcsuite.verifier.scores import Pooled
@@ -25,15 +27,63 @@ _ERRORS = {
 }
 """Kinds of error, as tables head and name them."""
 _SHOWN_DISCREPANCIES = 12
+_SHOWN_DIAGNOSES = 6
 _SHOWN_FIELDS = 15
+_STDIN = "-"
 
 
 def _add_scoring_arguments(parser: argparse.ArgumentParser, score_name: str) -> None:
     add = parser.add_argument
     add("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
-    add("--instructions-version", metavar="V", help="version of the extraction prompt, kept beside")
-    add("--fail-under", type=float, metavar="F1", help=f"exit with status 1 below this {score_name}")
-    add("--no-save", action="store_true", help="print the scores and write nothing")
+    add("--instructions-version", metavar="V", help="version of the extraction prompt, kept in the results")
+    about = "extraction prompt; its name and hash are kept as its version"
+    add("--instructions", **FILE, help=about)
+    about = f"exit with status 1 below this {score_name} (0 to 1)"
+    add("--fail-under", type=float, metavar="F1", help=about)
+    add("--junit", **FILE, help="write JUnit XML too: a case for each item")
+    add("--sarif", **FILE, help="write SARIF 2.1.0 too: a result for each discrepancy")
+    add("--no-save", action="store_true", help="print the scores and write no iteration")
+
+
+def _instructions_version(args: argparse.Namespace) -> str | None:
+    """What the user calls the extraction prompt: a version, or a file whose content says which it is."""
+    from pcsuite._util.hashing import sha256_hex
+    from pcsuite.errors import DataError
+    from pcsuite.verifier.cells import read_bytes
+
+    if args.instructions is None:
+        return str(args.instructions_version) if args.instructions_version is not None else None
+    if args.instructions_version is not None:
+        raise DataError("--instructions and --instructions-version both name the prompt", hint="give one")
+    return f"{args.instructions.name}@{sha256_hex(read_bytes(args.instructions))[:12]}"
+
+
+def _check_gate(value: float | None) -> None:
+    from pcsuite.errors import DataError
+
+    if value is not None and not 0 <= value <= 1:  # NaN is neither
+        hint = f"{value / 100:g} for {value:g} %" if 1 < value <= 100 else "0.9, say"
+        raise DataError(f"--fail-under {value:g}: it must lie between 0 and 1", hint=hint)
+
+
+@contextmanager
+def _ci_files(
+    args: argparse.Namespace, checked: Sequence[Checked], problems: Sequence[str]
+) -> Iterator[None]:
+    """Write what CI asked for; the files appear when the block ends well, and an error leaves none."""
+    from pcsuite._util.files import replacing
+    from pcsuite.errors import DataError
+    from pcsuite.verifier.ci import junit_xml, sarif_json
+
+    with ExitStack() as stack:
+        for path, is_junit in ((args.junit, True), (args.sarif, False)):
+            if path is not None:
+                try:
+                    content = junit_xml(checked, problems) if is_junit else sarif_json(checked)
+                    stack.enter_context(replacing(path)).write_bytes(content)
+                except OSError as error:
+                    raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+        yield
 
 
 def configure_verify(parser: argparse.ArgumentParser) -> None:
@@ -42,12 +92,13 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
     examples:
       pcsuite verify evals/cottage/ground_truth.csv evals/cottage/extracted.json --open
       pcsuite verify truth.csv record.json --mapping mine.yaml --no-save --fail-under 0.9
+      my-extractor plan.pdf | pcsuite verify truth.csv - --no-save --junit verify.xml
 
     exit status: 0 passed, 1 below the gate, 2 bad input (then nothing is written)
     """
     add = parser.add_argument
-    add("ground_truth", type=Path, metavar="GROUND_TRUTH.csv")
-    add("extracted", type=Path, metavar="EXTRACTED.json")
+    add("ground_truth", type=Path, metavar="GROUND_TRUTH.csv", help="- for standard input")
+    add("extracted", type=Path, metavar="EXTRACTED.json", help="- for standard input")
     _add_scoring_arguments(parser, "F1")
     add("--out", **DIR, help="eval folder to save into (default: that of the truth)")
     add("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
@@ -60,24 +111,51 @@ def execute_verify(args: argparse.Namespace) -> int:
 
     Returns 1 below ``--fail-under``. Bad input is raised before anything is written.
     """
-    from pcsuite.verifier.compare import Rules, results_document, score_file
+    from pcsuite.errors import DataError
+    from pcsuite.verifier.cells import read_bytes
+    from pcsuite.verifier.ci import Checked
+    from pcsuite.verifier.compare import Rules, read_rules, require_fields, results_document, score_bytes
     from pcsuite.verifier.mapping import load_mapping
     from pcsuite.verifier.store import save_iteration
-    from pcsuite.verifier.truth import read_truth
+    from pcsuite.verifier.truth import parse_truth
 
+    _check_gate(args.fail_under)
+    version = _instructions_version(args)
     mapping = load_mapping(args.mapping)
-    rules = Rules(read_truth(args.ground_truth, mapping), mapping)
-    scored = score_file(args.extracted, rules)
+    piped = [path for path in (args.ground_truth, args.extracted) if str(path) == _STDIN]
+    if len(piped) > 1:
+        raise DataError("truth and extraction cannot both come from standard input", hint="name one file")
+    if str(args.ground_truth) == _STDIN:
+        if args.out is None and not args.no_save:
+            raise DataError(
+                "a truth from standard input has no folder to save into", hint="--out or --no-save"
+            )
+        rules = Rules(parse_truth(sys.stdin.buffer.read(), mapping, "standard input"), mapping)
+        require_fields(rules, "standard input")
+    else:
+        rules = read_rules(args.ground_truth, mapping)
+    is_piped = str(args.extracted) == _STDIN
+    data = sys.stdin.buffer.read() if is_piped else read_bytes(args.extracted)
+    scored = score_bytes(data, rules, "standard input" if is_piped else str(args.extracted), strict=True)
     folder = args.out if args.out is not None else args.ground_truth.parent
     eval_id = args.eval_id or folder.resolve().name
-    for warning in rules.truth.warnings:
-        print(f"pcsuite: note: {args.ground_truth}: {warning}", file=sys.stderr)
-    if args.no_save:
-        document = results_document(scored, rules, eval_id, None, args.instructions_version)
-        report = None
+    f1 = scored.comparison.counts.f1
+    problems = []
+    if args.fail_under is not None and f1 < args.fail_under:
+        problems.append(f"F1 {f1:.4f} is below {args.fail_under:g}")
+    report = None
+    saves = not args.no_save
+    if not saves or args.junit or args.sarif:
+        document = results_document(scored, rules, eval_id, None, version)
+        checked = [Checked(document, args.ground_truth, args.extracted, data)]
     else:
-        saved = save_iteration(folder, scored, rules, eval_id, args.instructions_version)
-        document, report = saved.document, saved.report
+        checked = []
+    with _ci_files(args, checked, problems):
+        if saves:
+            saved = save_iteration(folder, scored, rules, eval_id, version)
+            document, report = saved.document, saved.report
+    for note in (*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)):
+        print(f"pcsuite: note: {note}", file=sys.stderr)
     print(json.dumps(document, indent=1) if args.json else _summary(document))
     if report is not None:
         print(f"report: {report}", file=sys.stderr if args.json else sys.stdout)
@@ -85,11 +163,9 @@ def execute_verify(args: argparse.Namespace) -> int:
             import webbrowser
 
             webbrowser.open(report.resolve().as_uri())
-    f1 = document["metrics"]["f1"]
-    if args.fail_under is not None and f1 < args.fail_under:
-        print(f"pcsuite: F1 {f1:.4f} is below {args.fail_under:g}", file=sys.stderr)
-        return 1
-    return 0
+    for problem in problems:
+        print(f"pcsuite: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _summary(document: dict[str, Any]) -> str:
@@ -102,6 +178,18 @@ def _summary(document: dict[str, Any]) -> str:
         for name, part in document["by_section"].items()
     ]
     lines = [heading, "", _table(["section", "F1", "fields", *_ERRORS.values()], sections)]
+    ceiling = document["ceiling"]
+    if ceiling["values_outside"]:
+        outside, inside = ceiling["values_outside"], ceiling["values_in_mapping"]
+        told = f"{outside} of {outside + inside} values of the truth are outside the mapping"
+        lines += ["", f"a perfect record under this schema scores {_score(ceiling['f1'])}: {told}"]
+    if document["not_judged"]:
+        lines.append(f"not judged: {len(document['not_judged'])} values that may stand in those parts")
+    if document["diagnoses"]:
+        shown = document["diagnoses"][:_SHOWN_DIAGNOSES]
+        lines += ["", *(f"{one['kind']}: {one['message']}" for one in shown)]
+        if len(document["diagnoses"]) > len(shown):
+            lines.append(f"… and {len(document['diagnoses']) - len(shown)} more diagnoses in the report")
     found = document["discrepancies"]
     if found:
         rows = [
@@ -125,6 +213,9 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
       pcsuite verify-all evals --fail-under 0.90 --no-regress
       pcsuite verify-all evals --copy-samples
       pcsuite verify-all evals --only cottage --no-save
+      pcsuite verify-all evals --no-save --junit verify.xml --sarif verify.sarif
+
+    All evals get their next iteration, or none does. EVALS_DIR/verify-all.html shows them together.
 
     exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)
     """
@@ -146,32 +237,67 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     Returns 1 where a gate fails: macro-F1 below ``--fail-under``, or with ``--no-regress`` an eval below its best
     iteration so far. All evals are scored before anything is written.
     """
-    from pcsuite.verifier.evals import copy_samples, find_evals, score_evals
+    from pcsuite._util.files import replacing
+    from pcsuite.errors import DataError
+    from pcsuite.verifier.ci import Checked
+    from pcsuite.verifier.compare import results_document
+    from pcsuite.verifier.evals import TRUTH, copy_samples, find_evals, passed_over, score_evals
     from pcsuite.verifier.mapping import load_mapping
+    from pcsuite.verifier.overview import OVERVIEW, EvalRow, render_overview
     from pcsuite.verifier.scores import pool
-    from pcsuite.verifier.store import best_f1, save_iteration
+    from pcsuite.verifier.store import ToSave, best_f1, save_together
 
+    _check_gate(args.fail_under)
+    version = _instructions_version(args)
+    mapping = load_mapping(args.mapping)
     if args.copy_samples:
         copy_samples(args.evals_dir)
     evals = find_evals(args.evals_dir, args.only, args.exclude)
-    scored = score_evals(evals, load_mapping(args.mapping), args.extracted)
+    scored = score_evals(evals, mapping, args.extracted)
     best = {entry.eval.eval_id: best_f1(entry.eval.folder, entry.rules) for entry in scored}
-    if not args.no_save:
-        for entry in scored:
-            version, eval_id = args.instructions_version, entry.eval.eval_id
-            save_iteration(entry.eval.folder, entry.scored, entry.rules, eval_id, version)
     pooled = pool([entry.scored.comparison.counts for entry in scored])
+    problems = _missed_gates(args, scored, pooled, best)
+    documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, version) for one in scored]
+    checked = [
+        Checked(document, one.eval.folder / TRUTH, one.eval.folder / args.extracted, one.scored.extraction)
+        for one, document in zip(scored, documents, strict=True)
+    ]
+    overview = args.evals_dir / OVERVIEW
+    with _ci_files(args, checked, problems):
+        if not args.no_save:
+            entries = [ToSave(e.eval.folder, e.scored, e.rules, e.eval.eval_id, version) for e in scored]
+            try:
+                with replacing(overview) as partial:
+                    partial.touch()  # a folder that cannot be written is found before an iteration is
+                    saved = save_together(args.evals_dir, entries)
+                    fields = [entry.scored.comparison.by_field for entry in scored]
+                    rows = [
+                        EvalRow(one.document, by_field, best[one.document["eval_id"]], one.report)
+                        for one, by_field in zip(saved, fields, strict=True)
+                    ]
+                    html = render_overview(args.evals_dir, rows, pooled)
+                    partial.write_text(html, encoding="utf-8", errors="backslashreplace")
+            except OSError as error:
+                raise DataError(f"{overview}: cannot be written ({error.strerror or error})") from error
+    for note in passed_over(args.evals_dir):
+        print(f"pcsuite: note: {note}", file=sys.stderr)
+    for entry in scored:
+        for note in (*entry.scored.notes, *entry.rules.truth.warnings):
+            print(f"pcsuite: note: {entry.eval.eval_id}: {note}", file=sys.stderr)
     if args.json:
+        first = documents[0]
         document = {
             "macro_f1": pooled.macro_f1,
             "macro_f1_interval": pooled.macro_interval,
             "micro_f1": pooled.micro_f1,
             "micro_f1_interval": pooled.micro_interval,
+            **{key: first[key] for key in ("rules_hash", "mapping_version", "instructions_version")},
             "evals": {
                 entry.eval.eval_id: {
                     **entry.scored.comparison.counts.as_dict(),
                     "best_f1_before": best[entry.eval.eval_id],
                     "parse_error": entry.scored.parse_error,
+                    "ceiling": entry.rules.ceiling,
                 }
                 for entry in scored
             },
@@ -179,6 +305,16 @@ def execute_verify_all(args: argparse.Namespace) -> int:
         print(json.dumps(document, indent=1))
     else:
         print(_evals_table(scored, pooled, best))
+        if not args.no_save:
+            print(f"all evals: {overview}")
+    for problem in problems:
+        print(f"pcsuite: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _missed_gates(
+    args: argparse.Namespace, scored: Sequence[ScoredEval], pooled: Pooled, best: dict[str, float | None]
+) -> list[str]:
     problems = []
     if args.fail_under is not None and pooled.macro_f1 < args.fail_under:
         problems.append(f"macro-F1 {pooled.macro_f1:.4f} is below {args.fail_under:g}")
@@ -186,9 +322,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
         before, now = best[entry.eval.eval_id], entry.scored.comparison.counts.f1
         if before is not None and now < before - 1e-12:
             problems.append(f"{entry.eval.eval_id} regressed: F1 {now:.4f}, its best was {before:.4f}")
-    for problem in problems:
-        print(f"pcsuite: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return problems
 
 
 def _evals_table(scored: Sequence[ScoredEval], pooled: Pooled, best: dict[str, float | None]) -> str:
@@ -221,10 +355,14 @@ def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
 
     example:
       pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002
+
+    Results made under other rules or another truth are scored again from their stored extractions before they are
+    compared; where those or the truth are gone, the comparison is refused.
     """
     add = parser.add_argument
     add("before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json")
     add("after", type=Path, metavar="RESULTS_B")
+    add("--mapping", type=Path, help="score both again under this mapping")
     add("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
     add("--json", action="store_true", help="print JSON instead of tables")
 
@@ -234,9 +372,9 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
 
     Returns 1 with ``--fail-on-broken`` where one broke.
     """
-    from pcsuite.verifier.store import compare_results, read_results
+    from pcsuite.verifier.store import difference_between
 
-    difference = compare_results(read_results(args.before), read_results(args.after))
+    difference = difference_between(args.before, args.after, args.mapping)
     for warning in difference.warnings:
         print(f"pcsuite: warning: {warning}", file=sys.stderr)
     if args.json:
@@ -323,11 +461,12 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
       pcsuite improve evals --model smollm2-135m --condition C6
       pcsuite improve evals --model qwen3-8b --method model --held-out copper-hill,otter-barn
       pcsuite improve evals --propose-only                           # then edit the draft and run again
+      pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
     """
     from pcsuite.commands.options import add_profile_arguments
 
     add = parser.add_argument
-    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.txt}")
+    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.*}")
     add_profile_arguments(parser, run=False, selection=False)
     add("--model", default="smollm2-135m", metavar="ID", help="model of the profile's models file")
     add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
@@ -348,6 +487,10 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     add("--min-gain", type=float, default=0.0, metavar="F1", help=about)
     add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
     add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
+    about = "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'"
+    add("--extractor", metavar="CMD", help=about)
+    about = "seconds one call of the extractor may take (default 600)"
+    add("--extractor-timeout", type=float, default=600.0, metavar="S", help=about)
     add("--no-cache", action="store_true", help="do not read or write the response cache")
     add("--json", action="store_true", help="print the summary as JSON instead of a table")
 

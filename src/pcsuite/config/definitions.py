@@ -37,6 +37,9 @@ class TaskSpec(Definition):
     """Short human name, shown in reports."""
     kind: TaskKind
     """``structured``: answers are a JSON object; ``reasoning``: text ending in an answer line."""
+    domain: str = Field(default="", exclude=True)
+    """What the items are about (``news``, ``school mathematics``), by which replication is judged; a task without one
+    is a domain of its own. It changes no prompt, so it is no part of a row's id."""
     dataset: str
     """Name of the items file: ``<cache_dir>/datasets/<dataset>_<split>.jsonl``, or a bundled sample."""
     split: str = "test"

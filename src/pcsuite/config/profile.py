@@ -257,6 +257,34 @@ class OptimizationSection(Definition):
     """DSPy and the comparison methods."""
 
 
+class AnalysisSection(Definition):
+    """What the report's verdicts are held against; it changes no row, only what is said of rows."""
+
+    size_classes: dict[str, tuple[float, float | None]] = Field(
+        default_factory=lambda: {"S": (0, 10), "M": (10, 40), "L": (40, None)}
+    )
+    """Classes of model size by billions of parameters, from (included) and to (not included; ``null`` is no end), in
+    ascending order. A model of unpublished size belongs to the last one, as the models behind an interface do."""
+    scale_bound: float = Field(default=0.05, gt=0, le=1)
+    """An effect is the same at two sizes (or in two families) where it differs by less than this."""
+    loss_margin: float = Field(default=0.05, gt=0, le=1)
+    """A loss of score below this does not count as one (P3)."""
+
+    @field_validator("size_classes")
+    @classmethod
+    def _ascending(
+        cls, value: dict[str, tuple[float, float | None]]
+    ) -> dict[str, tuple[float, float | None]]:
+        edge = 0.0
+        for name, (low, high) in value.items():
+            if low < edge or (high is not None and high <= low):
+                raise ValueError(f"class '{name}' is empty or begins before the one above it ends")
+            edge = float("inf") if high is None else high
+        if not value:
+            raise ValueError("name one class at least")
+        return value
+
+
 class Profile(Definition):
     """A profile file."""
 
@@ -278,3 +306,5 @@ class Profile(Definition):
     """Other tools."""
     optimization: OptimizationSection = OptimizationSection()
     """Compilation of C8."""
+    analysis: AnalysisSection = Field(default=AnalysisSection(), exclude=True)
+    """What the report's verdicts are held against."""

@@ -20,6 +20,8 @@ class TaskNote(msgspec.Struct):
 
     title: str = ""
     kind: str = ""
+    domain: str = ""
+    """What its items are about; empty where nothing says so."""
     primary_metric: str = "score"
     pooling: str = ""
     """``mean`` of item scores or ``micro_f1`` of pooled counts; empty where the manifest does not say."""
@@ -82,6 +84,8 @@ class RunManifest(msgspec.Struct):
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
+    analysis: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Size classes, bounds and margins of the verdicts as the profile had them."""
     metrics: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """What the profile's metrics file declared beyond the bundled one."""
     compiled: list[dict[str, Any]] = msgspec.field(default_factory=list)
@@ -96,7 +100,15 @@ class RunManifest(msgspec.Struct):
 
         Planned rows and what did not apply are left alone: whether they add up depends on what is merged.
         """
-        for name in ("run", "profile", "config_hash", "pcsuite_version", "length_control", "objective"):
+        for name in (
+            "run",
+            "profile",
+            "config_hash",
+            "pcsuite_version",
+            "length_control",
+            "objective",
+            "analysis",
+        ):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         for name in ("tasks", "models", "conditions", "operator_types", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})

@@ -115,7 +115,13 @@ def render_markdown(page: Page) -> str:
     findings = [
         f"- **{finding['verdict']}**: {escape(finding['statement'] + ' ' + finding['evidence'])}"
         for finding in page.hypotheses
+        if finding["arm"]
     ]
+    armless = [finding["id"] for finding in page.hypotheses if not finding["arm"]]
+    if armless:
+        findings.append(
+            f"- **not tested**, for want of an arm: {', '.join(armless)} (hypotheses.csv says what each needs)"
+        )
     parts += ["## Hypotheses and criteria", "\n".join(findings)]
     for section in page.sections[:2]:
         parts += _section(section)

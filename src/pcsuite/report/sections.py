@@ -30,13 +30,15 @@ CELL_FILTERS = {"task": "Task", "model": "Model", "decoding": "Regime", "conditi
 def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
     """Hypotheses and criteria as the page lists them.
 
-    Records of ``hypotheses.csv`` with the style (``tone``) of their verdict.
+    Records of ``hypotheses.csv`` with the style (``tone``) of their verdict, and whether the run has an ``arm`` for it:
+    those without one are told in a line, not one by one.
     """
     tones = {"supported": "good", "contradicted": "bad"}
     return [
         {
             **record,
             "tone": tones.get(record["verdict"], ""),
+            "arm": record["verdict"] != "not tested" or record["cells"] > 0,
             "evidence": record["evidence"][:1].upper() + record["evidence"][1:],
         }
         for record in analysis.tables["hypotheses"].records()
@@ -244,7 +246,7 @@ def folded_section(analysis: Analysis) -> Section:
                 Extra(
                     f"{spec.name}-table",
                     f"{spec.title} ({len(records):,} rows)",
-                    table_grid(spec, records[:MOST_SHOWN], drop_empty=True),
+                    table_grid(table.spec, records[:MOST_SHOWN], drop_empty=True),
                     _lead(spec, records),
                 )
             )

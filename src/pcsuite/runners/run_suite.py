@@ -47,6 +47,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
             task.id: TaskNote(
                 title=task.spec.title,
                 kind=task.spec.kind,
+                domain=task.spec.domain,
                 primary_metric=task.spec.primary_metric,
                 pooling=task.evaluator.pooling,
                 items=len(task.items),
@@ -75,6 +76,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
         regimes={name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
         metrics=declared_by(suite.metrics),
         objective=suite.profile.optimization.dspy.objective.model_dump(mode="json"),
+        analysis=suite.profile.analysis.model_dump(mode="json"),
         compiled=_compiled(plan),
         planned_rows=plan.calls,
         not_applicable=[

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.logistic_mixed import *  # noqa: F403
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
+    from pcsuite.stats.paired_information import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
@@ -64,6 +65,7 @@ answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disa
 answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
 answer_variation: semantic_entropy
 information: mutual_information infonce online_code v_information prompt_information hashed_features fit_probe
+paired_information: information_gain
 calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage
 calibration: risk_coverage_interval cohens_kappa
 power: PairedVariances pilot_variances binary_variances minimal_detectable_effect required_items
@@ -72,7 +74,7 @@ variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency
 rates: abstention_matrix cost_per_correct unsupported_per_100_tokens pareto_front front_probability
-equal_tokens: Arm compare_at_equal_tokens replicate_disagreement affordable_share
+equal_tokens: Arm compare_at_equal_tokens replicate_disagreement readable_pairs affordable_share
 objective: Objective Replicate item_parts
 """
 # The public names by the module that defines them.

@@ -46,19 +46,29 @@ def answer_counts(answers: Sequence[Sequence[Hashable]]) -> FloatArray:
     return np.array([row + [0] * (width - len(row)) for row in rows], dtype=np.float64)
 
 
-def entropy(counts: ArrayLike, *, estimator: Estimator = "chao_shen") -> FloatArray:
+def entropy(
+    counts: ArrayLike, *, estimator: Estimator = "chao_shen", categories: int | None = None
+) -> FloatArray:
     """Entropy in nats of the answers behind each row of counts (items by answers); ``nan`` for a row without answers.
 
-    ``estimator`` is ``chao_shen``, ``miller_madow``, ``jackknife`` or ``plug_in``.
+    ``estimator`` is ``chao_shen``, ``miller_madow``, ``jackknife`` or ``plug_in``. Where the task allows ``categories``
+    answers, values that the bias correction lifts above the log of their number (of the answers seen, where a missing
+    one makes those more) are cut to it.
 
     >>> entropy([[5, 5], [10, 0]], estimator="plug_in").round(3).tolist()
     [0.693, 0.0]
+    >>> entropy([[1, 1, 1]]).round(3).tolist(), entropy([[1, 1, 1]], categories=3).round(3).tolist()
+    ([2.46], [1.099])
     """
     table, total = _rows_with_totals(counts)
     if estimator not in _ESTIMATORS:
         raise AnalysisError(f"unknown estimator '{estimator}'", hint=did_you_mean(estimator, _ESTIMATORS))
     safe = np.where(total > 0, total, 1.0)
-    return np.where(total > 0, _ESTIMATORS[estimator](table, safe), np.nan)
+    values = np.where(total > 0, _ESTIMATORS[estimator](table, safe), np.nan)
+    if categories is None:
+        return values
+    seen = (table > 0).sum(axis=1)
+    return np.asarray(np.minimum(values, np.log(np.maximum(seen, categories))), dtype=np.float64)
 
 
 def normalised_entropy(

@@ -67,7 +67,7 @@ def paired_bootstrap(
 
     >>> gain = paired_bootstrap([1, 1, 1, 0, 1, 1, 1, 1], [0, 1, 0, 0, 0, 0, 1, 0], rng=np.random.default_rng(0))
     >>> round(gain.value, 3), round(gain.low, 3), round(gain.high, 3)
-    (0.625, -0.069, 0.946)
+    (0.625, -0.03, 0.915)
     """
     deltas = as_differences(treated, control)
     bounds = (-1.0, 1.0) if np.abs(deltas).max() <= 1 else UNBOUNDED
@@ -193,18 +193,34 @@ def bootstrap_ratio(
     level: float = 0.95,
     scale: float = 1.0,
 ) -> Estimate:
-    """Interval of ``scale`` × (sum of numerators / sum of denominators) over items: tokens per correct answer, say.
+    """Interval of ``scale`` × (sum of numerators / sum of denominators) over items: claims per token, say.
 
-    Not defined where the denominators sum to 0.
+    Denominators are sizes (tokens, answers given), not negative. Not defined where they sum to 0. With few items, or
+    few that leave the common rate, the interval is :func:`~pcsuite.stats.random_weights.mean_interval` of each item's
+    linearised share, beside which one more numerator of 1 may stand; so nothing seen is not nothing for certain.
 
     >>> bootstrap_ratio([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0), resamples=100).value
     150.0
     """
-    columns = np.column_stack(as_pair(numerator, denominator, "numerator and denominator"))
+    above, below = as_pair(numerator, denominator, "numerator and denominator")
+    n, size = len(above), float(below.mean())
+    if not size > 0:
+        return undefined("nothing to divide by", n, level)
+    value = float(above.mean()) / size
+    # In units of the numerator: one claim, one right answer.
+    shares = above - value * below + float(above.mean())
+    if n > 1 and (n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED):
+        least = 0.0 if above.min() >= 0 else -np.inf
+        most = size if least == 0 and (above <= below).all() else np.inf
+        flat = mean_interval(shares, level=level)
+        low, high = (float(np.clip(limit, least, most)) * scale / size for limit in (flat.low, flat.high))
+        se = None if flat.se is None else flat.se * scale / size
+        return replace(flat, value=scale * value, low=low, high=high, se=se)
 
     def ratio(totals: FloatArray) -> FloatArray:
         return scale * totals[:, 0] / np.where(totals[:, 1] > 0, totals[:, 1], np.nan)
 
+    columns = np.column_stack([above, below])
     return bootstrap_totals(columns, ratio, rng=rng, resamples=resamples, level=level)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError
+from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, resample_counts, resample_totals
 from pcsuite.stats.estimate import (
     Estimate,
@@ -99,19 +99,36 @@ def ece_interval(
 ) -> Estimate:
     """:func:`ece` with its interval; at least 2 rows are needed.
 
-    ECE = Σ_b |Σ_{i in b} (confidence - correct)| / n. It cannot be negative, so noise inflates it, in the
-    sample and once more in every resample; the interval recentres the draws on the sample's value to remove
-    the second part.
+    ECE = Σ_b |Σ_{i in b} (confidence - correct)| / n. It cannot be negative, so noise inflates it, in the sample and
+    once more in every resample. The upper limit is that of draws recentred on the sample's value, which removes the
+    second part. The lower one also gives up what noise alone makes of these confidences when answers are right exactly
+    as often as stated, and is 0 where noise alone reaches the value in more than half of 1 - ``level`` of the draws. So
+    the interval of a calibrated model reaches 0, and the value may lie near its upper end.
 
-    >>> round(ece_interval([0.9, 0.9, 0.3], [1, 1, 0], rng=np.random.default_rng(0), resamples=100).value, 3)
-    0.167
+    >>> found = ece_interval([0.9, 0.9, 0.3], [1, 1, 0], rng=np.random.default_rng(0), resamples=100)
+    >>> round(found.value, 3), found.low
+    (0.167, 0.0)
     """
     stated, outcome = _checked(confidence, correct, minimum=2)
     n = len(stated)
     gaps = np.zeros((n, bins))
     gaps[np.arange(n), _bin_of(stated, bins)] = stated - outcome
     value = float(np.abs(gaps.sum(axis=0)).sum() / n)
-    return _recentred(value, np.abs(resample_totals(gaps, rng, resamples)).sum(axis=1) / n, n, level)
+    draws = np.abs(resample_totals(gaps, rng, resamples)).sum(axis=1) / n
+    bin_of = np.zeros((n, bins))
+    bin_of[np.arange(n), _bin_of(stated, bins)] = 1.0
+    # Answers right exactly as often as stated: what noise alone makes of these confidences.
+    noise = np.empty(resamples)
+    for start in range(0, resamples, block := max(1, 4_000_000 // n)):
+        drawn = rng.random((min(block, resamples - start), n)) < stated
+        noise[start : start + len(drawn)] = np.abs((drawn - stated) @ bin_of).sum(axis=1) / n
+    special = require("scipy.special", "stats")
+    tails = special.stdtrit(n - 1, np.array([(1 - level) / 2, (1 + level) / 2])) * np.sqrt(n / (n - 1))
+    low, high = np.quantile(draws - draws.mean() + value, special.ndtr(tails))
+    calibrated = (noise >= value - 1e-12).mean() > (1 - level) / 2
+    low = 0.0 if calibrated else max(0.0, float(low - noise.mean()))
+    se = float(draws.std(ddof=1))
+    return Estimate(value, low, min(1.0, float(high)), level, n, "recentred bootstrap less noise", se)
 
 
 def risk_coverage_interval(

@@ -8,10 +8,15 @@ answer only with probability q, where
     q = (T_constrained - T_free) / (T_retry - T_free), cut to 0..1,
 
 T being mean total tokens an answer. Rows of the free arm are what that policy gives where it does not retry, and
-rows of the retry arm what it gives where it does. So its validity and score are (1-q)·free + q·retry, and the chance
-that two of its answers differ is (1-q)²·D(free, free) + 2q(1-q)·D(free, retry) + q²·D(retry, retry). Nothing is
-modelled and nothing is cut off in the middle. q = 1 where retrying costs no more than the constraint did (then the
-retry arm is compared as it ran), q = 0 where not even one retry could be paid for.
+rows of the retry arm what it gives where it does. So its validity and score are (1-q)·free + q·retry, and of two of its
+answers to an item that can both be read the chance to differ is a ratio,
+
+    ((1-q)²·d(free, free) + 2q(1-q)·d(free, retry) + q²·d(retry, retry)) / (the same of r),
+
+r being the share of pairs of answers that can both be read, and d of those that also differ. What cannot be read is no
+answer: it counts in the validity and nowhere else. Nothing is modelled and nothing is cut off in the middle. q = 1
+where retrying costs no more than the constraint did (then the retry arm is compared as it ran), q = 0 where not even
+one retry could be paid for.
 """
 
 from __future__ import annotations
@@ -21,22 +26,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng
-from pcsuite.stats.proportions import FEW
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, undefined
 
 NO_ROW = -1
 """Marks a replicate that an item does not have, in a table of answers."""
+UNREADABLE = -2
+"""Marks an answer that could not be read."""
+_STEP = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One arm: a row per item, a column per seed.
 
-    ``answers`` are whole numbers that are equal where answers are (a missing answer is an answer of its own),
+    ``answers`` are whole numbers that are equal where answers are, :data:`UNREADABLE` where there is none and
     :data:`NO_ROW` where the seed was not run; ``tokens``, ``valid`` and ``score`` are means over an item's rows.
     """
 
@@ -53,6 +61,7 @@ class EqualTokens:
     share: Estimate
     """q: the share of its retries that the retry arm can pay for."""
     disagreement: Estimate
+    """Of readable answers; not defined (``nan``) where fewer than two items have two of them in every arm."""
     valid: Estimate
     score: Estimate
     unrestricted: Estimate
@@ -60,26 +69,49 @@ class EqualTokens:
     free_tokens: float
     retry_tokens: float
     constrained_tokens: float
+    rows: npt.NDArray[np.int64]
+    """Rows of the arms that have two readable answers in every arm."""
+    values: FloatArray
+    """Their differences in disagreement, the uncertainty of q included (its influence is added to each)."""
+    valid_rows: npt.NDArray[np.int64]
+    """Rows that have every arm."""
+    valid_values: FloatArray
+    """Their differences in validity, likewise."""
 
 
-def replicate_disagreement(first: IntArray, second: IntArray | None = None) -> FloatArray:
-    """Chance that two answers of an item differ, drawn from two arms (or one) under different seeds.
+def readable_pairs(first: IntArray, second: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Of an item's pairs of answers, the share that can both be read, and the share that can and differ.
 
-    Pairs of the same seed are left out: there the arms share their first attempt. Unbiased; ``nan`` where an item
-    has no pair.
+    Answers are drawn from two arms (or one) under different seeds: under the same one the arms share their first
+    attempt. ``nan`` where an item has no pair.
 
-    >>> replicate_disagreement(np.array([[1, 1, 2], [3, 3, NO_ROW]])).round(3).tolist()
-    [0.667, 0.0]
+    >>> both, differing = readable_pairs(np.array([[1, 1, 2], [3, 3, UNREADABLE]]))
+    >>> both.round(3).tolist(), differing.round(3).tolist()
+    ([1.0, 0.333], [0.667, 0.0])
     """
     left, right = _as_answers(first), _as_answers(first if second is None else second)
     if left.shape != right.shape:
         raise AnalysisError(f"answers of {left.shape} and {right.shape} items and seeds do not pair")
-    pairs, differing = np.zeros(len(left)), np.zeros(len(left))
+    pairs, both, differing = (np.zeros(len(left)) for _ in range(3))
     for one, other in itertools.permutations(range(left.shape[1]), 2):
-        known = (left[:, one] != NO_ROW) & (right[:, other] != NO_ROW)
-        pairs += known
-        differing += known & (left[:, one] != right[:, other])
-    return np.asarray(differing / np.where(pairs > 0, pairs, np.nan))
+        pairs += (left[:, one] != NO_ROW) & (right[:, other] != NO_ROW)
+        readable = (left[:, one] >= 0) & (right[:, other] >= 0)
+        both += readable
+        differing += readable & (left[:, one] != right[:, other])
+    pairs = np.where(pairs > 0, pairs, np.nan)
+    return both / pairs, differing / pairs
+
+
+def replicate_disagreement(first: IntArray, second: IntArray | None = None) -> FloatArray:
+    """Chance that two readable answers of an item differ, drawn from two arms (or one) under different seeds.
+
+    Unbiased; ``nan`` where an item has no two readable answers.
+
+    >>> replicate_disagreement(np.array([[1, 1, 2], [3, 3, NO_ROW]])).round(3).tolist()
+    [0.667, 0.0]
+    """
+    both, differing = readable_pairs(first, second)
+    return np.asarray(differing / np.where(both > 0, both, np.nan))
 
 
 def affordable_share(free: FloatArray, retry: FloatArray, constrained: FloatArray) -> FloatArray:
@@ -96,10 +128,11 @@ def affordable_share(free: FloatArray, retry: FloatArray, constrained: FloatArra
 def compare_at_equal_tokens(
     free: Arm, retry: Arm, constrained: Arm, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> EqualTokens:
-    """Differences ``constrained - retry`` at equal tokens, with intervals from resampled items.
+    """Differences ``constrained - retry`` at equal tokens, with intervals over items.
 
-    Row i of every arm is the same item; items without two replicates in each arm are left out. q is computed anew
-    in every resample, so its uncertainty is in the intervals. Raises ``AnalysisError`` for fewer than two items.
+    Row i of every arm is the same item. Each item's difference is taken at the one q of the arms, and what the item's
+    tokens do to q is added to it (the influence function), so that the uncertainty of q is in the intervals. Raises
+    ``AnalysisError`` where fewer than two items have all three arms.
 
     >>> ones = np.ones(3)
     >>> free, retry = (Arm(np.array([[1, 2]] * 3), tokens * ones, ones, ones) for tokens in (100, 200))
@@ -107,51 +140,73 @@ def compare_at_equal_tokens(
     >>> compare_at_equal_tokens(free, retry, fixed, rng=np.random.default_rng(0)).disagreement.value
     -1.0
     """
-    columns = np.column_stack(
-        [
-            free.tokens, retry.tokens, constrained.tokens,
-            replicate_disagreement(free.answers), replicate_disagreement(free.answers, retry.answers),
-            replicate_disagreement(retry.answers), replicate_disagreement(constrained.answers),
-            free.valid, retry.valid, constrained.valid,
-            free.score, retry.score, constrained.score,
-        ]
-    )  # fmt: skip
-    columns = columns[np.isfinite(columns).all(axis=1)]
-    if len(columns) < 2:
-        raise AnalysisError(f"{len(columns)} items have two replicates in all three arms, 2 are needed")
+    tokens = np.column_stack([free.tokens, retry.tokens, constrained.tokens])
+    present = np.flatnonzero(np.isfinite(tokens).all(axis=1))
+    if len(present) < 2:
+        raise AnalysisError(f"{len(present)} items have all three arms, 2 are needed")
+    tokens = tokens[present]
+    means = tokens.mean(axis=0)
+    q = float(affordable_share(*(means[index : index + 1] for index in range(3)))[0])
+    gap = means[1] - means[0]
+    # What each item's tokens do to q; nothing where q is cut to 0 or 1.
+    pull = np.zeros(len(present))
+    if 0 < q < 1:
+        pull = ((tokens[:, 2] - tokens[:, 0]) - q * (tokens[:, 1] - tokens[:, 0])) / gap
 
-    means = columns.mean(axis=0)[None, :]
+    pairs = [
+        readable_pairs(*(table[present] for table in tables))
+        for tables in (
+            (free.answers,), (free.answers, retry.answers), (retry.answers,), (constrained.answers,)
+        )
+    ]  # fmt: skip
+    both, differing = (np.column_stack([pair[index] for pair in pairs]) for index in (0, 1))
+    told = np.flatnonzero((both > 0).all(axis=1))
 
-    def share(rows: FloatArray) -> FloatArray:
+    def disagreement(share: float) -> FloatArray:
+        weights = np.array([(1 - share) ** 2, 2 * share * (1 - share), share**2])
+        mixed = (differing[told, :3] @ weights) / (both[told, :3] @ weights)
+        return np.asarray(differing[told, 3] / both[told, 3] - mixed)
+
+    def linear(name: str) -> Callable[[float], FloatArray]:
+        # Constrained less the mixture of free and retry, for something that is a mean over rows.
+        first, second, third = (getattr(arm, name)[present] for arm in (free, retry, constrained))
+        return lambda share: np.asarray(third - (1 - share) * first - share * second)
+
+    def at_q(difference: Callable[[float], FloatArray], moved: FloatArray) -> FloatArray:
+        slope = (
+            (difference(q + _STEP).mean() - difference(q - _STEP).mean()) / (2 * _STEP)
+            if moved.any()
+            else 0.0
+        )
+        return difference(q) + slope * moved
+
+    def interval(values: FloatArray) -> Estimate:
+        known = values[np.isfinite(values)]
+        if len(known) < 2:
+            return undefined("fewer than two items", len(known), level)
+        return paired_bootstrap(known, rng=rng, resamples=resamples, level=level)
+
+    def share_of(rows: FloatArray) -> FloatArray:
         return affordable_share(rows[:, 0], rows[:, 1], rows[:, 2])
 
-    def disagreement(rows: FloatArray, q: FloatArray) -> FloatArray:
-        mixed = (1 - q) ** 2 * rows[:, 3] + 2 * q * (1 - q) * rows[:, 4] + q**2 * rows[:, 5]
-        return np.asarray(rows[:, 6] - mixed)
-
-    def linear(first: int) -> Callable[[FloatArray, FloatArray], FloatArray]:
-        # Constrained less the mixture of free and retry, for something that is a mean over rows.
-        return lambda rows, q: np.asarray(
-            rows[:, first + 2] - (1 - q) * rows[:, first] - q * rows[:, first + 1]
-        )
-
-    def interval(difference: Callable[[FloatArray, FloatArray], FloatArray]) -> Estimate:
-        deltas = difference(columns, share(means))
-        if np.count_nonzero(np.abs(deltas) > 1e-12) < FEW:
-            return paired_bootstrap(deltas, rng=rng, resamples=resamples, level=level)
-        return from_means(lambda rows: difference(rows, share(rows)))
-
-    def from_means(statistic: Callable[[FloatArray], FloatArray]) -> Estimate:
-        # Totals of columns that are divided by n are means.
-        return bootstrap_totals(columns / len(columns), statistic, rng=rng, resamples=resamples, level=level)
-
+    # Without readable pairs there is nothing to average.
+    values = at_q(disagreement, pull[told]) if len(told) else np.empty(0)
+    every = differing[told, 3] / both[told, 3] - differing[told, 2] / both[told, 2]
+    valid = at_q(linear("valid"), pull)
+    free_tokens, retry_tokens, constrained_tokens = (float(mean) for mean in means)
     return EqualTokens(
-        from_means(share),
-        interval(disagreement),
-        interval(linear(7)),
-        interval(linear(10)),
-        paired_bootstrap(columns[:, 6], columns[:, 5], rng=rng, resamples=resamples, level=level),
-        *(float(tokens) for tokens in means[0, :3]),
+        bootstrap_totals(tokens / len(tokens), share_of, rng=rng, resamples=resamples, level=level),
+        interval(values),
+        interval(valid),
+        interval(at_q(linear("score"), pull)),
+        interval(every),
+        free_tokens,
+        retry_tokens,
+        constrained_tokens,
+        present[told],
+        values,
+        present,
+        valid,
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, resample_totals
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair, recentred_limits
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks of the online code, as in Voita & Titov 2020."""
@@ -241,13 +241,16 @@ def mutual_information(
     resamples: int = 2_000,
     permutations: int = 500,
     level: float = 0.95,
+    labels: int | None = None,
 ) -> MutualInformation:
     """Mutual information of predicted and true labels, items being the unit.
 
-    With one row per item the bias is removed by Miller–Madow's count of occupied cells, (m_xy - m_x - m_y +
-    1)/2n. With replicates (``items`` repeat) rows are not independent, and the mean under shuffled truths
-    is removed. The interval recentres the bootstrap draws on the corrected value, because resampling adds
-    the bias once more.
+    With one row per item the bias of the value is removed by Miller–Madow's count of occupied cells, (m_xy - m_x -
+    m_y + 1)/2n. With replicates (``items`` repeat) rows are not independent, and the mean under shuffled truths is
+    removed. The interval errs on the wide side, because with few items a table of labels can look like much more or
+    much less than it is. Its lower limit is 0 unless the shuffle test rejects at half of 1 - ``level``; else it gives
+    up the whole bias, (m_x - 1)(m_y - 1)/2n, seen cells or not. Its upper limit allows for cells that were empty by
+    chance and lies at most at the log of the number of ``labels`` (those seen, where the label set is not given).
 
     >>> told = mutual_information("abab" * 10, "abab" * 10, rng=np.random.default_rng(0), permutations=99)
     >>> round(told.plug_in, 3), told.p_value
@@ -268,15 +271,37 @@ def mutual_information(
     else:
         occupied = [int((sums > 0).sum()) for sums in (table, table.sum(axis=1), table.sum(axis=0))]
         method, bias = "miller-madow", (occupied[0] - occupied[1] - occupied[2] + 1) / (2 * n)
-    draws = _plug_in_information(resample_totals(joint, rng, resamples) / n, shape)
     value = float(observed) - bias
-    low, high = recentred_limits(value, draws, level)
+    p_value = float((1 + (null >= observed - 1e-12).sum()) / (1 + permutations))
+    totals = resample_totals(joint, rng, resamples)
+    draws = _plug_in_information(totals / n, shape)
+    # Half a row spread over the cells: what was empty by chance alone may not be empty.
+    filled = totals + rng.standard_gamma(0.5 / max(shape), size=totals.shape)
+    smoothed = _plug_in_information(filled / filled.sum(axis=1, keepdims=True), shape)
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    special = require("scipy.special", "stats")
+    low_tail, high_tail = (
+        special.ndtr(special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))) if n > 1 else tails
+    )
+    whole_bias = max((shape[0] - 1) * (shape[1] - 1) / (2 * n), float(null.mean()))
+    low = min(
+        np.quantile(smoothed, low_tail) - whole_bias,
+        np.quantile(draws - draws.mean() + observed, low_tail) - whole_bias,
+    )
+    low = 0.0 if p_value > (1 - level) / 2 else max(0.0, float(low))
+    choices = min(shape) if labels is None else max(labels, min(shape))
+    high = max(
+        np.quantile(smoothed, high_tail),
+        np.quantile(draws - draws.mean() + value, high_tail),
+        observed + 1.5 * (choices - 1) / n,
+    )
+    high = min(float(np.log(choices)), float(high))
     return MutualInformation(
-        Estimate(value, low, high, level, n, f"{method}, recentred bootstrap", float(draws.std())),
+        Estimate(value, low, high, level, n, f"{method}, wide bootstrap", float(draws.std())),
         float(observed),
         float(-xlogx(table.sum(axis=0) / n).sum()),
         float(null.mean()),
-        float((1 + (null >= observed - 1e-12).sum()) / (1 + permutations)),
+        p_value,
     )
 
 

@@ -47,14 +47,16 @@ def random_effects(
     shared_error: float = 0.0,
     shared_df: float = float("inf"),
     level: float = 0.95,
+    predict: bool = True,
 ) -> Pooled:
     """Pool the effects ``values`` of independent studies (tasks) with their standard errors.
 
     A study whose error is 0 is allowed: it has no more weight than τ² leaves it, and where τ² is 0 too all weigh the
     same. ``shared_error`` is the standard error of what all values have in common (models that answered the same
     items), known on ``shared_df`` degrees of freedom; it widens every interval and tells nothing of the differences.
-    With one study the mean is its value, without interval. Raises ``AnalysisError`` where values and errors do not pair
-    or an error is negative.
+    With one study the mean is its value, without interval. Without ``predict`` the limits of a new study, which take
+    most of the time, stay ``nan``. Raises ``AnalysisError`` where values and errors do not pair or an error is
+    negative.
 
     >>> pooled = random_effects([0.10, 0.30, 0.35, 0.65, 0.45, 0.15], [0.07, 0.08, 0.1, 0.09, 0.11, 0.08])
     >>> round(pooled.mean.value, 3), round(pooled.tau, 3), pooled.k
@@ -90,9 +92,11 @@ def random_effects(
         nan = float("nan")
         return Pooled(Estimate(mean, nan, nan, level, k, "no spread"), nan, 0.0, nan, nan, df)
     p_value = 2 * float(special.stdtr(df, -abs(mean) / error))
-    low, high = _prediction(y, se**2, shared_error**2, level)
-    # One study more is never surer than the mean of all.
-    low, high = min(low, estimate.low), max(high, estimate.high)
+    low = high = float("nan")
+    if predict:
+        low, high = _prediction(y, se**2, shared_error**2, level)
+        # One study more is never surer than the mean of all.
+        low, high = min(low, estimate.low), max(high, estimate.high)
     return Pooled(estimate, p_value, float(np.sqrt(tau2)), low, high, df)
 
 

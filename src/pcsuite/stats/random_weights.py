@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult, as_vector, check_level
 
+FEW_ITEMS = 30
 MANY_LEAVE = 15
 _NEAR_CENTRE = 1e-3
 """Saddlepoints closer to 0 than this (in standard deviations) take the formula's limit at the centre."""
@@ -134,7 +135,8 @@ def mean_interval(
     mean under random weights with half an end item beyond the values seen: as far from the commonest value (from the
     median where none is common) as twice the farthest value seen where four or fewer differ from it, less far the more
     differ, and at least one unit where three or fewer do. The quantiles are those of Student's t with n - 1 degrees of
-    freedom (Hesterberg 2015). Never of zero width; one value has no interval.
+    freedom (Hesterberg 2015). Below 30 items no limit lies beyond Gaffke's, which hold for any values within the
+    bounds. Never of zero width; one value has no interval.
 
     ``grain`` is what one more answer can change a value by, where the values seen may not show it: 1 for single answers
     against averages of ten, whose differences are tenths until the rare answer goes wrong. The unseen item is then at
@@ -153,6 +155,11 @@ def mean_interval(
     tail = float(special.ndtr(special.stdtrit(n - 1, (1 - level) / 2) * np.sqrt(n / (n - 1))))
     lower, upper = _with_end_items(sample, bounds, grain)
     low, high = lower.quantile(tail), upper.quantile(1 - tail)
+    if n < FEW_ITEMS and np.isfinite(bounds).all():
+        # Student's quantiles run wild at a few items; what the bounds alone allow is never exceeded.
+        lower, upper = (WeightedMean.of(sample, end=end) for end in bounds)
+        low = max(low, lower.quantile((1 - level) / 2))
+        high = min(high, upper.quantile((1 + level) / 2))
     se = float(sample.std(ddof=1) / np.sqrt(n))
     return Estimate(value, low, high, level, n, "bayesian bootstrap, end item", se)
 
@@ -194,6 +201,8 @@ def mean_test(
     tail = min(low.below(0.0), 1 - high.below(0.0))
     # The inverse of the expansion of the interval's tails.
     p_value = 2 * float(special.stdtr(n - 1, special.ndtri(tail) * np.sqrt((n - 1) / n)))
+    if n < FEW_ITEMS and np.isfinite(bounds).all():
+        p_value = min(p_value, two_sided_p(*(WeightedMean.of(values, end=end) for end in bounds)))
     # Where every value lies on one side even of the unseen item, the sign test's floor is all that n items can say.
     p_value = min(1.0, max(p_value, 2.0 ** (1 - n)))
     return TestResult(float(values.mean()), p_value, "mean with end item", n)
@@ -229,7 +238,7 @@ def two_sided_p(above: WeightedMean, below: WeightedMean) -> float:
 def spread_about_common(values: FloatArray) -> tuple[float, float, float]:
     """The commonest value (the median where none is common), how many values leave it, and how far at most.
 
-    Common is what more than a quarter of the values are, and more than one. How many leave it is an effective number,
+    Common is what more than a quarter of the values are, more than one, and more than any other. How many leave it is an effective number,
     (Σ|e|)² / Σe² over the distances e: the count where all leave it by the same, less where a few do so by far.
 
     >>> spread_about_common(np.array([0.0, 0.0, 0.0, 1.0, -1.0]))
@@ -237,7 +246,7 @@ def spread_about_common(values: FloatArray) -> tuple[float, float, float]:
     """
     distinct, counts = np.unique(np.round(values, 12), return_counts=True)
     often = int(counts.argmax())
-    common = counts[often] > max(1, len(values) / 4)
+    common = counts[often] > max(1, len(values) / 4) and int((counts == counts[often]).sum()) == 1
     centre = float(distinct[often]) if common else float(np.median(values))
     distance = np.abs(distinct - centre)
     squares = float(counts @ distance**2)

@@ -72,12 +72,28 @@ def abstention_matrix(
 def cost_per_correct(
     cost: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """Total cost (tokens, money, seconds) over total correct answers; undefined where none is correct.
+    """Total cost (tokens, money, seconds) over total correct answers, with an interval that may be open above.
 
-    >>> cost_per_correct([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0), resamples=100).value
+    The interval is that of correct answers per unit of cost, turned over: where so few are correct that their rate may
+    be 0, the upper limit is infinite; where none is, so is the value, and the lower limit says how dear it is at least.
+    Not defined where nothing was spent.
+
+    >>> cost_per_correct([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0)).value
     150.0
+    >>> none = cost_per_correct([90, 110, 100, 100], [0, 0, 0, 0], rng=np.random.default_rng(0))
+    >>> none.value, round(none.low), none.high
+    (inf, 117, inf)
     """
-    return bootstrap_ratio(cost, correct, rng=rng, resamples=resamples, level=level)
+    spent, right = as_pair(cost, correct, "cost and correct")
+    if spent.min() < 0 or right.min() < 0:
+        raise AnalysisError("cost and correct must not be negative")
+    rate = bootstrap_ratio(right, spent, rng=rng, resamples=resamples, level=level)
+    if not rate.defined:
+        return undefined("nothing was spent", len(spent), level)
+    value, low, high = (1 / part if part > 0 else np.inf for part in (rate.value, rate.high, rate.low))
+    if np.isnan(rate.low):  # one item has no interval
+        low = high = np.nan
+    return Estimate(value, low, high, level, rate.n, f"{rate.method}, turned over")
 
 
 def unsupported_per_100_tokens(
@@ -119,7 +135,10 @@ def front_probability(
         raise AnalysisError(f"scores have shape {quality.shape}, costs {price.shape}")
     totals = resample_totals(np.hstack([quality, price]), rng, resamples) / len(quality)
     width = quality.shape[1]
-    return np.asarray(_front(totals[:, :width], totals[:, width:]).mean(axis=0), dtype=np.float64)
+    # Every pair is compared in every resample: blocks keep that in bounds.
+    blocks = np.array_split(totals, max(1, resamples * width * width // 8_000_000))
+    on_front = [_front(block[:, :width], block[:, width:]).sum(axis=0) for block in blocks]
+    return np.asarray(np.sum(on_front, axis=0) / resamples, dtype=np.float64)
 
 
 def _front(quality: FloatArray, cost: FloatArray) -> npt.NDArray[np.bool_]:

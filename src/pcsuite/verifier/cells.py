@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,13 +69,28 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+
+
+def find_delimiter(content: str) -> str:
+    """What separates the cells of a CSV text: the mark that most lines have, a comma where others do not have more.
+
+    >>> find_delimiter("field;value\\nsize;1,5\\n")
+    ';'
+    """
+    lines = content.splitlines()
+    return max(DELIMITERS, key=lambda mark: sum(mark in line for line in lines))
+
+
 def parse_rows(data: bytes, source: str) -> list[Row]:
     """Rows of a CSV file in either dialect, cells trimmed; ragged rows are fine.
 
     Raises ``DataError`` with ``source`` and row for an unbalanced quote or a file without a single cell.
     """
-    text = io.StringIO(decode_text(data, source), newline="")
-    reader = csv.reader(text, strict=True, skipinitialspace=True)
+    content = decode_text(data, source)
+    delimiter = find_delimiter(content)
+    text = io.StringIO(content, newline="")
+    reader = csv.reader(text, strict=True, skipinitialspace=True, delimiter=delimiter)
     rows: list[Row] = []
     try:
         for cells in reader:
@@ -83,12 +99,15 @@ def parse_rows(data: bytes, source: str) -> list[Row]:
                 trimmed.pop()
             rows.append(Row(reader.line_num, tuple(trimmed)))
     except csv.Error as error:
-        raise DataError(f"{source}: row {reader.line_num}: not CSV: {error}") from error
+        cut = str(error) == "unexpected end of data"
+        hint = "a quote is never closed, or the file was cut off" if cut else None
+        raise DataError(f"{source}: row {reader.line_num}: not CSV: {error}", hint=hint) from error
     if not any(row.cells for row in rows):
         raise DataError(f"{source}: row 1: the file is empty")
     return rows
 
 
+@lru_cache(maxsize=4096)
 def label_key(label: str) -> str:
     """What labels are compared by: letters and digits only, case-folded.
 
@@ -123,8 +142,9 @@ class Column(NamedTuple):
 class CellReader:
     """Turns cells into values by declared type; knows the marks for "not given"."""
 
-    def __init__(self, mapping: FieldMapping, source: str) -> None:
+    def __init__(self, mapping: FieldMapping, source: str, delimiter: str = ",") -> None:
         self.source = source
+        self.delimiter = delimiter
         self._blank = {mark.casefold() for mark in mapping.not_given} | {""}
         marks = mapping.not_given_numbers
         self._blank_words = {mark.casefold() for mark in marks if isinstance(mark, str)}
@@ -139,6 +159,9 @@ class CellReader:
         is_name = rule.type == "text" and rule.path.rpartition(".")[2] == "name"
         if not text or (not is_name and text.casefold() in self._blank):
             return None
+        if self.delimiter == ";" and "," in text and rule.type in ("integer", "number"):
+            # 1,200 would be 1.2 where semicolons separate and 1200 elsewhere.
+            raise ValueError(f"'{text[:40]}' has a comma in a semicolon file; write numbers with a point")
         if rule.type in ("integer", "number") and (
             text.casefold() in self._blank_words or parse_number(text) in self._blank_numbers
         ):
@@ -165,12 +188,17 @@ class CellReader:
         if unit and rule.unit and _unit_key(unit) != _unit_key(rule.unit):
             raise self.error(row, f"{path}: unit '{unit}' where the mapping says '{rule.unit}'")
 
+    def is_given(self, text: str) -> bool:
+        """Whether a cell of a column that the mapping does not know holds anything."""
+        folded = text.casefold()
+        return folded not in self._blank and folded not in self._blank_words
+
     def columns(self, row: Row, start: int, rules: Sequence[FieldRule]) -> tuple[Column, ...]:
         """The columns a header row announces, from cell ``start`` on.
 
         A label may carry its unit in parentheses; a column without a label is known by the one before it.
         """
-        by_label = {label_key(rule.label): rule for rule in rules if rule.label}
+        by_label = {label_key(label): rule for rule in rules for label in rule.labels}
         by_previous = {label_key(rule.follows): rule for rule in rules if rule.follows}
         columns: list[Column] = []
         previous = ""
@@ -200,11 +228,13 @@ class CellReader:
         Some rows leave a group of columns out, so that the later cells move to the left. The reading under
         which fewer cells contradict their declared type is taken.
         """
+        if not may_lack:
+            return columns
         lacking = {label_key(label) for label in may_lack}
         reduced = tuple(
             c for c in columns if not {label_key(c.label), label_key(split_unit(c.label)[0])} & lacking
         )
-        if not lacking or len(reduced) == len(columns):
+        if len(reduced) == len(columns):
             return columns
         cells = row.cells[start:]
         readings = (reduced, columns) if usually_lacks else (columns, reduced)

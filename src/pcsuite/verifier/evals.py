@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pcsuite.errors import DataError, did_you_mean
-from pcsuite.verifier.compare import Rules, Scored, score_file
+from pcsuite.verifier.compare import Rules, Scored, read_rules, score_file
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.truth import read_truth
 
 TRUTH = "ground_truth.csv"
 EXTRACTED = "extracted.json"
@@ -41,7 +40,7 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     """
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
-    found = {path.parent.name: path.parent for path in sorted(root.glob(f"*/{TRUTH}"))}
+    found = {folder.name: folder for folder in _folders(root) if _has_truth(folder) is True}
     if not found:
         raise DataError(f"{root}: no evals", hint=f"an eval is a folder with {TRUTH} and {EXTRACTED}")
     for name in (*only, *exclude):
@@ -52,6 +51,33 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     if not chosen:
         raise DataError(f"{root}: every eval is excluded")
     return chosen
+
+
+def passed_over(root: Path) -> list[str]:
+    """Why folders in ``root`` are no evals, one line for each; folders of the suite's own are not named."""
+    notes = []
+    for folder in _folders(root):
+        has_truth = _has_truth(folder)
+        if has_truth is None:
+            notes.append(f"{folder}: cannot be read, passed over")
+        elif not has_truth and not (folder / "state.json").exists():
+            notes.append(f"{folder}: no {TRUTH}, passed over")
+    return notes
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{root}: cannot be read ({error.strerror or error})") from None
+
+
+def _has_truth(folder: Path) -> bool | None:
+    """Whether a folder is an eval, ``None`` where nobody may look."""
+    try:
+        return TRUTH in {path.name for path in folder.iterdir()}
+    except OSError:
+        return None
 
 
 def copy_samples(root: Path) -> None:
@@ -68,6 +94,6 @@ def score_evals(evals: Sequence[Eval], mapping: FieldMapping, extracted: str = E
     """
     scored = []
     for one in evals:
-        rules = Rules(read_truth(one.folder / TRUTH, mapping), mapping)
+        rules = read_rules(one.folder / TRUTH, mapping)
         scored.append(ScoredEval(one, rules, score_file(one.folder / extracted, rules, strict=False)))
     return scored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
@@ -18,7 +19,8 @@ from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.verifier.model import BuildingSpec
 from pcsuite.verifier.values import FieldType
 
-RULES_VERSION = 1
+_PATTERN = re.compile(r"[^.\[\]]*[^.\[\]\s](?:\[\])?(?:\.[^.\[\]]*[^.\[\]\s](?:\[\])?)*")
+RULES_VERSION = 2
 """Raised whenever the comparison itself changes, so that old scores are not taken for new ones."""
 
 
@@ -36,6 +38,8 @@ class FieldRule(Definition):
 
     label: str | None = None
     """Label of a key/value row, or of a table column (the unit in parentheses may be left out)."""
+    also: tuple[str, ...] = ()
+    """Further labels of the same field, as other exports write it."""
     follows: str | None = None
     """For a column without a label: the label of the column before it."""
     path: str
@@ -52,6 +56,13 @@ class FieldRule(Definition):
     """Weight in the weighted scores; counts and F1 are unweighted."""
     extractable: bool = True
     """False where a document cannot contain the field: then it counts nowhere."""
+    if_unreadable: Literal["error", "note"] = "error"
+    """What a cell of the wrong type is: an error that stops, or a note, and then the value is not judged."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every label of the field."""
+        return (self.label, *self.also) if self.label else self.also
 
 
 class PartRule(Definition):
@@ -63,6 +74,8 @@ class PartRule(Definition):
     """Key of the object in the list item."""
     columns: tuple[FieldRule, ...]
     """Columns; paths are relative to the object."""
+    ignored: tuple[str, ...] = ()
+    """Labels of columns that are known and never scored."""
     may_lack: tuple[str, ...] = ()
     """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
 
@@ -78,6 +91,8 @@ class TableRule(Definition):
     """Column in which rows (and for B also the header's first column) start."""
     columns: tuple[FieldRule, ...]
     """Columns; the first is the item's name."""
+    ignored: tuple[str, ...] = ()
+    """Labels of columns that are known and never scored; any other column gets a note."""
     may_lack: tuple[str, ...] = ()
     """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
     usually_lacks: bool = False
@@ -99,9 +114,35 @@ class Pairing(Definition):
     """When two list items are taken for the same thing."""
 
     name_weight: float = Field(default=0.5, ge=0, le=1)
-    """Share of the name in the likeness of two items; the rest is the share of agreeing fields."""
+    """Share of the name in the likeness of two items; with 0 names decide nothing."""
     gate: float = Field(default=0.45, gt=0, le=1)
-    """No pair below this likeness: with the defaults its name, or nine tenths of its content."""
+    """Share of the fields both items give that must agree for a pair that no name suggests: about half."""
+    position: bool = True
+    """Whether items left over are paired in order where both lists have equally many."""
+
+
+class PairingOverride(Definition):
+    """What one list does otherwise; what is left out is as for all lists."""
+
+    name_weight: float | None = Field(default=None, ge=0, le=1)
+    """Share of the name in the likeness of two items."""
+    gate: float | None = Field(default=None, gt=0, le=1)
+    """Share of agreeing fields."""
+    position: bool | None = None
+    """Whether items left over are paired in order."""
+
+
+class PairingRules(Pairing):
+    """How list items are paired, and which lists do it otherwise."""
+
+    lists: dict[str, PairingOverride] = Field(default_factory=dict)
+    """Overrides by path of the list: ``windows``, ``water_heating_systems[].water_heaters``."""
+
+    def of_list(self, pattern: str) -> Pairing:
+        """The rules of a list, given by its pattern (``windows[]``)."""
+        override = self.lists.get(pattern.removesuffix("[]"))
+        own = override.model_dump(exclude_none=True) if override else {}
+        return Pairing(**{**self.model_dump(exclude={"lists"}), **own})
 
 
 class FieldMapping(Definition):
@@ -119,7 +160,7 @@ class FieldMapping(Definition):
     """Paths a record may carry besides the fields; never compared, never hallucinations."""
     tolerances: dict[str, Tolerance]
     """Tolerance classes by name; ``default`` must be one."""
-    pairing: Pairing = Pairing()
+    pairing: PairingRules = PairingRules()
     """How list items are paired."""
     fields: tuple[FieldRule, ...] = ()
     """Key/value fields."""
@@ -186,6 +227,9 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
     known = dict(record_paths(BuildingSpec)) if mapping.record == "buildingspec" else None
     seen: set[str] = set()
     for pattern, rule in mapping.patterns():
+        if not _PATTERN.fullmatch(pattern):
+            hint = "names joined by single dots, a list's name followed by []"
+            raise ConfigError(f"{path}: '{pattern}' is no path", hint=hint)
         if pattern in seen:
             raise ConfigError(f"{path}: path '{pattern}' is mapped twice")
         seen.add(pattern)
@@ -197,6 +241,10 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
         if known is not None and known[pattern] not in (rule.type, "any"):
             declared = f"declared {rule.type}, but BuildingSpec says {known[pattern]}"
             raise ConfigError(f"{path}: '{pattern}' is {declared}")
+    lists = {head for pattern in seen for head in _list_heads(pattern)}
+    for name in mapping.pairing.lists:
+        if name not in lists:
+            raise ConfigError(f"{path}: pairing: no list '{name}'", hint=did_you_mean(name, lists))
     if known is not None:
         sections = {pattern.split(".")[0].removesuffix("[]") for pattern in known}
         for metadata in mapping.metadata:
@@ -213,6 +261,12 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}") from error
     return mapping
+
+
+def _list_heads(pattern: str) -> Iterator[str]:
+    """Every list a pattern leads through: ``a[].b[].c`` gives ``a`` and ``a[].b``."""
+    for match in re.finditer(re.escape("[]"), pattern):
+        yield pattern[: match.start()]
 
 
 def record_paths(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -126,6 +126,7 @@ class Skylight(_Named):
     roof: Text | None = None
     status: Text | None = None
     azimuth: Number | None = None
+    multiplier: Count | None = None
     area: Number | None = None
     u_factor: Number | None = None
     shgc: Number | None = None
@@ -158,6 +159,8 @@ class Attic(_Named):
     roof_tilt: Number | None = None
     roof_reflectance: Number | None = None
     roof_emittance: Number | None = None
+    roof_framing_factor: Number | None = None
+    radiant_barrier: Flag | None = None
 
 
 class Surface(_Named):
@@ -167,14 +170,17 @@ class Surface(_Named):
     status: Text | None = None
     construction_type: Text | None = None
     area: Number | None = None
+    framing_factor: Number | None = None
 
 
 class CrawlSpace(_Named):
     """A crawl space."""
 
     status: Text | None = None
+    crawlspace_type: Text | None = None
     floor_area: Number | None = None
     perimeter: Number | None = None
+    average_height: Number | None = None
     volume: Number | None = None
 
 

@@ -1,244 +1,286 @@
-"""Which item of an extracted list stands for which item of the truth."""
+"""Which item of an extracted list stands for which item of the truth, as a person would say.
+
+Items are paired in stages, each among what the earlier ones left: equal names (identical items first), names equal but
+for punctuation, a name within another or at its beginning, content of which about half agrees, and last, where both
+lists have equally many items, the position. Within a stage the total likeness is maximised.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence, Set
-from typing import Any
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcsuite._util.hashing import canonical_json
-from pcsuite.verifier.tree import Leaf, ListNode
-from pcsuite.verifier.values import Verdict, as_boolean, as_float, is_number, normalise_text
+from pcsuite.verifier.assignment import best_assignment, unique_best
+from pcsuite.verifier.likeness import Item, Likeness, dice
+from pcsuite.verifier.tree import ListNode
+from pcsuite.verifier.values import Verdict, is_blank, normalise_text
 
-Matrix = NDArray[np.float64]
+Stage = Literal["identical", "name", "similar name", "content", "position"]
+STAGES: tuple[Stage, ...] = ("identical", "name", "similar name", "content", "position")
 
-
-def unique_best(gains: Matrix) -> list[tuple[int, int]] | None:
-    """The best assignment where it is plain to see and the only one, else ``None``.
-
-    If every row with a positive gain has its largest in one column only, and no two rows in the same column, then
-    no other assignment reaches the same total: the sum of row maxima bounds every total from above.
-    """
-    rows, columns = gains.shape
-    if rows == 0 or columns == 0:
-        return []
-    best_column = gains.argmax(axis=1)
-    best = gains[np.arange(rows), best_column]
-    taken = best > 0
-    chosen = best_column[taken]
-    if len(np.unique(chosen)) != len(chosen):
-        return None
-    if ((gains == best[:, None]).sum(axis=1)[taken] > 1).any():
-        return None
-    return [(int(row), int(best_column[row])) for row in np.flatnonzero(taken)]
-
-
-def best_assignment(gains: Matrix) -> list[tuple[int, int]]:
-    """Pairs ``(row, column)`` of largest total gain; pairs without gain are left out.
-
-    Shortest augmenting paths with dual variables (Jonker and Volgenant 1987; Crouse 2016, algorithm 1), one
-    row at a time, the scan over columns vectorised: O(n³) at worst.
-    """
-    if gains.size == 0:
-        return []
-    flipped = gains.shape[0] > gains.shape[1]
-    costs = -(gains.T if flipped else gains)
-    rows, columns = costs.shape
-    row_duals = np.zeros(rows)
-    column_duals = np.zeros(columns)
-    row_of = np.full(columns, -1)
-    column_of = np.full(rows, -1)
-    for row in range(rows):
-        _augment(costs, row, row_duals, column_duals, row_of, column_of)
-    pairs = [(row, int(column_of[row])) for row in range(rows)]
-    if flipped:
-        pairs = [(column, row) for row, column in pairs]
-    return sorted((row, column) for row, column in pairs if gains[row, column] > 0)
-
-
-def _augment(
-    costs: Matrix,
-    free_row: int,
-    row_duals: Matrix,
-    column_duals: Matrix,
-    row_of: NDArray[Any],
-    column_of: NDArray[Any],
-) -> None:
-    """Assign ``free_row`` along a shortest alternating path; keep the duals feasible."""
-    columns = costs.shape[1]
-    shortest = np.full(columns, np.inf)
-    came_from = np.full(columns, -1)
-    scanned = np.zeros(columns, dtype=bool)
-    visited_rows = [free_row]
-    row, length, sink = free_row, 0.0, -1
-    while sink < 0:
-        reduced = length + costs[row] - row_duals[row] - column_duals
-        closer = ~scanned & (reduced < shortest)
-        shortest[closer] = reduced[closer]
-        came_from[closer] = row
-        open_lengths = np.where(scanned, np.inf, shortest)
-        column = int(open_lengths.argmin())
-        length = float(open_lengths[column])
-        scanned[column] = True
-        if row_of[column] < 0:
-            sink = column
-        else:
-            row = int(row_of[column])
-            visited_rows.append(row)
-    row_duals[free_row] += length
-    for visited in visited_rows[1:]:
-        row_duals[visited] += length - shortest[column_of[visited]]
-    column_duals[scanned] -= length - shortest[scanned]
-    column = sink
-    while True:
-        row = int(came_from[column])
-        row_of[column] = row
-        column_of[row], column = column, int(column_of[row])
-        if row == free_row:
-            return
-
-
-_CONTENT_FLOOR = 3
-"""Fewer fields than this in common say little: the share of agreeing fields is taken of at least three."""
 _LOOSE_NAME = 0.9
 """Credit for names equal but for punctuation and blanks ("W-9", "W9")."""
+_PART_OF_NAME = 0.8
+"""Credit for a name whose words are all in the other ("D03", "D03 (8080)"), or that begins it ("Liv", "Living")."""
 _SLACK = 1e-12
+_BLOCK_CELLS = 1_500_000
+"""Pairs compared at once; longer lists are first divided by what their items have in common."""
+_BUCKET_CELLS = 40_000
+"""Pairs compared at once within a part of a list that was divided."""
+_MOST_CANDIDATES = 50
+"""A word that more names have than this says nothing about which item is meant."""
+_WORD = re.compile(r"[^\W_]+")
 
-Item = dict[str, Any]
+
+class Pair(NamedTuple):
+    """Two items taken for the same thing: their indices, how they were found, and how alike they are."""
+
+    truth: int
+    extracted: int
+    stage: Stage
+    score: float
+    """Likeness, 0 to 1: name and agreeing fields, weighted by ``name_weight``, or the fields alone."""
+    reason: str
 
 
-def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> list[tuple[int, int]]:
-    """Index pairs ``(truth, extracted)`` of items taken for the same thing, by truth index.
+def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> list[Pair]:
+    """The pairs of two lists, by truth index; an item is in one pair at most.
 
-    Pairs maximise the total likeness over both lists; none is below the gate of the list's ``pairing``. The order of
-    either list does not matter.
+    The order of the lists matters for the last stage alone. Up to about a thousand items of each list that no name
+    decides are compared each with each; longer lists are divided by exactly equal fields first, so that time and
+    memory grow with the length and not with its square.
     """
     if not truth or not extracted:
         return []
-    likeness = likeness_matrix(node, truth, extracted)
-    gains = np.where(likeness >= node.pairing.gate - _SLACK, likeness, 0.0)
-    plain = unique_best(gains)
-    if plain is not None:
-        return plain
-    # Several assignments may be equally good: choose by content, so that the order of a list cannot matter.
-    truth_order = sorted(range(len(truth)), key=lambda index: canonical_json(truth[index]))
-    extracted_order = sorted(range(len(extracted)), key=lambda index: canonical_json(extracted[index]))
-    pairs = best_assignment(gains[np.ix_(truth_order, extracted_order)])
-    return sorted((truth_order[row], extracted_order[column]) for row, column in pairs)
+    return _Pairing(node, truth, extracted).run()
 
 
-def likeness_matrix(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> Matrix:
-    """Likeness (0..1) of truth items (rows) with extracted ones (columns): agreeing fields and names, weighted."""
-    shape = (len(truth), len(extracted))
-    agreeing = np.zeros(shape)
-    given = np.zeros(shape)
-    numeric = [entry for entry in node.scalars if entry[1].type in ("number", "integer")]
-    others = [entry for entry in node.scalars if entry[1].type in ("text", "boolean")]
-    for fields, agree in ((numeric, _numbers_agree), (others, _codes_agree)):
-        if fields:
-            cells = [
-                [[_dig(item, keys) for keys, _ in fields] for item in side] for side in (truth, extracted)
-            ]
-            agreeing += agree([leaf for _, leaf in fields], *cells)
-            left, right = (np.array([[v is not None for v in row] for row in side], float) for side in cells)
-            # Fields that either item of a pair gives: |T ∪ E| = |T| + |E| - |T ∩ E|.
-            given += left.sum(axis=1)[:, None] + right.sum(axis=1)[None, :] - left @ right.T
-    for keys in node.lists:
-        # Dice overlap of the names (or texts) in a nested list, as one further field.
-        rows, columns = ([_names_in(_dig(item, keys)) for item in side] for side in (truth, extracted))
-        agreeing += _dice(rows, columns)
-        given += np.array([[bool(a or b) for b in columns] for a in rows], dtype=float)
-    content = agreeing / np.maximum(given, _CONTENT_FLOOR)
-    weight = node.pairing.name_weight
-    likeness: Matrix = weight * _same_names(truth, extracted) + (1 - weight) * content
-    return likeness
+class _Pairing:
+    """The stages, over the indices that are still free."""
+
+    def __init__(self, node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> None:
+        self._rules = node.pairing
+        self._items = (truth, extracted)
+        self._likeness = Likeness(node, truth, extracted)
+        self._names = [[_name(item) for item in side] for side in self._items]
+        self._free = (dict.fromkeys(range(len(truth))), dict.fromkeys(range(len(extracted))))
+        self._found: list[tuple[int, int, Stage, float, str]] = []
+
+    def run(self) -> list[Pair]:
+        if self._rules.name_weight > 0:
+            self._pair_equal_names(lambda name: name, "name", 1.0, "same name")
+            self._pair_equal_names(_letters, "similar name", _LOOSE_NAME, "same name but for punctuation")
+            self._pair_parts_of_names()
+        self._pair_by_content()
+        if self._rules.position and len(self._free[0]) == len(self._free[1]):
+            for left, right in zip(*(sorted(side) for side in self._free), strict=True):
+                self._take(left, right, "position", 0.0, "left over in both lists, at the same position")
+        return self._scored()
+
+    def _take(self, left: int, right: int, stage: Stage, credit: float, reason: str) -> None:
+        del self._free[0][left], self._free[1][right]
+        self._found.append((left, right, stage, credit, reason))
+
+    def _pair_equal_names(self, key: Callable[[str], str], stage: Stage, credit: float, reason: str) -> None:
+        """Pair items whose names are equal under ``key``; several of one name are told apart by content."""
+        groups: list[dict[str, list[int]]] = [{}, {}]
+        for side in (0, 1):
+            for index in self._free[side]:
+                groups[side].setdefault(key(self._names[side][index]), []).append(index)
+        for name, left in groups[0].items():
+            right = groups[1].get(name, [])
+            if len(left) > 1 or len(right) > 1 or not name:
+                left, right = self._pair_identical(left, right)
+            for pair in self._assigned(left, right, needs_content=False) if name else ():
+                self._take(*pair, stage, credit, reason)
+
+    def _pair_identical(self, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
+        """Pair items that are equal in every field and in name; return the others."""
+        identity = [
+            {i: (self._names[s][i], self._likeness.keys(s, i)) for i in side}
+            for s, side in enumerate((left, right))
+        ]
+        for pair in _equal(*identity):
+            self._take(*pair, "identical", 1.0, "")
+        return [i for i in left if i in self._free[0]], [i for i in right if i in self._free[1]]
+
+    def _pair_parts_of_names(self) -> None:
+        """Pair names one of which is part of the other: all its words, or a beginning that no third name shares."""
+        words = [{i: frozenset(_WORD.findall(self._names[s][i])) for i in self._free[s]} for s in (0, 1)]
+        edges: dict[tuple[int, int], str] = {}
+        for side in (0, 1):
+            holders: dict[str, list[int]] = {}
+            for index, own in words[1 - side].items():
+                for word in own:
+                    holders.setdefault(word, []).append(index)
+            for index, own in words[side].items():
+                rarest = min((holders.get(word, []) for word in own), key=len, default=[])
+                for other in rarest if len(rarest) <= _MOST_CANDIDATES else ():
+                    if own < words[1 - side][other]:
+                        edges[(index, other) if side == 0 else (other, index)] = "is in"
+        for pair in self._unique_beginnings():
+            edges.setdefault(pair, "begins")
+        for left, right in _components(edges):
+            if len(left) * len(right) > _BLOCK_CELLS:
+                continue  # such names tell nothing apart; the content may
+            allowed = np.array([[(a, b) in edges for b in right] for a in left])
+            for a, b in self._assigned(left, right, needs_content=False, allowed=allowed):
+                names = (str(self._items[s][i].get("name")).strip() for s, i in ((0, a), (1, b)))
+                short, long = sorted(names, key=len)
+                self._take(a, b, "similar name", _PART_OF_NAME, f"'{short}' {edges[a, b]} '{long}'")
+
+    def _unique_beginnings(self) -> Iterator[tuple[int, int]]:
+        """Pairs of which one name begins the other, and neither begins or continues a third."""
+        letters = [{i: _letters(self._names[side][i]) for i in self._free[side]} for side in (0, 1)]
+        begins: set[tuple[int, int]] = set()
+        for side in (0, 1):
+            ordered = sorted((text, index) for index, text in letters[1 - side].items())
+            for index, text in letters[side].items():
+                start = bisect_left(ordered, (text,)) if len(text) > 1 else len(ordered)
+                for longer, other in ordered[start : start + 2]:
+                    rest = longer[len(text) :]
+                    # "W1" does not begin "W10": the number goes on.
+                    if longer.startswith(text) and not (text[-1].isdigit() and rest[:1].isdigit()):
+                        begins.add((index, other) if side == 0 else (other, index))
+        used = [Counter(pair[side] for pair in begins) for side in (0, 1)]
+        yield from sorted(pair for pair in begins if used[0][pair[0]] == used[1][pair[1]] == 1)
+
+    def _pair_by_content(self) -> None:
+        # Equal content first: no other assignment has a larger total, and long lists become short ones.
+        content = [{i: self._likeness.keys(s, i) for i in side} for s, side in enumerate(self._free)]
+        for side in content:
+            for index in [i for i, key in side.items() if not any(value is not None for value in key)]:
+                del side[index]
+        for pair in _equal(*content) if all(content) else ():
+            self._take(*pair, "content", 0.0, "")
+        for pair in self._assigned(*(list(side) for side in self._free), needs_content=True):
+            self._take(*pair, "content", 0.0, "")
+
+    def _assigned(
+        self,
+        left: list[int],
+        right: list[int],
+        *,
+        needs_content: bool,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> list[tuple[int, int]]:
+        """The pairs of largest total likeness; with ``needs_content`` none whose content falls below the gate."""
+        if not left or not right:
+            return []
+        if len(left) == len(right) == 1 and not needs_content:
+            return [(left[0], right[0])]
+        if len(left) * len(right) > _BLOCK_CELLS:
+            return list(self._divided(left, right, needs_content))
+        share = self._likeness.block(np.array(left), np.array(right)).share
+        if needs_content:
+            gains = np.where(share >= self._rules.gate - _SLACK, share, 0.0)
+        else:
+            gains = 1.0 + share if allowed is None else np.where(allowed, 1.0 + share, 0.0)
+        plain = unique_best(gains)
+        if plain is not None:
+            return [(left[row], right[column]) for row, column in plain]
+        # Several assignments may be equally good: choose by content, so that the order of a list cannot matter.
+        rows, columns = (
+            sorted(range(len(side)), key=lambda i: canonical_json(self._items[s][side[i]]))
+            for s, side in enumerate((left, right))
+        )
+        pairs = best_assignment(gains[np.ix_(rows, columns)])
+        return [(left[rows[row]], right[columns[column]]) for row, column in pairs]
+
+    def _divided(self, left: list[int], right: list[int], needs_content: bool) -> Iterator[tuple[int, int]]:
+        """As :meth:`_assigned` for long lists: part by part, where items of a part have exactly equal fields.
+
+        First what is equal in all fields but one, then in a single field, the most telling first. A part that is
+        still too large is left to the next division.
+        """
+        keys = [{i: self._likeness.keys(s, i) for i in side} for s, side in enumerate((left, right))]
+        fields = range(len(next(iter(keys[0].values()))))
+        telling = sorted(fields, key=lambda f: -len({key[f] for key in keys[0].values()}))
+        divisions = [tuple(f for f in fields if f != dropped) for dropped in fields]
+        for chosen in (*divisions, *((field,) for field in telling)):
+            parts: list[dict[Hashable, list[int]]] = [{}, {}]
+            for s in (0, 1):
+                for index, key in keys[s].items():
+                    part = tuple(key[f] for f in chosen)
+                    if any(value is not None for value in part):
+                        parts[s].setdefault(part, []).append(index)
+            for shared, some in parts[0].items():
+                others = parts[1].get(shared, [])
+                if len(some) * len(others) <= _BUCKET_CELLS:
+                    for a, b in self._assigned(some, others, needs_content=needs_content):
+                        del keys[0][a], keys[1][b]
+                        yield a, b
+        if not needs_content:
+            yield from zip(keys[0], keys[1], strict=False)
+
+    def _scored(self) -> list[Pair]:
+        if not self._found:
+            return []
+        left, right = (np.array([entry[side] for entry in self._found]) for side in (0, 1))
+        agreement = self._likeness.pairs(left, right)
+        weight = self._rules.name_weight
+        pairs = []
+        for (a, b, stage, credit, reason), agreeing, shared, given, share in zip(
+            self._found,
+            agreement.agreeing.tolist(),
+            agreement.shared.tolist(),
+            agreement.given.tolist(),
+            agreement.share.tolist(),
+            strict=True,
+        ):
+            named = bool(self._names[0][a] and self._names[1][b])
+            if agreeing == given and (credit == 1.0 or not named):
+                pairs.append(Pair(a, b, "identical", 1.0, "every field agrees"))
+                continue
+            content = f"{agreeing:.3g} of {shared:g} shared fields agree" if shared else "no field in common"
+            score = weight * credit + (1 - weight) * share if credit else share
+            pairs.append(Pair(a, b, stage, round(score, 4), f"{reason}; {content}" if reason else content))
+        return sorted(pairs)
 
 
-def _dig(item: Item, keys: tuple[str, ...]) -> Any:
-    value: Any = item
-    for key in keys:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
-    return value
+def _equal(left: Mapping[int, Hashable], right: Mapping[int, Hashable]) -> list[tuple[int, int]]:
+    """Pairs of indices with equal keys, in the order of both sides."""
+    waiting: dict[Hashable, list[int]] = {}
+    for index, key in reversed(list(right.items())):
+        waiting.setdefault(key, []).append(index)
+    return [(index, same.pop()) for index, key in left.items() if (same := waiting.get(key))]
 
 
-def _numbers_agree(leaves: list[Leaf], truth: list[list[Any]], others: list[list[Any]]) -> Matrix:
-    expected = np.array([[_number(value) for value in row] for row in truth])
-    actual = np.array([[_number(value) for value in row] for row in others])
-    relative = np.array([leaf.relative for leaf in leaves])
-    absolute = np.array([leaf.absolute for leaf in leaves])
-    size = np.abs(expected)
-    allowed = np.maximum(relative * size, absolute) + 1e-9
-    difference = np.abs(expected[:, None, :] - actual[None, :, :])
-    angles = [index for index, leaf in enumerate(leaves) if leaf.modulo is not None]
-    if angles:
-        turn = np.array([leaves[index].modulo for index in angles], dtype=float)
-        part = np.mod(difference[:, :, angles], turn)
-        difference[:, :, angles] = np.minimum(part, turn - part)
-    equal: Matrix = (difference <= allowed[:, None, :]).sum(axis=2).astype(float)
-    return equal
+def _components(edges: Mapping[tuple[int, int], str]) -> Iterator[tuple[list[int], list[int]]]:
+    """Groups of indices that edges join, as ``(truth, extracted)``, in the order of the truth."""
+    near: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for a, b in edges:
+        near.setdefault((0, a), []).append((1, b))
+        near.setdefault((1, b), []).append((0, a))
+    seen: set[tuple[int, int]] = set()
+    for start in sorted(near):
+        stack, members = [start], []
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                members.append(node)
+                stack += near[node]
+        if members:
+            yield sorted(i for side, i in members if side == 0), sorted(i for side, i in members if side == 1)
 
 
-def _number(value: Any) -> float:
-    """The number, or NaN (unequal to everything) for anything else."""
-    if not is_number(value):
-        return math.nan
-    number = as_float(value)
-    return number if math.isfinite(number) else math.nan
+def _name(item: Item) -> str:
+    """The name that items are paired by: text, or a number, which still says which item is meant; else empty."""
+    given = item.get("name")
+    usable = isinstance(given, str | int | float) and not isinstance(given, bool)
+    return normalise_text(str(given)) if usable else ""
 
 
-def _codes_agree(leaves: list[Leaf], truth: list[list[Any]], others: list[list[Any]]) -> Matrix:
-    codes: dict[Any, int] = {}
-
-    def code(value: Any, leaf: Leaf, missing: int) -> int:
-        key: Any = None
-        if leaf.type == "boolean":
-            key = as_boolean(value)
-        elif isinstance(value, str):
-            key = normalise_text(value)
-        return missing if key is None else codes.setdefault(key, len(codes))
-
-    expected = np.array([[code(v, leaf, -1) for v, leaf in zip(row, leaves, strict=True)] for row in truth])
-    actual = np.array([[code(v, leaf, -2) for v, leaf in zip(row, leaves, strict=True)] for row in others])
-    equal: Matrix = (expected[:, None, :] == actual[None, :, :]).sum(axis=2).astype(float)
-    return equal
-
-
-def _dice(rows: Sequence[Set[str]], columns: Sequence[Set[str]]) -> Matrix:
-    """Overlap of sets, 0 (also of two empty ones) to 1."""
-    return np.array([[2 * len(a & b) / max(1, len(a) + len(b)) for b in columns] for a in rows])
-
-
-def _names_in(value: Any) -> frozenset[str]:
-    if not isinstance(value, list):
-        return frozenset()
-    names = (entry.get("name") if isinstance(entry, dict) else entry for entry in value)
-    return frozenset(normalise_text(name) for name in names if isinstance(name, str))
-
-
-def _same_names(truth: Sequence[Item], extracted: Sequence[Item]) -> Matrix:
-    """1 for equal names, a little less for names equal but for punctuation, 0 otherwise and for items without one."""
-
-    def name(item: Item) -> str:
-        # A name written as a number still says which item is meant.
-        given = item.get("name")
-        usable = isinstance(given, str | int | float) and not isinstance(given, bool)
-        return normalise_text(str(given)) if usable else ""
-
-    def equal(left: list[str], right: list[str]) -> Matrix:
-        codes: dict[str, int] = {}
-        rows = np.array([codes.setdefault(text, len(codes)) if text else -1 for text in left])
-        columns = np.array([codes.setdefault(text, len(codes)) if text else -2 for text in right])
-        return np.asarray(rows[:, None] == columns[None, :], dtype=float)
-
-    exact = [[name(item) for item in side] for side in (truth, extracted)]
-    loose = [["".join(filter(str.isalnum, text)) for text in side] for side in exact]
-    same: Matrix = np.maximum(equal(*exact), _LOOSE_NAME * equal(*loose))
-    return same
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name))
 
 
 _GATE = 0.5
@@ -257,7 +299,7 @@ def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Ver
         waiting.setdefault(normalise_text(text), []).append(index)
     texts: list[tuple[int, str]] = []
     others: list[tuple[int, Any]] = []
-    values = ((index, value) for index, value in enumerate(given) if value is not None)
+    values = ((index, value) for index, value in enumerate(given) if not is_blank(value))
     # By content, so that the order of the list cannot matter.
     for index, value in sorted(values, key=lambda entry: canonical_json(entry[1])):
         if not isinstance(value, str):
@@ -267,12 +309,13 @@ def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Ver
         else:
             texts.append((index, value))
     left = sorted(index for indices in waiting.values() for index in indices)
-    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in left)
+    missed = set(left)
+    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in missed)
     if left and texts:
-        rows = [set(normalise_text(truth[index]).split()) for index in left]
-        columns = [set(normalise_text(text).split()) for _, text in texts]
-        dice = _dice(rows, columns)
-        pairs = best_assignment(np.where(dice >= _GATE, dice, 0.0))
+        rows = [frozenset(normalise_text(truth[index]).split()) for index in left]
+        columns = [frozenset(normalise_text(text).split()) for _, text in texts]
+        overlap = dice(rows, columns)
+        pairs = best_assignment(np.where(overlap >= _GATE, overlap, 0.0))
         for row, column in pairs:
             yield "wrong_value", left[row], truth[left[row]], texts[column][1]
         left = [index for row, index in enumerate(left) if row not in dict(pairs)]

@@ -1,4 +1,5 @@
-"""Paths into a record: ``project.city``, ``windows[0].u_factor``, ``windows[name=101].u_factor``.
+"""Paths into a record: ``project.city``, ``windows[0].u_factor`` (or ``windows.0.u_factor``),
+``windows[name=101].u_factor``.
 
 A *pattern* is a path with its list steps left open (``windows[].u_factor``); it names a field of the schema.
 """
@@ -16,13 +17,14 @@ Step = str | int | tuple[str, str]
 _KEY = re.compile(r"[^.\[\]]+")
 _PLAIN_NAME = re.compile(r'[^\]"\s](?:[^\]"]*[^\]"\s])?')
 _INDEX = re.compile(r"\[(\d+)\]")
+_ITEM = re.compile(r'[^.\[\]]+(?:\[\d+\]|\[[A-Za-z_]\w*=(?:"(?:[^"\\]|\\.)*"|[^\]"]*)\])?')
 _NAMED = re.compile(r'\[([A-Za-z_]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
 
 
 def parse_path(path: str) -> tuple[Step, ...]:
     """Split a path into steps; ``ValueError`` says where it stops making sense.
 
-    >>> parse_path("windows[name=101].u_factor"), parse_path("zones[0].name")
+    >>> parse_path("windows[name=101].u_factor"), parse_path("zones.0.name")
     (('windows', ('name', '101'), 'u_factor'), ('zones', 0, 'name'))
     """
     steps: list[Step] = []
@@ -45,7 +47,9 @@ def parse_path(path: str) -> tuple[Step, ...]:
         name = _KEY.match(path, position)
         if name is None:
             raise ValueError(f"'{path}': expected a name at character {position + 1}")
-        steps.append(name.group())
+        # After a dot digits alone are an index, as in windows.0.u_factor.
+        is_index = bool(steps) and name.group().isascii() and name.group().isdigit()
+        steps.append(int(name.group()) if is_index else name.group())
         position = name.end()
     if not steps:
         raise ValueError("an empty path")
@@ -80,33 +84,57 @@ def item_path(path: str, name: object, index: int) -> str:
     return f"{path}[name={json.dumps(name, ensure_ascii=False)}]"
 
 
-def set_path(record: dict[str, Any], path: str, value: Any) -> None:
-    """Put a value at a path, making the objects, lists and items on the way.
+def item_of(path: str) -> str:
+    """The part of a path that names what a person would point at: a section, or one item of it.
 
-    Raises ``ValueError`` for a malformed path, a list index beyond 9999, or a path that ends in a named item.
+    >>> item_of("windows[name=101].u_factor"), item_of("project.city")
+    ('windows[name=101]', 'project')
+    """
+    found = _ITEM.match(path)
+    return found.group() if found else path
+
+
+def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, ...]:
+    """Put a value at a path, making the objects, lists and items on the way; return the steps that lead to it.
+
+    Steps by name are returned as the index of the item. Raises ``ValueError`` for a malformed path, a list index
+    beyond 9999, or a path that ends in a named item.
     """
     steps = parse_path(path)
     holder: Any = record
+    walked: list[str | int] = []
     for step, following in pairwise(steps):
         kind = dict if isinstance(following, str) else list
         if isinstance(step, str):
+            walked.append(step)
             holder = holder.setdefault(step, kind())
         elif isinstance(step, int):
             _grow(holder, step, kind)
+            walked.append(step)
             holder = holder[step]
         else:
             key, wanted = step
-            found = next((item for item in holder if item.get(key) == wanted), None)
-            if found is None:
-                found = {key: wanted}
-                holder.append(found)
-            holder = found
+            index = next((n for n, item in enumerate(holder) if item.get(key) == wanted), len(holder))
+            if index == len(holder):
+                holder.append({key: wanted})
+            walked.append(index)
+            holder = holder[index]
     last = steps[-1]
     if isinstance(last, tuple):
         raise ValueError(f"'{path}': a path to a value cannot end in a named item")
     if isinstance(last, int):
         _grow(holder, last, type(None))
     holder[last] = value
+    return (*walked, last)
+
+
+def put_value(record: dict[str, Any], path: str, value: Any) -> tuple[str, ...]:
+    """Put a value at a path of keys alone (``project.city``), as mappings write them; return the keys."""
+    *holders, last = keys = tuple(path.split("."))
+    for key in holders:
+        record = record.setdefault(key, {})
+    record[last] = value
+    return keys
 
 
 def _grow(items: list[Any], index: int, kind: type[Any]) -> None:

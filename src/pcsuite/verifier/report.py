@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +13,10 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from pcsuite.verifier.scores import ERROR_TYPES
+from pcsuite.verifier.compare import Comparison, right_fields
+from pcsuite.verifier.difference import Difference
+from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES
 
 WIDTH, HEIGHT = 720, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 18, 36
@@ -82,34 +87,50 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
 
 
 _MAX_SHOWN = 300
+MOST_CARDS = 400
+MOST_ROWS_OF_CARD = 60
+MOST_ROWS = 300
+"""What a page draws; a browser has no use for more, and eval-results.json has everything."""
+_MOST_DIAGNOSES = 40
+_ALIKE = 0.35
+"""Texts less alike than this have nothing in common that a comparison by character would show."""
 ERROR_NAMES = {kind: kind.replace("_", " ").capitalize() for kind in ERROR_TYPES}
-ERROR_MEANINGS = {
-    "omission": "in the truth, missing in the extraction",
-    "hallucination": "in the extraction, not in the truth",
-    "format_error": "given, but of the wrong type",
-    "wrong_value": "given, of the right type, but another value",
-}
 
 
-def render_report(document: dict[str, Any], aggregate: dict[str, Any]) -> str:
+def render_report(
+    document: dict[str, Any],
+    aggregate: dict[str, Any],
+    comparison: Comparison | None = None,
+    changes: Difference | None = None,
+) -> str:
     """The HTML page of a results document, whole in itself and autoescaped.
 
-    ``aggregate`` is the eval's, this iteration included.
+    ``aggregate`` is the eval's, this iteration included. ``comparison`` is what the document was made of: with it the
+    right fields of an item are there to unfold. ``changes`` are those since the iteration before.
     """
     sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
     fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
-    discrepancies = [
-        {**entry, "section": entry["field_path"].split(".")[0].split("[")[0], "row": row}
-        for row, entry in enumerate(document["discrepancies"], start=1)
+    cards = _cards(document, comparison, changes)
+    drawn = cards[:MOST_CARDS]
+    shown_errors = sum(len(card["rows"]) for card in drawn)
+    diagnoses = [
+        {**one, "all": json.dumps(one["items"], ensure_ascii=False)}
+        for one in document["diagnoses"][:_MOST_DIAGNOSES]
     ]
-    return _template().render(
+    return load_template("eval-report.html.j2").render(
         doc=document,
         metrics=document["metrics"],
         aggregate=aggregate,
         sections=sections,
         fields=fields,
-        discrepancies=discrepancies,
-        section_names=sorted({entry["section"] for entry in discrepancies}),
+        cards=drawn,
+        hidden_errors=len(document["discrepancies"]) - shown_errors,
+        diagnoses=diagnoses,
+        changes=changes,
+        stages=Counter(pair["stage"] for pair in document["pairs"]).most_common(),
+        notes=[*document.get("notes", ()), *document.get("truth_warnings", ())],
+        section_names=sorted({card["section"] for card in drawn}),
+        most_rows=MOST_ROWS,
         error_types=ERROR_TYPES,
         error_names=ERROR_NAMES,
         error_meanings=ERROR_MEANINGS,
@@ -118,8 +139,88 @@ def render_report(document: dict[str, Any], aggregate: dict[str, Any]) -> str:
     )
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
+def _cards(
+    document: dict[str, Any], comparison: Comparison | None, changes: Difference | None
+) -> list[dict[str, Any]]:
+    """One card for each item with an error, in the order of the record, with what the template draws of it."""
+    pairs = {pair["path"]: pair for pair in document["pairs"]}
+    items = {card.path: card for card in comparison.cards} if comparison is not None else {}
+    became = {change.field_path: "new error" for change in changes.broken} if changes else {}
+    became |= {change.field_path: "changed" for change in changes.changed} if changes else {}
+    fixed: dict[str, list[str]] = {}
+    for change in changes.fixed if changes else ():
+        fixed.setdefault(item_of(change.field_path), []).append(change.field_path)
+    cards: dict[str, dict[str, Any]] = {}
+    for entry, place in zip(document["discrepancies"], document["locations"], strict=True):
+        path = item_of(entry["field_path"])
+        if path not in cards and len(cards) > MOST_CARDS:
+            continue
+        card = cards.setdefault(
+            path,
+            {
+                "path": path,
+                "title": path,
+                "section": path.partition("[")[0],
+                "pair": pairs.get(path),
+                "rows": [],
+                "more": 0,
+                "counts": Counter(),
+                "right": [],
+                "truth_row": items[path].truth_row if path in items else None,
+                "pointer": items[path].pointer if path in items else None,
+                "fixed": [_within(field, path) for field in fixed.get(path, ())],
+            },
+        )
+        card["counts"][entry["error_type"]] += 1
+        if len(card["rows"]) >= MOST_ROWS_OF_CARD:
+            card["more"] += 1
+            continue
+        expected, actual = marked(entry["expected"], entry["actual"])
+        key = _within(entry["field_path"], path)
+        html = {"expected_html": expected, "actual_html": actual}
+        row = {**entry, **place, **html, "key": key, "change": became.get(entry["field_path"], "")}
+        card["rows"].append(row)
+    for path, card in cards.items():
+        given = items.get(path)
+        kinds = set(card["counts"])
+        is_item = "[" in path and card["pair"] is None
+        card["state"] = {("omission",): "missing", ("hallucination",): "invented"}.get(tuple(kinds), "")
+        card["state"] = card["state"] if is_item else ""
+        if given is not None and given.matches:
+            card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MOST_ROWS_OF_CARD]]
+    return list(cards.values())
+
+
+def _within(path: str, item: str) -> str:
+    """A path within an item, or the path itself where the item is all of it."""
+    return path[len(item) :].removeprefix(".") or path
+
+
+def marked(expected: Any, actual: Any) -> tuple[Markup, Markup]:
+    """Two values as HTML, the characters in which they differ marked; unlike values are shown plain."""
+    # 580.0 and 580 are one number: the point is no difference.
+    left, right = (
+        shown(int(one) if isinstance(one, float) and one.is_integer() and abs(one) < 1e15 else one)
+        for one in (expected, actual)
+    )
+    if expected is None or actual is None or len(left) > _MAX_SHOWN or len(right) > _MAX_SHOWN:
+        return escape(left), escape(right)
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return escape(left), escape(right)
+    sides: tuple[list[Markup], list[Markup]] = ([], [])
+    for kind, a, b, c, d in matcher.get_opcodes():
+        for side, text, name in ((0, left[a:b], "t"), (1, right[c:d], "x")):
+            if kind == "equal":
+                sides[side].append(escape(text))
+            elif text:
+                sides[side].append(Markup('<mark class="{}">{}</mark>').format(name, text))
+    return Markup("").join(sides[0]), Markup("").join(sides[1])
+
+
+@lru_cache(maxsize=4)
+def load_template(name: str) -> Template:
+    """A template of the verifier, autoescaped, with the filters its pages use."""
     environment = Environment(
         loader=PackageLoader("pcsuite.verifier", "templates"),
         autoescape=True,
@@ -132,9 +233,13 @@ def _template() -> Template:
     environment.filters["breakable"] = lambda path: Markup(
         str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>")
     )
+    environment.filters["slashed"] = lambda pointer: Markup(str(escape(pointer)).replace("/", "/<wbr>"))
+    environment.filters["item_of"] = item_of
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
+    environment.filters["narrow"] = lambda path: path if len(path) <= 34 else f"{path[:12]}…{path[-21:]}"
+    environment.filters["short"] = lambda value: f"{value:.2f}".removeprefix("0")
     environment.filters["score"] = lambda value: f"{value:.3f}"
-    return environment.get_template("eval-report.html.j2")
+    return environment.get_template(name)
 
 
 def shown(value: Any) -> str:

@@ -10,6 +10,12 @@ from pcsuite.stats.f1 import f1_score, micro_f1, precision_recall_f1
 
 ErrorType = Literal["omission", "hallucination", "format_error", "wrong_value"]
 ERROR_TYPES: tuple[ErrorType, ...] = ("omission", "hallucination", "format_error", "wrong_value")
+ERROR_MEANINGS = {
+    "omission": "in the truth, missing in the extraction",
+    "hallucination": "in the extraction, not in the truth",
+    "format_error": "given, but of the wrong type",
+    "wrong_value": "given, of the right type, but another value",
+}
 Interval = tuple[float, float]
 """Low and high end of a 95 % interval."""
 _BOOTSTRAP: dict[str, Any] = {"resamples": 10_000, "method": "percentile"}

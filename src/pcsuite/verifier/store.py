@@ -1,4 +1,9 @@
-"""Iterations on disk, the aggregate over them, and what changed between two."""
+"""Iterations on disk, the aggregate over them, and what changed between two.
+
+Several evals are saved together or not at all. Everything is staged in ``.partial-*`` folders first; a journal in the
+folder of the evals then names the renames that make the staged folders iterations, and whoever finds a journal whose
+writer is gone carries it out. A kill before the journal leaves nothing, a kill after it everything.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,26 @@ import json
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pcsuite._util.files import folder_lock, replace_atomically, sync_folder, write_durably
-from pcsuite.errors import DataError
+from pcsuite._util.files import (
+    LOCK_NAME,
+    file_lock,
+    folder_lock,
+    replace_atomically,
+    sync_folder,
+    write_durably,
+)
+from pcsuite.errors import DataError, RunLockedError
 from pcsuite.stats.f1 import precision_recall_f1
-from pcsuite.verifier.compare import Rules, Scored, results_document, score_bytes
+from pcsuite.verifier.compare import Rules, Scored, read_rules, results_document, score_bytes
+from pcsuite.verifier.difference import Difference, Document, compare_results
 from pcsuite.verifier.evals import TRUTH
-from pcsuite.verifier.mapping import bundled_mapping, load_mapping
-from pcsuite.verifier.truth import read_truth
+from pcsuite.verifier.mapping import FieldMapping, bundled_mapping, load_mapping
 
 RESULTS = "eval-results.json"
 REPORT = "eval-report.html"
@@ -26,8 +38,8 @@ EXTRACTION = "extracted.json"
 AGGREGATE = "aggregate.json"
 _ITERATION = re.compile(r"iteration-(\d{3,})")
 _PARTIAL = ".partial-"
-
-Document = dict[str, Any]
+JOURNAL = ".verify-all.journal"
+_JOURNAL_LOCK = ".verify-all.lock"
 
 
 class Saved(NamedTuple):
@@ -42,6 +54,16 @@ class Saved(NamedTuple):
         return self.folder / REPORT
 
 
+class ToSave(NamedTuple):
+    """A scored record that is to become the next iteration of an eval."""
+
+    eval_dir: Path
+    scored: Scored
+    rules: Rules
+    eval_id: str
+    instructions_version: str | None = None
+
+
 def save_iteration(
     eval_dir: Path, scored: Scored, rules: Rules, eval_id: str, instructions_version: str | None = None
 ) -> Saved:
@@ -49,37 +71,149 @@ def save_iteration(
 
     Everything goes to ``eval_dir/results`` (``eval_dir`` itself where that is its name). An iteration is there as a
     whole or not at all, also after a kill; several processes take turns. Raises ``DataError`` where the folder holds
-    another eval's iterations and ``RunLockedError`` where it stays locked.
+    another eval's iterations or cannot be written, and ``RunLockedError`` where it stays locked.
     """
+    finish_interrupted(_results_folder(eval_dir).parent.parent)
+    return _save([ToSave(eval_dir, scored, rules, eval_id, instructions_version)], None)[0]
+
+
+def save_together(root: Path, entries: Sequence[ToSave]) -> list[Saved]:
+    """Save the next iterations of several evals below ``root``, all of them or none, also after a kill.
+
+    Raises as :func:`save_iteration` does, and then nothing was written.
+    """
+    for entry in entries:  # before a lock file is made anywhere
+        _check_owner(_results_folder(entry.eval_dir), entry.eval_id)
+    finish_interrupted(root)
+    busy = f"{root}: another verify-all has been saving for a minute"
+    with _writing(root), file_lock(root / _JOURNAL_LOCK, timeout=60.0, refusal=lambda _: busy):
+        return _save(entries, root / JOURNAL)
+
+
+def finish_interrupted(root: Path) -> None:
+    """Carry out the journal that a killed :func:`save_together` left in ``root``, if there is one.
+
+    A journal whose writer is still at work is left to it.
+    """
+    journal = root / JOURNAL
+    if not journal.exists():
+        return
+    try:
+        with _writing(root), file_lock(root / _JOURNAL_LOCK, timeout=0.0):
+            try:
+                renames = [(root / a, root / b) for a, b in json.loads(journal.read_text(encoding="utf-8"))]
+            except FileNotFoundError:
+                return
+            for partial, final in renames:
+                with folder_lock(final.parent):
+                    if partial.is_dir() and not final.exists():
+                        partial.rename(final)
+                        sync_folder(final.parent)
+                    replace_atomically(final.parent / AGGREGATE, to_json(_aggregate(final.parent, None)))
+            journal.unlink()
+    except RunLockedError:
+        return
+
+
+class _Staged(NamedTuple):
+    partial: Path
+    saved: Saved
+
+
+def _save(entries: Sequence[ToSave], journal: Path | None) -> list[Saved]:
+    folders = [_results_folder(entry.eval_dir) for entry in entries]
+    staged: list[_Staged] = []
+    with ExitStack() as stack:
+        for results in sorted(set(folders)):
+            stack.enter_context(_making(results))
+            stack.enter_context(_writing(results))
+            stack.enter_context(folder_lock(results))
+            # What killed savers left behind; the lock says that none is at work.
+            for path in results.glob(f"{_PARTIAL}*"):
+                shutil.rmtree(path, ignore_errors=True)
+            for path in results.glob(f".{AGGREGATE}.*.tmp"):
+                path.unlink(missing_ok=True)
+        try:
+            for entry, results in zip(entries, folders, strict=True):
+                with _writing(results):
+                    staged.append(_stage(entry, results))
+            if journal is not None:
+                root = journal.parent
+                moves = [(one.partial, one.saved.folder) for one in staged]
+                relative = [[os.path.relpath(path, root) for path in move] for move in moves]
+                replace_atomically(journal, json.dumps(relative))
+            for one in staged:
+                one.partial.rename(one.saved.folder)
+                sync_folder(one.saved.folder.parent)
+        except BaseException:
+            # Before the journal is written nothing has happened; after it the next command goes on.
+            if journal is None or not journal.exists():
+                for results in folders:
+                    shutil.rmtree(results / f"{_PARTIAL}{os.getpid()}", ignore_errors=True)
+            raise
+        for one in staged:
+            replace_atomically(one.saved.folder.parent / AGGREGATE, to_json(one.saved.aggregate))
+        if journal is not None:
+            journal.unlink()
+    return [one.saved for one in staged]
+
+
+def _stage(entry: ToSave, results: Path) -> _Staged:
+    """Write everything of an iteration into a folder that does not count yet."""
     from pcsuite.verifier.report import render_report
 
-    results = _results_folder(eval_dir)
-    with folder_lock(results):
-        # What killed savers left behind; the lock says that none is at work.
-        for path in results.glob(f"{_PARTIAL}*"):
-            shutil.rmtree(path, ignore_errors=True)
-        for path in results.glob(f".{AGGREGATE}.*.tmp"):
-            path.unlink(missing_ok=True)
-        earlier = _iteration_folders(results)
-        owner = _eval_id(earlier)
-        if owner is not None and owner != eval_id:
-            other = f"{results}: holds iterations of eval '{owner}', not '{eval_id}'"
-            raise DataError(other, hint="choose another --out")
-        number = earlier[-1][0] + 1 if earlier else 1
-        document = results_document(scored, rules, eval_id, number, instructions_version)
-        aggregate = summarise(eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
-        report = render_report(document, aggregate)
-        partial = results / f"{_PARTIAL}{os.getpid()}"
-        partial.mkdir()
-        write_durably(partial / RESULTS, to_json(document))
-        write_durably(partial / EXTRACTION, scored.extraction)
-        write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
-        sync_folder(partial)
-        final = results / f"iteration-{number:03d}"
-        partial.rename(final)
-        sync_folder(results)
-        replace_atomically(results / AGGREGATE, to_json(aggregate))
-    return Saved(final, document, aggregate)
+    rules = entry.rules
+    _check_owner(results, entry.eval_id)
+    earlier = _iteration_folders(results)
+    number = earlier[-1][0] + 1 if earlier else 1
+    document = results_document(entry.scored, rules, entry.eval_id, number, entry.instructions_version)
+    aggregate = summarise(entry.eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
+    previous = _scored_under(earlier[-1][1], rules) if earlier else None
+    changes = compare_results(previous, document) if previous is not None else None
+    report = render_report(document, aggregate, entry.scored.comparison, changes)
+    partial = results / f"{_PARTIAL}{os.getpid()}"
+    partial.mkdir()
+    write_durably(partial / RESULTS, to_json(document))
+    write_durably(partial / EXTRACTION, entry.scored.extraction)
+    write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
+    sync_folder(partial)
+    return _Staged(partial, Saved(results / f"iteration-{number:03d}", document, aggregate))
+
+
+def _check_owner(results: Path, eval_id: str) -> None:
+    owner = _eval_id(_iteration_folders(results))
+    if owner is not None and owner != eval_id:
+        other = f"{results}: holds iterations of eval '{owner}', not '{eval_id}'"
+        raise DataError(other, hint="choose another --out, or move its results elsewhere")
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What the system refuses (a file in the way, no permission, a full disk) in one line."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or folder
+        reason = error.strerror or str(error)
+        hint = "choose another --out, or --no-save"
+        raise DataError(f"{where}: cannot be written ({reason})", hint=hint) from error
+
+
+@contextmanager
+def _making(folder: Path) -> Iterator[None]:
+    """Remove again, after an error, the folders that had to be made."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        if missing:
+            (folder / LOCK_NAME).unlink(missing_ok=True)
+        for path in missing:
+            try:
+                path.rmdir()
+            except OSError:
+                break
+        raise
 
 
 def rebuild_aggregate(eval_dir: Path, rules: Rules | None) -> Document:
@@ -88,13 +222,18 @@ def rebuild_aggregate(eval_dir: Path, rules: Rules | None) -> Document:
     Nothing is written. Raises ``DataError`` where no iteration was saved.
     """
     results = _results_folder(eval_dir)
-    folders = _iteration_folders(results)
-    if not folders:
+    finish_interrupted(results.parent.parent)
+    if not _iteration_folders(results):
         raise DataError(f"{results}: no saved iterations", hint="pcsuite verify saves one")
+    return _aggregate(results, rules)
+
+
+def _aggregate(results: Path, rules: Rules | None) -> Document:
+    folders = _iteration_folders(results)
     entries = list(_entries(folders, rules))
     newest = next((entry for entry in reversed(entries) if entry["rules_hash"]), entries[-1])
     reference = rules.rules_hash if rules else newest["rules_hash"]
-    return summarise(_eval_id(folders) or eval_dir.name, entries, reference, newest.get("truth_hash"))
+    return summarise(_eval_id(folders) or results.parent.name, entries, reference, newest.get("truth_hash"))
 
 
 def best_f1(eval_dir: Path, rules: Rules) -> float | None:
@@ -102,7 +241,9 @@ def best_f1(eval_dir: Path, rules: Rules) -> float | None:
 
     ``None`` where none was saved, or none can be compared.
     """
-    if not _iteration_folders(_results_folder(eval_dir)):
+    results = _results_folder(eval_dir)
+    finish_interrupted(results.parent.parent)
+    if not _iteration_folders(results):
         return None
     best: float | None = rebuild_aggregate(eval_dir, rules)["best_f1"]
     return best
@@ -116,20 +257,20 @@ def rules_for(eval_dir: Path, mapping_file: Path | None) -> Rules | None:
     results = _results_folder(eval_dir)
     truth_file = results.parent / TRUTH
     if mapping_file is not None:
-        mapping = load_mapping(mapping_file)
-        return Rules(read_truth(truth_file, mapping), mapping)
+        return read_rules(truth_file, load_mapping(mapping_file))
     folders = _iteration_folders(results)
     if not folders or not truth_file.exists():
         return None
     try:
-        newest = read_results(folders[-1][1]).get("rules_hash")
+        mapping = _bundled_with_hash(read_results(folders[-1][1]).get("rules_hash"))
     except DataError:
         return None
-    for name in ("field_mapping.yaml", "field_mapping_classes.yaml"):
-        mapping = load_mapping(bundled_mapping(name))
-        if mapping.rules_hash() == newest:
-            return Rules(read_truth(truth_file, mapping), mapping)
-    return None
+    return read_rules(truth_file, mapping) if mapping is not None else None
+
+
+def _bundled_with_hash(rules_hash: str | None) -> FieldMapping | None:
+    bundled = (load_mapping(bundled_mapping(f"field_mapping{kind}.yaml")) for kind in ("", "_classes"))
+    return next((mapping for mapping in bundled if mapping.rules_hash() == rules_hash), None)
 
 
 def read_results(path: Path) -> Document:
@@ -152,9 +293,19 @@ def read_results(path: Path) -> Document:
 
 
 def to_json(document: Document) -> bytes:
-    """Readable UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, stay escaped."""
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    return (text + "\n").encode("utf-8", "backslashreplace")
+    """Readable UTF-8 JSON, an element of a list to a line; lone surrogates, which UTF-8 cannot hold, stay escaped."""
+
+    def dumped(value: object, indent: int | None = None) -> str:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+
+    parts = []
+    for key, value in document.items():
+        if isinstance(value, list) and value:
+            shown = "[\n  " + ",\n  ".join(map(dumped, value)) + "\n ]"
+        else:
+            shown = dumped(value, 1).replace("\n", "\n ")
+        parts.append(f" {dumped(key)}: {shown}")
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode("utf-8", "backslashreplace")
 
 
 def _results_folder(eval_dir: Path) -> Path:
@@ -206,6 +357,25 @@ def _entries(folders: list[tuple[int, Path]], rules: Rules | None) -> Iterator[D
         }
 
 
+_VERSIONS = ("rules_hash", "truth_hash", "mapping_version", "instructions_version")
+
+
+def _scored_under(folder: Path, rules: Rules) -> Document | None:
+    """The results of an iteration under ``rules``, scored again if need be; ``None`` where that cannot be done."""
+    try:
+        document = read_results(folder)
+        if (document.get("rules_hash"), document.get("truth_hash")) == (
+            rules.rules_hash,
+            rules.truth.content_hash,
+        ):
+            return document
+        scored = score_bytes((folder / EXTRACTION).read_bytes(), rules, str(folder), strict=False)
+    except (DataError, OSError):
+        return None
+    again = results_document(scored, rules, document.get("eval_id", ""), document.get("iteration"))
+    return {**again, "instructions_version": document.get("instructions_version")}
+
+
 def _entry(document: Document) -> Document:
     metrics = document["metrics"]
     return {
@@ -213,7 +383,7 @@ def _entry(document: Document) -> Document:
         **{key: metrics[key] for key in ("f1", "precision", "recall")},
         "timestamp": document.get("timestamp"),
         "error_counts": metrics["errors_by_type"],
-        **{key: document.get(key) for key in ("rules_hash", "truth_hash", "instructions_version")},
+        **{key: document.get(key) for key in _VERSIONS},
     }
 
 
@@ -280,57 +450,44 @@ def field_trends(eval_dir: Path, aggregate: Document, rules: Rules | None = None
     return sorted(trends, key=lambda trend: (-abs(trend.change), trend.scores[-1], trend.field))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A field that is not as it was; ``before`` or ``after`` is its discrepancy, ``None`` where it was right."""
+def difference_between(before: Path, after: Path, mapping_file: Path | None = None) -> Difference:
+    """What changed from one saved result to another, both judged by the same rules and the same truth.
 
-    field_path: str
-    before: Document | None
-    after: Document | None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What changed from one results document to another; ``warnings`` say why they may not be comparable."""
-
-    fixed: tuple[Change, ...]
-    broken: tuple[Change, ...]
-    changed: tuple[Change, ...]
-    unchanged: int
-    f1_before: float
-    f1_after: float
-    warnings: tuple[str, ...]
-
-
-def compare_results(before: Document, after: Document) -> Difference:
-    """Which fields were fixed, broken, or are wrong in another way, from one results document to another.
-
-    Other evals, rules or truths on the two sides are no error, but ``warnings`` name them.
+    Verdicts made under other rules are not compared: then both extractions are scored again, under ``mapping_file``,
+    or under the bundled mapping that one of them was made with, and against the truth as it is now. Raises
+    ``DataError`` where that is needed and cannot be done.
     """
-    old, new = _keyed(before), _keyed(after)
-    found: dict[str, list[Change]] = {"fixed": [], "broken": [], "changed": [], "unchanged": []}
-    for key in dict.fromkeys([*old, *new]):
-        was, now = old.get(key), new.get(key)
-        became = "fixed" if now is None else "broken" if was is None else "unchanged"
-        if was and now and any(was[part] != now[part] for part in ("error_type", "expected", "actual")):
-            became = "changed"
-        found[became].append(Change(key[0], was, now))
-    warnings = [
-        f"different {what}: {str(before.get(key))[:16]} and {str(after.get(key))[:16]}; differences may come from that"
-        for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths"))
-        if before.get(key) != after.get(key)
-    ]
-    f1_before, f1_after = before["metrics"]["f1"], after["metrics"]["f1"]
-    fixed, broken, changed, unchanged = (tuple(changes) for changes in found.values())
-    return Difference(fixed, broken, changed, len(unchanged), f1_before, f1_after, tuple(warnings))
-
-
-def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:
-    """Discrepancies by path; what is invented is apart, for its path is one of the extraction."""
-    seen: Counter[tuple[str, bool]] = Counter()
-    keyed: dict[tuple[str, bool, int], Document] = {}
-    for entry in document["discrepancies"]:
-        path, invented = entry["field_path"], entry["error_type"] == "hallucination"
-        keyed[path, invented, seen[path, invented]] = entry
-        seen[path, invented] += 1
-    return keyed
+    left, right = read_results(before), read_results(after)
+    same = all(left.get(key) == right.get(key) for key in ("rules_hash", "truth_hash"))
+    if same and mapping_file is None:
+        return compare_results(left, right)
+    folders = [path if path.is_dir() else path.parent for path in (before, after)]
+    owners = {left.get("eval_id"), right.get("eval_id")}
+    if len(owners) > 1 and left.get("truth_hash") != right.get("truth_hash"):
+        names = " and ".join(sorted(map(str, owners)))
+        raise DataError(f"{before} and {after}: results of different evals ({names}) have no field in common")
+    truth_file = folders[1].parents[1] / TRUTH
+    hint = "give --mapping, and keep ground_truth.csv and extracted.json where verify saved beside them"
+    mapping = load_mapping(mapping_file) if mapping_file is not None else None
+    for document in (right, left):
+        mapping = mapping or _bundled_with_hash(document.get("rules_hash"))
+    if mapping is None:
+        raise DataError(f"{before} and {after}: scored under different rules, none of them known", hint=hint)
+    if not truth_file.exists():
+        message = (
+            f"{before} and {after}: scored under different rules or truths, and {truth_file} is not there"
+        )
+        raise DataError(message, hint=hint)
+    rules = read_rules(truth_file, mapping)
+    again = []
+    for folder in folders:
+        judged = _scored_under(folder, rules)
+        if judged is None:
+            message = f"{folder}: scored under other rules, and its {EXTRACTION} is not there to score again"
+            raise DataError(message, hint=hint)
+        again.append(judged)
+    which = "different rules" if left.get("rules_hash") != right.get("rules_hash") else "different truths"
+    which = which if not same else "the rules asked for"
+    note = f"{which}: both extractions were scored again under {rules.rules_hash[:12]}"
+    found = compare_results(*again)
+    return replace(found, warnings=(*found.warnings, note))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pcsuite.errors import ConfigError
-from pcsuite.verifier.mapping import FieldMapping, Pairing
+from pcsuite.verifier.mapping import FieldMapping, Pairing, PairingRules
 from pcsuite.verifier.values import FieldType
 
 
@@ -82,7 +82,7 @@ def compile_mapping(mapping: FieldMapping) -> ObjectNode:
     return root
 
 
-def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: Pairing) -> None:
+def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: PairingRules) -> None:
     *holders, last = pattern.split(".")
     node = root
     walked: list[str] = []
@@ -91,8 +91,9 @@ def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: Pairing) -> Non
         key = holder.removesuffix("[]")
         child = node.children.get(key)
         if child is None:
-            is_list = holder.endswith("[]")
-            child = ListNode(".".join(walked), ObjectNode(), pairing) if is_list else ObjectNode()
+            here = ".".join(walked)
+            is_list = here.endswith("[]")
+            child = ListNode(here, ObjectNode(), pairing.of_list(here)) if is_list else ObjectNode()
             node.children[key] = child
         if isinstance(child, ListNode) == holder.endswith("[]") and isinstance(child, ListNode | ObjectNode):
             node = child.item if isinstance(child, ListNode) else child

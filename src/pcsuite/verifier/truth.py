@@ -7,23 +7,63 @@ has ``field,value`` rows, or one header row and one value row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from pcsuite._util.hashing import digest
 from pcsuite.errors import DataError, did_you_mean
-from pcsuite.verifier.cells import CellReader, Column, Row, label_key, parse_rows, read_bytes, split_unit
+from pcsuite.verifier.cells import (
+    DELIMITERS,
+    CellReader,
+    Column,
+    Row,
+    decode_text,
+    find_delimiter,
+    label_key,
+    parse_rows,
+    read_bytes,
+    split_unit,
+)
 from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule
 from pcsuite.verifier.model import BuildingSpec
-from pcsuite.verifier.paths import parse_path, pattern_of, set_path
+from pcsuite.verifier.paths import parse_path, pattern_of, put_value, set_path
 
 _A, _B, _C, _D = range(4)
+_BANNER = "detailed report for"
+_CLOSING = ("compliance manager version", "software version")
+Steps = tuple[str | int, ...]
+"""Keys and indices that lead to a part of the record."""
+
+
+@dataclass(slots=True)
+class Unread:
+    """What the file says and the mapping does not know: nothing is judged by it, and nothing against it."""
+
+    columns: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By pattern of the item (``attics[]``), the labels of unknown columns and how many values stand in each."""
+    absent: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By pattern of an item with unknown columns, the patterns of fields that no column of its header gives."""
+    tables: dict[str, int] = field(default_factory=dict)
+    """Unknown tables and how many values stand in each."""
+    ignored: tuple[str, ...] = ()
+    """Labels of columns that are known and never scored."""
+    labels: list[str] = field(default_factory=list)
+    """Unknown labels of key/value rows that have a value."""
+    cells: set[Steps] = field(default_factory=set)
+    """Known fields whose cell could not be read, and was let pass."""
+
+    @property
+    def values(self) -> int:
+        """How many values were passed over."""
+        in_columns = sum(sum(columns.values()) for columns in self.columns.values())
+        return in_columns + sum(self.tables.values()) + len(self.labels) + len(self.cells)
 
 
 class Truth(NamedTuple):
@@ -32,6 +72,16 @@ class Truth(NamedTuple):
     record: dict[str, Any]
     warnings: tuple[str, ...]
     content_hash: str
+    rows: Mapping[Steps, int] = MappingProxyType({})
+    """The row of the file a part of the record stands in; a part that is not listed stands where its holder does."""
+    unread: Unread = Unread()
+
+    def row_of(self, steps: Steps) -> int | None:
+        """The row of the file that gives the value at ``steps``, ``None`` where the truth gives none."""
+        for length in range(len(steps), 0, -1):
+            if (row := self.rows.get(steps[:length])) is not None:
+                return row
+        return None
 
 
 def read_truth(path: Path, mapping: FieldMapping) -> Truth:
@@ -46,44 +96,56 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
     ``source`` and row where the file is no CSV, a value has the wrong type or unit, a field is given twice with
     different values, or the record does not fit BuildingSpec (for a mapping of it).
     """
-    rows = parse_rows(data, source)
-    given = [row for row in rows if row.cells]
+    lines = parse_rows(data, source)
+    given = [row for row in lines if row.cells]
     warnings: list[str] = []
+    reader = CellReader(mapping, source, find_delimiter(decode_text(data, source)))
+    if reader.delimiter != ",":
+        warnings.append(f"read as a {DELIMITERS[reader.delimiter]}-separated file")
+    rows: dict[Steps, int] = {}
+    unread = Unread()
     is_long = tuple(cell.casefold() for cell in given[0].cells[:2]) == ("field", "value")
     # A Detailed Report leaves column A of labels empty, so a filled one heads a row of values.
     is_wide = len(given) == 2 and bool(given[0].cells[0])
     if is_long:
-        record = _read_plain([(row, row.cell(0), row.cell(1)) for row in given[1:]], mapping, source)
+        record = _read_plain([(row, row.cell(0), row.cell(1)) for row in given[1:]], reader, mapping, rows)
     elif is_wide:
         names, values = given
         cells = [(values, name, values.cell(index)) for index, name in enumerate(names.cells)]
-        record = _read_plain(cells, mapping, source)
+        record = _read_plain(cells, reader, mapping, rows)
     else:
-        report = _DetailedReport(mapping, source)
-        record, warnings = report.read(rows), report.warnings
+        report = _DetailedReport(mapping, reader)
+        record = report.read(lines, ends_within=not data.endswith((b"\n", b"\r")))
+        warnings += report.warnings
+        rows, unread = report.rows, report.unread
     if mapping.record == "buildingspec":
         try:
             BuildingSpec.model_validate(record)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            path = ".".join(str(part) for part in first["loc"])
-            raise DataError(f"{source}: {path}: {first['msg']} (got {first.get('input')!r})") from None
-    return Truth(record, tuple(warnings), digest(record))
+            # Lengths are bounded for decoding only; a building may have any number of windows.
+            others = (one for one in error.errors(include_url=False) if not one["type"].endswith("too_long"))
+            first = next(others, None)
+            if first is not None:
+                path = ".".join(str(part) for part in first["loc"])
+                message = f"{source}: {path}: {first['msg']} (got {first.get('input')!r})"
+                raise DataError(message) from None
+    return Truth(record, tuple(warnings), digest(record), rows, unread)
 
 
-def _read_plain(cells: Sequence[tuple[Row, str, str]], mapping: FieldMapping, source: str) -> dict[str, Any]:
+def _read_plain(
+    cells: Sequence[tuple[Row, str, str]], reader: CellReader, mapping: FieldMapping, rows: dict[Steps, int]
+) -> dict[str, Any]:
     """The record of ``(row, field, value)`` triples; fields are paths or labels of the mapping."""
-    reader = CellReader(mapping, source)
     patterns = dict(mapping.patterns())
-    labels = {label_key(rule.label): rule.path for rule in mapping.fields if rule.label}
+    labels = {label_key(label): rule.path for rule in mapping.fields for label in rule.labels}
     record: dict[str, Any] = {}
-    first_rows: dict[str, int] = {}
+    first_rows: dict[Steps, int] = {}
     for row, name, text in cells:
-        where = f"{source}: row {row.number}"
+        where = f"{reader.source}: row {row.number}"
         bare, unit = split_unit(name)
         for path in (name, labels.get(label_key(name)), labels.get(label_key(bare))):
             try:
-                rule = patterns.get(pattern_of(parse_path(path))) if path is not None else None
+                rule = patterns.get(path) or patterns.get(pattern_of(parse_path(path))) if path else None
             except ValueError:
                 continue
             if path is not None and rule is not None:
@@ -92,7 +154,7 @@ def _read_plain(cells: Sequence[tuple[Row, str, str]], mapping: FieldMapping, so
             raise DataError(f"{where}: unknown field '{name}'", hint=did_you_mean(name, patterns))
         if path != name:
             reader.check_unit(row, unit, rule, path)
-        first = first_rows.setdefault(path, row.number)
+        first = first_rows.setdefault(tuple(map(str, parse_path(path))), row.number)
         if first != row.number and rule.type != "text_list":
             raise DataError(f"{where}: field '{name}' is given again (row {first})")
         value = reader.checked(row, text, rule, path)
@@ -101,9 +163,11 @@ def _read_plain(cells: Sequence[tuple[Row, str, str]], mapping: FieldMapping, so
         if rule.type == "text_list":
             value = [part.strip() for part in str(value).split(";") if part.strip()]
         try:
-            set_path(record, path, value)
-        except (ValueError, AttributeError, IndexError) as error:
+            steps = put_value(record, path, value) if path in patterns else set_path(record, path, value)
+        except (ValueError, AttributeError, IndexError, TypeError) as error:
             raise DataError(f"{where}: field '{name}': {error}") from None
+        rows[steps] = row.number
+        rows.setdefault(steps[:-1], row.number)
     return record
 
 
@@ -112,8 +176,11 @@ class _OpenTable:
     """The table whose rows are being read; ``rule`` is ``None`` for a table the mapping does not know."""
 
     rule: TableRule | None
+    label: str
     start: int = _C
     columns: tuple[Column, ...] = ()
+    unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
+    """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
 
 
 @dataclass(slots=True)
@@ -121,38 +188,50 @@ class _OpenPart:
     """The sub-table being read, and the items its rows belong to, in order."""
 
     rule: PartRule | None
+    label: str
     columns: tuple[Column, ...] = ()
-    owners: list[dict[str, Any]] = field(default_factory=list)
+    owners: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """Index and item."""
     rows: int = 0
+    unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
+    """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
 
 
 class _DetailedReport:
     """Reads rows one after the other into :attr:`record`; what could not be placed is in :attr:`warnings`."""
 
-    def __init__(self, mapping: FieldMapping, source: str) -> None:
+    def __init__(self, mapping: FieldMapping, reader: CellReader) -> None:
         self.record: dict[str, Any] = {}
         self.warnings: list[str] = []
+        self.rows: dict[Steps, int] = {}
+        ignored = [label for table in mapping.tables for label in table.ignored]
+        ignored += [label for table in mapping.tables for part in table.parts for label in part.ignored]
+        self.unread = Unread(ignored=tuple(ignored))
         self.recognised = 0
-        self._source = source
-        self._cells = CellReader(mapping, source)
-        self._fields = {label_key(rule.label): rule for rule in mapping.fields if rule.label}
+        self._source = reader.source
+        self._cells = reader
+        self._fields = {label_key(label): rule for rule in mapping.fields for label in rule.labels}
         in_blocks = ((block, rule) for block in mapping.blocks for rule in block.fields)
-        self._blocks = {label_key(rule.label): (block, rule) for block, rule in in_blocks if rule.label}
+        self._blocks = {label_key(label): (block, rule) for block, rule in in_blocks for label in rule.labels}
         self._headers = {label_key(header): table for table in mapping.tables for header in table.headers}
         self._given: dict[str, tuple[int, Any]] = {}
         self._table: _OpenTable | None = None
         self._part: _OpenPart | None = None
         self._systems: TableRule | None = None
         self._system_columns: tuple[Column, ...] = ()
-        self._group: list[dict[str, Any]] = []
-        self._item: dict[str, Any] | None = None
+        self._group: list[tuple[int, dict[str, Any]]] = []
+        self._item: tuple[int, dict[str, Any]] | None = None
         self._block_items: dict[str, dict[str, Any]] = {}
+        self._unknown: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def read(self, rows: Iterable[Row]) -> dict[str, Any]:
+    def read(self, rows: Sequence[Row], *, ends_within: bool) -> dict[str, Any]:
+        """The record of all rows; ``ends_within`` says that the last line is not ended."""
+        headings: set[str] = set()
         for row in rows:
             if not row.cells:
                 self._table = self._part = None
             elif row.cell(_A):
+                headings.add(row.cell(_A).casefold().rstrip(":"))
                 self._close()
             elif row.cell(_B):
                 self._row_in_b(row)
@@ -167,7 +246,30 @@ class _DetailedReport:
         if not self.recognised:
             hint = "it must be a Detailed Report, a field,value CSV, or a header row and one value row"
             raise DataError(f"{self._source}: row 1: no label of the mapping occurs in this file", hint=hint)
+        for (where, label), (number, count) in self._unknown.items():
+            passed = f"{count} value{'s' if count != 1 else ''} passed over"
+            self.warnings.append(f"row {number}: {where}{label} is not in the mapping ({passed})")
+        last = rows[-1]
+        if _BANNER in headings and not headings.intersection(_CLOSING):
+            cut = "the report has no closing rows (Compliance Manager Version); it may have been cut off"
+            self.warnings.append(f"row {last.number}: {cut}")
+        elif ends_within and self._is_short(last):
+            self.warnings.append(f"row {last.number}: the file ends within a row; it may have been cut off")
         return self.record
+
+    def _is_short(self, row: Row) -> bool:
+        """Whether the last row has fewer cells than the header above it announces."""
+        table = self._part if self._part is not None else self._table
+        start = table.start if isinstance(table, _OpenTable) else _C
+        return table is not None and 0 < len(row.cells) - start < len(table.columns)
+
+    def _place(self, steps: Steps, row: Row) -> None:
+        self.rows[steps] = row.number
+
+    def _pass_over(self, row: Row, where: str, label: str, count: int) -> None:
+        """Keep for a note what the mapping does not know: where it first stood, and how many values it has."""
+        first, values = self._unknown.get((where, label), (row.number, 0))
+        self._unknown[where, label] = (first, values + count)
 
     def _close(self) -> None:
         self._table = self._part = self._systems = self._item = None
@@ -181,15 +283,17 @@ class _DetailedReport:
             self._close()
             self.recognised += 1
             start = _B if rule.rows_in == "B" else _C
-            self._table = _OpenTable(rule, start, self._cells.columns(row, start, rule.columns))
+            columns = self._cells.columns(row, start, rule.columns)
+            self._table = _OpenTable(rule, label, start, columns)
             if start == _B:
                 self._systems, self._system_columns = rule, self._table.columns
         elif self._open_in_b():
             self._item_row(row)
         elif label.endswith(":"):
             self._close()
-            self._table = _OpenTable(None)
-            self.warnings.append(f"row {row.number}: table '{label}' is not in the mapping")
+            self._table = _OpenTable(None, label)
+            self.unread.tables.setdefault(label, 0)
+            self._pass_over(row, "table ", f"'{label}'", 0)
         elif key in self._blocks:
             self._block_row(row, *self._blocks[key])
         elif key in self._fields:
@@ -198,11 +302,13 @@ class _DetailedReport:
             word and not word[0].isdigit() for word in (row.cell(_C), row.cell(_D))
         ):
             # A further system after a blank row: its status and type are words, where a key/value row has a number.
-            self._table = _OpenTable(self._systems, _B, self._system_columns)
+            self._table = _OpenTable(self._systems, self._systems.headers[0], _B, self._system_columns)
             self._part = None
             self._item_row(row)
         else:
-            self.warnings.append(f"row {row.number}: label '{label}' is not in the mapping")
+            given = self._cells.is_given(row.cell(_C))
+            self.unread.labels += [label] if given else []
+            self._pass_over(row, "label ", f"'{label}'", int(given))
 
     def _open_in_b(self) -> bool:
         return self._table is not None and self._table.rule is not None and self._table.start == _B
@@ -214,7 +320,7 @@ class _DetailedReport:
             again = f"'{rule.label}' is given again with another value than in row {first_row}"
             raise self._cells.error(row, again, "one file describes one run")
         if value is not None:
-            set_path(self.record, rule.path, value)
+            self._place(put_value(self.record, rule.path, value), row)
 
     def _block_row(self, row: Row, block: BlockRule, rule: FieldRule) -> None:
         value = self._labelled_value(row, rule, f"{block.path}[].{rule.path}")
@@ -222,12 +328,15 @@ class _DetailedReport:
             if value is None:
                 raise self._cells.error(row, f"'{rule.label}' has no name")
             item: dict[str, Any] = {}
-            self.record.setdefault(block.path, []).append(item)
+            items = self.record.setdefault(block.path, [])
+            items.append(item)
+            self._place((block.path, len(items) - 1), row)
             self._block_items[block.path] = item
         elif block.path not in self._block_items:
             raise self._cells.error(row, f"'{rule.label}' comes before any '{block.fields[0].label}'")
         if value is not None:
-            set_path(self._block_items[block.path], rule.path, value)
+            keys = put_value(self._block_items[block.path], rule.path, value)
+            self._place((block.path, len(self.record[block.path]) - 1, *keys), row)
 
     def _labelled_value(self, row: Row, rule: FieldRule, path: str) -> Any:
         """The value of a key/value row: label in B, value in C, unit in D."""
@@ -237,36 +346,95 @@ class _DetailedReport:
 
     def _item_row(self, row: Row) -> None:
         table = self._table
-        if table is None or table.rule is None:
+        if table is None:
+            return
+        if table.rule is None:
+            count = sum(self._cells.is_given(text) for text in row.cells)
+            self.unread.tables[table.label] += count
+            self._pass_over(row, "table ", f"'{table.label}'", count)
             return
         lacking = (table.rule.may_lack, table.rule.usually_lacks)
         columns = self._cells.align(row, table.start, table.columns, *lacking)
-        values = self._values(row, table.start, columns, table.rule.path)
+        values, unreadable = self._values(row, table.start, columns, table)
         name = next((value for rule, value in values if rule.path == "name"), None)
         if name is not None:
             items: list[dict[str, Any]] = self.record.setdefault(table.rule.path, [])
             # A system comes again for each unit it has.
             again = table.rule.rows_in == "B" and not table.rule.parts
-            self._item = next((item for item in items if again and item.get("name") == str(name)), None)
+            known = ((n, item) for n, item in enumerate(items) if item.get("name") == str(name))
+            self._item = next(known, None) if again else None
             if self._item is None:
-                self._item = {}
-                items.append(self._item)
+                self._item = (len(items), {})
+                items.append(self._item[1])
                 self._group.append(self._item)
+                self._place((table.rule.path, self._item[0]), row)
         elif self._item is None:
             raise self._cells.error(row, "a row without a name that continues nothing")
-        self._fill(row, self._item, values, name is None)
+        index, item = self._item
+        self._fill(row, item, values, (table.rule.path, index), name is None)
+        self.unread.cells.update((table.rule.path, index, *rule.path.split(".")) for rule in unreadable)
 
     def _values(
-        self, row: Row, start: int, columns: tuple[Column, ...], path: str
-    ) -> list[tuple[FieldRule, Any]]:
+        self, row: Row, start: int, columns: tuple[Column, ...], table: _OpenTable | _OpenPart
+    ) -> tuple[list[tuple[FieldRule, Any]], list[FieldRule]]:
+        """The values of a row with their fields, and the fields whose cell cannot be read and may be passed over."""
+        rule_of_table = table.rule
+        assert rule_of_table is not None, "rows of unknown tables are not read"
+        path = rule_of_table.path
         values: list[tuple[FieldRule, Any]] = []
+        unreadable: list[FieldRule] = []
         last = columns[-1].rule if columns else None
+        self._note_columns(row, start, columns, table)
         for index, text in enumerate(row.cells[start:]):
             rule = columns[index].rule if index < len(columns) else last
             if rule is None or (index >= len(columns) and rule.type != "text_list"):
                 continue
-            values.append((rule, self._cells.checked(row, text, rule, f"{path}[].{rule.path}")))
-        return values
+            try:
+                values.append((rule, self._cells.checked(row, text, rule, f"{path}[].{rule.path}")))
+            except DataError as error:
+                if rule.if_unreadable == "error":
+                    raise
+                self.warnings.append(error.message.removeprefix(f"{self._source}: ") + "; it is not judged")
+                unreadable.append(rule)
+        return values, unreadable
+
+    def _note_columns(
+        self, row: Row, start: int, columns: tuple[Column, ...], table: _OpenTable | _OpenPart
+    ) -> None:
+        """Keep for a note the columns of a table with rows that the mapping does not know, and cells beyond them."""
+        rule = table.rule
+        assert rule is not None, "rows of unknown tables are not read"
+        if (
+            len(columns) not in table.unknown
+        ):  # rows of one table have their columns whole, or lack the same ones
+            ignored = {label_key(label) for label in (*rule.ignored, table.label)}
+            table.unknown[len(columns)] = [
+                (index, column.label or f"unnamed, after {columns[index - 1].label}", bool(column.label))
+                for index, column in enumerate(columns)
+                if column.rule is None
+                and not {label_key(column.label), label_key(split_unit(column.label)[0])} & ignored
+            ]
+        unknown: dict[str, int] = {}
+        for index, label, is_named in table.unknown[len(columns)]:
+            given = self._cells.is_given(row.cell(start + index))
+            if is_named or given:
+                unknown[label] = int(given)
+        if len(row.cells) > start + len(columns):
+            is_list = bool(columns and columns[-1].rule and columns[-1].rule.type == "text_list")
+            beyond = sum(map(self._cells.is_given, row.cells[start + len(columns) :]))
+            unknown |= {"beyond the header": beyond} if beyond and not is_list else {}
+        if not unknown:
+            return
+        pattern = f"{rule.path}[]"
+        if isinstance(table, _OpenPart) and self._systems is not None:
+            pattern = f"{self._systems.path}[].{rule.path}"
+        for label, count in unknown.items():
+            self._pass_over(row, f"column '{label}' of ", f"'{table.label}'", count)
+            known = self.unread.columns.setdefault(pattern, {})
+            known[label] = known.get(label, 0) + count
+        announced = {column.rule.path for column in columns if column.rule is not None}
+        lacking = (one.path for one in rule.columns if one.path not in announced)
+        self.unread.absent[pattern] = frozenset(f"{pattern}.{path}" for path in lacking)
 
     def _open_part(self, row: Row, label: str) -> None:
         key = label.casefold()
@@ -275,34 +443,49 @@ class _DetailedReport:
         rule = next(matching, None)
         self._table = None
         if rule is None:
-            self._part = _OpenPart(None)
-            self.warnings.append(f"row {row.number}: sub-table '{label}' is not in the mapping")
+            self._part = _OpenPart(None, label)
+            self.unread.tables.setdefault(label, 0)
+            self._pass_over(row, "sub-table ", f"'{label}'", 0)
             return
         # Its rows belong to the systems that still wait for it: those listed since the last one that has it.
-        waiting = list(takewhile(lambda item: rule.path not in item, reversed(self._group)))[::-1]
-        self._part = _OpenPart(rule, self._cells.columns(row, _C, rule.columns), waiting)
+        waiting = list(takewhile(lambda entry: rule.path not in entry[1], reversed(self._group)))[::-1]
+        self._part = _OpenPart(rule, label, self._cells.columns(row, _C, rule.columns), waiting)
 
     def _part_row(self, row: Row) -> None:
         part = self._part
-        if part is None or part.rule is None:
+        if part is None:
+            return
+        if part.rule is None:
+            count = sum(self._cells.is_given(text) for text in row.cells)
+            self.unread.tables[part.label] += count
+            self._pass_over(row, "sub-table ", f"'{part.label}'", count)
             return
         if part.rows >= len(part.owners):
-            owner = part.owners[-1].get("name") if part.owners else "no system"
+            owner = part.owners[-1][1].get("name") if part.owners else "no system"
             left_out = f"'{row.cell(_C)}' is left out: {owner} already has its {part.rule.path}"
             self.warnings.append(f"row {row.number}: {left_out}")
             return
-        owner_item = part.owners[part.rows]
+        index, owner_item = part.owners[part.rows]
         part.rows += 1
         columns = self._cells.align(row, _C, part.columns, part.rule.may_lack)
-        values = self._values(row, _C, columns, part.rule.path)
+        values, unreadable = self._values(row, _C, columns, part)
         content: dict[str, Any] = {}
-        self._fill(row, content, values, False)
+        assert self._systems is not None, "a sub-table belongs to a table of systems"
+        steps = (self._systems.path, index, part.rule.path)
+        self._fill(row, content, values, steps, False)
         owner_item[part.rule.path] = content
+        self._place(steps, row)
+        self.unread.cells.update((*steps, rule.path) for rule in unreadable)
 
     def _fill(
-        self, row: Row, item: dict[str, Any], values: Sequence[tuple[FieldRule, Any]], continues: bool
+        self,
+        row: Row,
+        item: dict[str, Any],
+        values: Sequence[tuple[FieldRule, Any]],
+        steps: Steps,
+        continues: bool,
     ) -> None:
-        """Put a row's values into its item; fields of a nested list make one new nested item."""
+        """Put a row's values into its item at ``steps``; fields of a nested list make one new nested item."""
         nested: dict[str, dict[str, Any]] = {}
         for rule, value in values:
             if value is None:
@@ -311,16 +494,20 @@ class _DetailedReport:
                 list_path, _, leaf = rule.path.partition("[].")
                 nested.setdefault(list_path, {})[leaf] = value
             elif rule.type == "text_list":
-                item.setdefault(rule.path, []).append(value)
+                texts = item.setdefault(rule.path, [])
+                self._place((*steps, rule.path, len(texts)), row)
+                texts.append(value)
             elif continues and item.get(rule.path, value) != value:
                 raise self._cells.error(
                     row, f"a row without a name gives '{rule.path}' of the row above again"
                 )
             else:
-                set_path(item, rule.path, value)
+                put_value(item, rule.path, value)
         for list_path, content in nested.items():
             if "name" in content:
-                item.setdefault(list_path, []).append(content)
+                nested_items = item.setdefault(list_path, [])
+                self._place((*steps, list_path, len(nested_items)), row)
+                nested_items.append(content)
             elif item.get(list_path):
                 item[list_path][-1].update(content)
             else:

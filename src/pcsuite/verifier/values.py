@@ -11,8 +11,17 @@ FieldType = Literal["text", "integer", "number", "boolean", "text_list"]
 Verdict = Literal["match", "omission", "hallucination", "format_error", "wrong_value"]
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_ROUNDING_SLACK = 1e-12
+ROUNDING_SLACK = 1e-12
 """Relative allowance for decimal values that have no exact binary form (.31 - .30 exceeds .01 by 9e-18)."""
+
+
+def is_blank(value: object) -> bool:
+    """Whether an extracted value is none at all: null, or text without a visible character.
+
+    >>> is_blank(None), is_blank("  "), is_blank(0)
+    (True, True, False)
+    """
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def normalise_text(text: str) -> str:
@@ -34,11 +43,16 @@ def parse_number(text: str) -> float:
     """
     cleaned = text.strip()
     if not _NUMBER.fullmatch(cleaned):
-        raise ValueError(f"'{text}' is not a number")
+        raise ValueError(f"'{_shortened(text)}' is not a number")
     value = float(cleaned.replace(",", ""))
     if not math.isfinite(value):
-        raise ValueError(f"'{text}' is not a finite number")
+        raise ValueError(f"'{_shortened(text)}' is not a finite number")
     return value
+
+
+def _shortened(text: str) -> str:
+    """A text as an error shows it: a number of 5,000 digits is told by its first few."""
+    return text if len(text) <= 60 else f"{text[:40]}… ({len(text):,} characters)"
 
 
 def parse_cell(text: str, field_type: FieldType) -> str | int | float | bool:
@@ -51,12 +65,12 @@ def parse_cell(text: str, field_type: FieldType) -> str | int | float | bool:
     if field_type == "boolean":
         known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
         if text.strip().lower() not in known:
-            raise ValueError(f"'{text}' is not Yes or No")
+            raise ValueError(f"'{_shortened(text)}' is not Yes or No")
         return known[text.strip().lower()]
     value = parse_number(text)
     if field_type == "integer":
         if value != int(value):
-            raise ValueError(f"'{text}' is not a whole number")
+            raise ValueError(f"'{_shortened(text)}' is not a whole number")
         return int(value)
     return value
 
@@ -109,7 +123,7 @@ def numbers_match(
     if modulo is not None:
         difference %= modulo
         difference = min(difference, modulo - difference)
-    slack = _ROUNDING_SLACK * (abs(expected) + abs(actual))
+    slack = ROUNDING_SLACK * (abs(expected) + abs(actual))
     return difference <= max(relative * abs(expected), absolute) + slack
 
 
@@ -123,19 +137,23 @@ def judge_value(
 ) -> Verdict:
     """The verdict on one scalar field; either side is ``None`` where it has no value.
 
-    ``expected`` is of the declared type; ``actual`` is any JSON value, and of the wrong type a ``format_error``.
+    ``expected`` is of the declared type; ``actual`` is any JSON value, and of the wrong type a ``format_error``. Text
+    without a visible character is no value. An integer is matched by whole numbers only, within the tolerance.
     ``relative``, ``absolute`` and ``modulo`` are the tolerance of :func:`numbers_match`.
     """
+    if is_blank(actual):
+        return "match" if expected is None else "omission"
     if expected is None:
-        return "match" if actual is None else "hallucination"
-    if actual is None:
-        return "omission"
+        return "hallucination"
     if field_type == "text" and isinstance(actual, str):
         matched = actual == expected or normalise_text(actual) == normalise_text(expected)
     elif field_type == "boolean" and as_boolean(actual) is not None:
         matched = as_boolean(actual) == expected
     elif field_type not in ("text", "boolean") and is_number(actual):
-        matched = numbers_match(as_float(expected), as_float(actual), relative, absolute, modulo)
+        number = as_float(actual)
+        # 12.05 is near 12, but no count of anything.
+        whole = field_type != "integer" or (math.isfinite(number) and number == round(number))
+        matched = whole and numbers_match(as_float(expected), number, relative, absolute, modulo)
     else:
         return "format_error"
     return "match" if matched else "wrong_value"

@@ -34,6 +34,13 @@ def test_disagreement_counts_pairs_and_missing_answers(tmp_path):
     assert record["disagreement"] == pytest.approx(5 / 12)
     assert record["replicates"] == 4
     assert record["answers"] == "3 choices"
+    # Of the readable ones of a, one agreeing pair of three.
+    assert [row["readable"] for row in per_item] == [3, 4]
+    assert [row["readable_disagreement"] for row in per_item] == pytest.approx([2 / 3, 0.0])
+    assert (record["readable"], record["readable_disagreement"]) == (
+        pytest.approx(7 / 8),
+        pytest.approx(1 / 3),
+    )
 
 
 def test_greedy_rows_have_no_entropy(tmp_path):
@@ -54,6 +61,17 @@ def test_conditions_are_compared_item_by_item(tmp_path):
     assert treated["baseline"] == "C0"
     assert treated["delta"] == pytest.approx(-(1 + 2 / 3) / 2)
     assert treated["p_value"] == pytest.approx(2 * 0.5**20)
+
+
+def test_answers_that_cannot_be_read_are_not_compared(tmp_path):
+    """A control that is hardly ever readable is not steady, and one that is half readable is not unsteady."""
+    rows = []
+    for k in range(20):
+        rows += replicates(f"i{k}", "C0", ["x", None, None, "y"] if k else [None, None, None, "x"])
+        rows += replicates(f"i{k}", "C6", ["x", "y", "x", "y"])
+    _, (control, treated) = compute(tmp_path, rows)
+    assert (control["readable_items"], treated["readable_items"]) == (19, 20)
+    assert treated["delta"] == pytest.approx(2 / 3 - 1)
 
 
 def test_long_answers_are_compared_by_their_facts(tmp_path):

@@ -29,9 +29,9 @@ def test_replicates_are_averaged_within_the_item_first(tmp_path):
 
 
 def test_interval_of_binary_scores_is_wilsons(tmp_path):
-    rows = [make_row(item=f"i{k}", score=float(k < 7)) for k in range(10)]
+    rows = [make_row(item=f"i{k}", score=float(k < 14)) for k in range(20)]
     _, (record,) = summarise(tmp_path, rows)
-    expected = wilson(7, 10)
+    expected = wilson(14, 20)
     assert record["score"] == 0.7
     assert (record["score_low"], record["score_high"]) == pytest.approx((expected.low, expected.high))
 

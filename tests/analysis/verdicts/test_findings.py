@@ -1,39 +1,55 @@
-"""Averages of effects, by hand."""
+"""From effects to words."""
 
 import pytest
 
-from pcsuite.analysis.verdicts.findings import average_effect
+from pcsuite.analysis.verdicts.evidence import Effect
+from pcsuite.analysis.verdicts.findings import finding, judge, judge_all, scope_words, weakest
+from pcsuite.stats.pooling import random_effects
 
-Z = 1.959963984540054
-
-
-def effect(task, delta, se, model="m"):
-    return {
-        "task": task, "model": model, "delta": delta, "delta_low": delta - Z * se, "delta_high": delta + Z * se,
-    }  # fmt: skip
+STUDIES = ((0.1, 0.05), (0.3, 0.05), (0.2, 0.05))
 
 
-def test_cells_of_a_task_are_dependent_and_tasks_are_not():
-    found = average_effect([effect("a", 0.1, 0.02), effect("a", 0.3, 0.04, "n"), effect("b", 0.4, 0.04)])
-    # Tasks: 0.2 with SE 0.03 and 0.4 with SE 0.04; their mean 0.3 with SE √(0.03² + 0.04²) / 2 = 0.025.
-    assert found.value == pytest.approx(0.3)
-    assert (found.low, found.high) == pytest.approx((0.3 - Z * 0.025, 0.3 + Z * 0.025))
-    assert (found.cells, found.tasks, found.models) == (3, 2, 2)
-    assert found.words() == "mean change +0.300, 95 % interval 0.251 to 0.349, over 3 cells of 2 tasks"
+def effect(low, high, p_value=0.001, **more):
+    return Effect((low + high) / 2, low, high, p_value, 30.0, 31, 1, 1, 1, **more)
 
 
 @pytest.mark.parametrize(
-    ("delta", "expected", "verdict"),
+    ("found", "verdict"),
     [
-        (0.3, "positive", "supported"),
-        (0.3, "negative", "contradicted"),
-        (-0.3, "negative", "supported"),
-        (0.01, "positive", "inconclusive"),
+        (effect(0.1, 0.3), "supported"),
+        (effect(-0.3, -0.1), "contradicted"),
+        (effect(-0.1, 0.3), "inconclusive"),
+        (effect(0.1, 0.3, p_value=0.06), "inconclusive"),
+        (effect(0.1, 0.3, opposed=("t on m",)), "inconclusive"),
+        (Effect(untested="no pair"), "not tested"),
     ],
 )
-def test_an_interval_on_one_side_of_zero_decides(delta, expected, verdict):
-    assert average_effect([effect("a", delta, 0.02)]).verdict(expected=expected) == verdict
+def test_interval_and_exact_test_must_agree(found, verdict):
+    assert judge(found, 1) == verdict
 
 
-def test_records_without_limits_are_left_out():
-    assert average_effect([effect("a", 0.3, 0.02) | {"delta_low": None}]) is None
+def test_a_claim_of_several_parts():
+    good, bad, open_ = effect(0.1, 0.3), effect(-0.3, -0.1), effect(-0.1, 0.3)
+    assert judge_all([good, good], 1) == "supported"
+    assert judge_all([good, Effect(untested="none")], 1) == "supported"
+    assert judge_all([good, open_], 1) == "inconclusive"
+    assert judge_all([good, bad], 1) == "contradicted"
+    # At 5 % by itself, but not at 5 % divided by two parts.
+    assert judge_all([good, effect(-0.21, -0.003, p_value=0.045)], 1) == "inconclusive"
+    assert judge_all([Effect(untested="none")], 1) == "not tested"
+    assert weakest({"a": good, "b": open_}, 1) is open_
+
+
+def test_limits_at_another_level_stretch_each_arm():
+    found = Effect(0.2, 0.1, 0.4, 0.01, 1e9)
+    # Normal quantiles 1.645 and 1.96.
+    assert found.limits(0.90) == pytest.approx((0.2 - 0.1 * 0.8392, 0.2 + 0.2 * 0.8392), abs=1e-4)
+
+
+def test_a_finding_has_the_numbers_it_rests_on():
+    found = finding("H9: something.", "in words", "supported", effect(0.1, 0.3, studies=STUDIES))
+    assert (found.id, found.effect, found.effect_low) == ("H9", 0.2, 0.1)
+    pooled = random_effects(*zip(*STUDIES, strict=True))
+    assert (found.new_task_low, found.new_task_high) == (pooled.prediction_low, pooled.prediction_high)
+    assert scope_words(effect(0.1, 0.3)) == "over 1 pair of cells, 1 task, 31 items"
+    assert "(a new task of this kind: " in scope_words(effect(0.1, 0.3, studies=STUDIES))

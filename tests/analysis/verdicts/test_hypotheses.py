@@ -1,9 +1,23 @@
-"""Verdicts from rows that were made to support them."""
+"""Verdicts on constraints and loops, from rows that were made to support them or not."""
 
 import pytest
+from simulate_verdicts import LADDER, World, study
 
 from support.analysed import tables_of
 from support.synthetic_log import make_row
+
+CONSTRAINED = {name: LADDER[name] for name in ("C4", "C6")}
+
+
+def findings_of(tmp_path, rows, **options):
+    return {row["id"]: row for row in tables_of(tmp_path, rows, **options)["hypotheses"]}
+
+
+def test_every_hypothesis_has_its_row(tmp_path):
+    found = findings_of(tmp_path, [make_row(item=f"{k}") for k in range(3)])
+    assert list(found) == ["H1", "H1V", "H1I", "H2", "H2U", "H2R", "H3", "H4", "H4O", "P1", "P2", "P3", "P4"]
+    assert {row["verdict"] for row in found.values()} == {"not tested"}
+    assert all(row["evidence"] for row in found.values())
 
 
 def test_restriction_steadies_answers(tmp_path):
@@ -13,20 +27,59 @@ def test_restriction_steadies_answers(tmp_path):
             common = {"item": f"{k}", "decoding": "d1_sampled", "seed": seed, "score": float(seed == 1)}
             rows.append(make_row(condition="C4", answer=f"{seed if k % 2 else 1}", **common))
             rows.append(make_row(condition="C6", answer="1", **common))
-    second = tables_of(tmp_path, rows)["hypotheses"][1]
-    assert (second["id"], second["verdict"]) == ("H2", "supported")
-    assert second["effect"] == pytest.approx(-0.5)
+    found = findings_of(tmp_path, rows)
+    assert found["H2"]["verdict"] == "supported"
+    assert found["H2"]["effect"] == pytest.approx(-0.5)
+    # Every answer can be read on both sides: validity cannot rise.
+    assert found["P2"]["verdict"] == "not tested"
+
+
+@pytest.mark.parametrize("validity", [0.02, 0.5])
+def test_validity_is_not_entropy(validity):
+    """A constraint that changes no choice was contradicted at free validity 0.02 and supported at 0.5."""
+    world = World("", "H2", (), CONSTRAINED, items=60, replicates=10, readable={"C4": validity})
+    said = [study(world, seed) for seed in range(12)]
+    assert set(said) <= (
+        {"not tested"} if validity == 0.02 else {"inconclusive", "supported", "contradicted"}
+    )
+    assert said.count("supported") + said.count("contradicted") <= 2
+    world = World("", "P2", (), CONSTRAINED, items=60, replicates=10, readable={"C4": validity})
+    assert [study(world, seed) for seed in range(12)].count("supported") <= 1
+
+
+def test_answers_that_never_vary_are_no_test(tmp_path):
+    rows = [
+        make_row(condition=condition, item=f"{k}", decoding="d1_sampled", seed=seed, answer="1", score=1.0)
+        for condition in ("C4", "C6")
+        for k in range(20)
+        for seed in (1, 2, 3)
+    ]
+    found = findings_of(tmp_path, rows)["H2"]
+    assert found["verdict"] == "not tested"
+    assert found["evidence"].startswith("every answer has the same value, 0, on both sides")
+
+
+def test_few_items_are_inconclusive_where_the_exact_test_is(tmp_path):
+    """Four items of eight all one way: the exact p-value is 0.125, whatever an interval says."""
+    rows = []
+    for k in range(8):
+        for seed in (1, 2):
+            common = {"item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            rows.append(make_row(condition="C4", answer="1", **common))
+            rows.append(make_row(condition="C6", answer=f"{seed if k < 4 else 1}", **common))
+    found = findings_of(tmp_path, rows)["H2"]
+    assert (found["verdict"], found["p_value"]) == ("inconclusive", pytest.approx(0.125))
 
 
 def test_a_closed_loop_that_grounds(tmp_path):
     rows = []
     for k in range(20):
-        common = {"task": "fever_json", "item": f"{k}"}
+        common = {"task": "fever_json", "item": f"{k}", "score": 1.0}
         rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.5 + 0.01 * k}, **common))
         rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.1 + 0.005 * k}, **common))
     found = tables_of(tmp_path, rows)
-    third = found["hypotheses"][3]
-    assert (third["id"], third["verdict"]) == ("H3", "supported")
+    third = {row["id"]: row for row in found["hypotheses"]}["H3"]
+    assert third["verdict"] == "supported"
     assert third["effect"] == pytest.approx(-0.4 - 0.005 * 9.5)
     assert [row["retrieval"] for row in found["unsupported"]] == [False, True]
 
@@ -44,6 +97,15 @@ def test_answers_without_a_claim_are_left_out_and_counted(tmp_path):
         pytest.approx(0.8), 12, 8,
     )  # fmt: skip
     assert (closed_loop["n_items"], closed_loop["n_without_claims"]) == (20, 0)
-    third = found["hypotheses"][3]
+    third = {row["id"]: row for row in found["hypotheses"]}["H3"]
     assert third["effect"] == pytest.approx(-0.6)
     assert "on the 12 of 20 pairs of answers where both make a claim to check" in third["evidence"]
+
+
+def test_a_loop_that_alone_searches_is_named_so(tmp_path):
+    rows = []
+    for k in range(20):
+        common = {"task": "fever_json", "item": f"{k}"}
+        rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.5 + 0.01 * k}, **common))
+        rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.1}, tool_calls=2, **common))
+    assert "the loop and its search together" in findings_of(tmp_path, rows)["H3"]["evidence"]

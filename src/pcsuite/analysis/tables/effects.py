@@ -90,8 +90,8 @@ EFFECTS = TableSpec(
             "p-value of the test that both sides' items fail equally often; empty where none failed",
             shown=False,
         ),
-        Column("delta_least", "the difference if failed rows were 0 under the condition and 1 under the baseline", shown=False),
-        Column("delta_most", "the difference if failed rows were 1 under the condition and 0 under the baseline", shown=False),
+        Column("delta_least", "the difference had failed rows scored 0 here and 1 under the baseline", shown=False),
+        Column("delta_most", "the difference had failed rows scored 1 here and 0 under the baseline", shown=False),
         Column("caution", "what the difference cannot be taken without", form="text", late=True),
     ),
     note=(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellScores, ItemScores
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import LOOP, free_twin
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
-from pcsuite.stats.rates import abstention_matrix, cost_per_correct, pareto_front, unsupported_per_100_tokens
+from pcsuite.stats.f1 import linearised_f1
+from pcsuite.stats.rates import (
+    abstention_matrix,
+    cost_per_correct,
+    front_probability,
+    pareto_front,
+    unsupported_per_100_tokens,
+)
 
 EFFICIENCY = TableSpec(
     "efficiency",
@@ -25,7 +34,11 @@ EFFICIENCY = TableSpec(
         Column("tokens_per_answer", "mean tokens of an answer, all its calls together"),
         Column("prompt_tokens", "mean tokens of the prompt", shown=False),
         Column("completion_tokens", "mean tokens of the completion", shown=False),
-        *interval("tokens_per_correct", "all tokens over all right answers", form="number"),
+        *interval(
+            "tokens_per_correct",
+            "all tokens over all right answers; an empty upper limit is open, for so few were right",
+            form="number",
+        ),
         Column("cost_usd_per_answer", "mean price of an answer in US dollars", shown=False),
         Column("cost_usd_per_correct", "US dollars over right answers"),
         Column("calls_per_answer", "mean calls for an answer"),
@@ -36,9 +49,14 @@ EFFICIENCY = TableSpec(
         Column("unconstrained", "the condition with the same operators except the constraint"),
         *interval("token_overhead", "tokens more than under the unconstrained condition", form="number"),
         Column("token_overhead_share", "the same as a share of the unconstrained tokens"),
-        Column("on_pareto_front", "no other cell of the task is both better and cheaper"),
+        Column("on_pareto_front", "no other cell of the task is both better and cheaper, by the figures as they are"),
+        Column("front_probability", "how often it is, when the items that all cells of the task have are resampled"),
     ),
-    note="Constraint failures count truncation. Token overhead is against the same condition without the constraint.",
+    note=(
+        "Constraint failures count truncation. Token overhead is against the same condition without the constraint."
+        " A Pareto front is drawn from noisy figures: a cell is on it for sure only at a front probability near 1, and"
+        " near 0.5 by a coin's toss."
+    ),
     folded=True,
 )  # fmt: skip
 UNSUPPORTED = TableSpec(
@@ -127,9 +145,36 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
     for task in {row["task"] for row in known}:
         rows = [row for row in known if row["task"] == task]
         front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
-        for row, is_on_front in zip(rows, front, strict=True):
+        chances = _front_probability(scores, [scores.cells[_key(row)] for row in rows])
+        for index, (row, is_on_front) in enumerate(zip(rows, front, strict=True)):
             row["on_pareto_front"] = bool(is_on_front)
+            row["front_probability"] = None if chances is None else float(chances[index])
     return Table.of(EFFICIENCY, records)
+
+
+def _key(row: Mapping[str, Any]) -> CellKey:
+    return CellKey(row["task"], row["model"], row["decoding"], CLEAN, row["condition"])
+
+
+def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> FloatArray | None:
+    """How often each cell of a task is on the front over resamples of the items that all have; ``None`` below two."""
+    quality, price = [], []
+    for cell in cells:
+        # Micro-F1 is a mean too, of each item's linearised share in it.
+        pooled = cell.key.task in scores.pooled
+        level = linearised_f1(cell.counts()) if pooled else cell.values[SCORE]
+        tokens = cell.values["total_tokens"]
+        known = np.isfinite(level) & np.isfinite(tokens)
+        quality.append((cell.items[known], level[known]))
+        price.append(tokens[known])
+    common = reduce(np.intersect1d, (items for items, _ in quality))
+    if len(common) < 2:
+        return None
+    places = [np.searchsorted(items, common) for items, _ in quality]
+    good = np.column_stack([values[place] for (_, values), place in zip(quality, places, strict=True)])
+    dear = np.column_stack([values[place] for values, place in zip(price, places, strict=True)])
+    rng = named_rng("pareto front", cells[0].key.task)
+    return front_probability(good, dear, rng=rng, resamples=LEVEL_RESAMPLES)
 
 
 def _mean(cell: CellScores, metric: str) -> float | None:

@@ -1,7 +1,7 @@
 """``entropy_per_item.csv`` and ``entropy_by_condition.csv``: how much answers vary over replicates.
 
 Only regimes with at least two replicates of an item have anything to say. Conditions are compared on the
-unbiased disagreement, never on plug-in entropy. The objective takes its entropy from here.
+unbiased disagreement of readable answers, never on plug-in entropy. The objective takes its entropy from here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pcsuite.analysis.tables.embeddings import semantic_meanings
 from pcsuite.data.items import CLOSED_UP_TO
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_means, paired_bootstrap
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_means, paired_bootstrap
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.permutation import sign_flip_test
 
@@ -45,6 +45,8 @@ PER_ITEM = TableSpec(
         Column("entropy_nats", "entropy in nats, bias-corrected after Chao & Shen"),
         Column("entropy_normalised", "the same as a share of its maximum"),
         Column("disagreement", "chance that two replicates disagree"),
+        Column("readable", "answers that could be read"),
+        Column("readable_disagreement", "chance that two of them disagree; empty below two"),
         Column("fact_disagreement", "of free texts: how far their names and numbers disagree"),
         Column("semantic_clusters", "of free texts: meanings among the answers"),
         Column("semantic_entropy", "entropy over those meanings in nats"),
@@ -62,16 +64,22 @@ BY_CONDITION = TableSpec(
         *interval("entropy_nats", "mean entropy over items in nats", form="number"),
         *interval("entropy_normalised", "mean share of the maximal entropy", form="number"),
         *interval("disagreement", "mean chance that two replicates disagree"),
+        Column("readable", "share of answers that could be read"),
+        *interval("readable_disagreement", "mean chance that two readable replicates disagree"),
+        Column("readable_items", "items with two of them", shown=False),
         Column("fact_disagreement", "mean disagreement of free texts on names and numbers"),
         *interval("semantic_entropy", "mean entropy over meanings of free texts in nats", form="number"),
         Column("semantic_items", "items it rests on", shown=False),
         Column("semantic_note", "how meanings were told apart, or why not"),
         Column("baseline", "control it is compared with", shown=False),
-        *interval("delta", "disagreement less the control's, on the same items"),
+        *interval("delta", "disagreement of readable replicates less the control's, on the same items"),
         Column("p_value", "two-sided permutation p-value of delta", shown=False),
         Column("p_bh", "the same adjusted over the task (Benjamini–Hochberg)"),
     ),
-    note="Entropy is bias-corrected (Chao–Shen); conditions are compared on disagreement, which is unbiased.",
+    note=(
+        "Entropy is bias-corrected (Chao–Shen), an answer that could not be read counting as one of its own. Conditions"
+        " are compared on the disagreement of readable answers, which is unbiased and does not move with validity."
+    ),
     folded=True,
 )
 
@@ -83,6 +91,9 @@ class AnswerCounts:
     key: CellKey
     items: npt.NDArray[np.int64]
     counts: FloatArray
+    """Items by answers, what could not be read counting as an answer of its own."""
+    readable: FloatArray
+    """The same without what could not be read."""
     categories: int | None
     """Number of answers the task allows, ``None`` for open answers."""
     facts: dict[str, float]
@@ -108,8 +119,8 @@ def answer_counts_by_cell(
     facts = _fact_disagreements(tables, _free_text_tasks(tables))
     keys = tables.query(f"SELECT DISTINCT {CELL_KEY} FROM cell_rows WHERE {USABLE_CLEAN} ORDER BY {CELL_KEY}")
     fetched = tables.columns(
-        f"SELECT cell, item, n FROM (SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, item_id, task_id,"
-        " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n FROM ("
+        f"SELECT cell, item, n, missing FROM (SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, item_id, task_id,"
+        " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n, answer IS NULL AS missing FROM ("
         f" SELECT {CELL_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY ALL))"
         " ORDER BY cell, item, n DESC"
     )
@@ -128,7 +139,10 @@ def answer_counts_by_cell(
         items, first, sizes = np.unique(fetched["item"][rows], return_index=True, return_counts=True)
         counts = np.zeros((len(items), int(sizes.max())))
         column = np.arange(int(sizes.sum())) - np.repeat(first, sizes)
-        counts[np.repeat(np.arange(len(items)), sizes), column] = fetched["n"][rows]
+        place = np.repeat(np.arange(len(items)), sizes), column
+        counts[place] = fetched["n"][rows]
+        readable = np.zeros_like(counts)
+        readable[place] = np.where(fetched["missing"][rows], 0, fetched["n"][rows])
         repeated = counts.sum(axis=1) >= 2
         if not repeated.any():
             continue
@@ -138,7 +152,9 @@ def answer_counts_by_cell(
         if manifest is not None and task in manifest.tasks:
             categories = manifest.tasks[task].answers
         items = codes[task][items.astype(np.int64)[repeated]]
-        found.append(AnswerCounts(key, items, counts[repeated], categories, facts.get(key, {})))
+        found.append(
+            AnswerCounts(key, items, counts[repeated], readable[repeated], categories, facts.get(key, {}))
+        )
     order = {key: index for index, key in enumerate(scores.cells)}
     return sorted(found, key=lambda cell: order[cell.key])
 
@@ -188,8 +204,12 @@ def entropy_tables(
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
     for cell in cells:
         key, names = cell.key, cell.key.names()
-        nats, share, differing = entropy(cell.counts), cell.normalised(), disagreement(cell.counts)
-        values[key] = (cell.items, differing)
+        nats = entropy(cell.counts, categories=cell.categories)
+        share, differing = cell.normalised(), disagreement(cell.counts)
+        told = disagreement(cell.readable)
+        known = np.isfinite(told)
+        values[key] = (cell.items[known], told[known])
+        legible = cell.readable.sum(axis=1)
         meant, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
         item_names = scores.item_names[key.task]
@@ -198,7 +218,8 @@ def entropy_tables(
             per_item.append(
                 (
                     *names.values(), item, int(totals[index]), int(distinct[index]), number(nats[index]),
-                    number(share[index]), number(differing[index]), number(cell.facts.get(item)),
+                    number(share[index]), number(differing[index]), int(legible[index]), number(told[index]),
+                    number(cell.facts.get(item)),
                     meaning and meaning.clusters, meaning and number(meaning.entropy),
                 )
             )  # fmt: skip
@@ -212,9 +233,14 @@ def entropy_tables(
             **estimate_columns("entropy_nats", estimates[0]),
             **estimate_columns("entropy_normalised", estimates[1]),
             **estimate_columns("disagreement", estimates[2]),
+            "readable": float(legible.sum() / totals.sum()),
+            "readable_items": int(known.sum()),
             "fact_disagreement": number(np.mean(list(cell.facts.values()))) if cell.facts else None,
             "semantic_note": note,
         }
+        if known.sum() > 1:
+            steady = bootstrap_mean(told[known], rng=named_rng("readable", *key), resamples=LEVEL_RESAMPLES)
+            record |= estimate_columns("readable_disagreement", steady)
         if meant:
             entropies = np.array([meaning.entropy for meaning in meant.values()])[:, None]
             rng = named_rng("semantic entropy", *key)
@@ -230,7 +256,7 @@ def _compare_with_control(
     records: list[dict[str, Any]],
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]],
 ) -> None:
-    """Add the paired difference in disagreement against the control of the group."""
+    """Add the paired difference in disagreement of readable answers against the control of the group."""
     for record, key in zip(records, values, strict=True):
         control = scores.baseline([other for other in values if other[:4] == key[:4]])
         if control is None or control == key:

@@ -155,6 +155,7 @@ def _about_truth(tables: RunTables, key: CellKey, labels: Mapping[str, str]) -> 
             rng=rng,
             resamples=1_000,
             permutations=200,
+            labels=len(names),
         )
         told = _record(
             key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),

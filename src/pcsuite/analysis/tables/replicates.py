@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_colu
 from pcsuite.analysis.twins import RETRY, free_twin, twin_without
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
-from pcsuite.stats.equal_tokens import NO_ROW, Arm, compare_at_equal_tokens
+from pcsuite.stats.equal_tokens import NO_ROW, UNREADABLE, Arm, EqualTokens, compare_at_equal_tokens
 from pcsuite.stats.variance import COMPONENTS, decompose_variance, decompose_variance_unbalanced
 from pcsuite.stats.voting import self_consistency
 
@@ -70,12 +70,12 @@ CONSTRAINT_VS_RETRY = TableSpec(
         Column("constrained", "the constrained condition"),
         Column("retry", "the same free, with retries"),
         Column("free", "the same free, without", shown=False),
-        Column("n_items", "items that all three have", shown=False),
+        Column("n_items", "items with two readable answers in all three", shown=False),
         Column("constrained_tokens", "mean tokens of a constrained answer"),
         Column("retry_tokens", "mean tokens with every retry"),
         Column("free_tokens", "mean tokens of a free answer"),
         *interval("retries_afforded", "share of the retries that the constraint's tokens pay for", form="number"),
-        *interval("disagreement_delta", "disagreement of replicates, constrained less retry"),
+        *interval("disagreement_delta", "disagreement of readable replicates, constrained less retry"),
         *interval("validity_delta", "share of valid answers, constrained less retry"),
         *interval("score_delta", "score, constrained less retry", shown=False),
         *interval("unrestricted_delta", "disagreement against every retry, whatever it cost", form="number"),
@@ -202,7 +202,7 @@ def variance_table(tables: RunTables) -> Table:
     return Table.of(VARIANCE, records)
 
 
-class _Arms(NamedTuple):
+class Arms(NamedTuple):
     """The three cells that are compared."""
 
     free: CellKey
@@ -210,7 +210,17 @@ class _Arms(NamedTuple):
     constrained: CellKey
 
 
-def _find_arms(scores: ItemScores) -> Iterator[_Arms]:
+class EqualTokenArms(NamedTuple):
+    """A constrained cell against retries that spend the same tokens, or why that could not be computed."""
+
+    arms: Arms
+    found: EqualTokens | None
+    items: npt.NDArray[np.int64]
+    """Codes of the items that the rows of ``found`` are."""
+    note: str = ""
+
+
+def _find_arms(scores: ItemScores) -> Iterator[Arms]:
     """Constrained cells whose run also has the same operators free, and free with retries, all with replicates."""
     for group in scores.groups().values():
         # Of conditions with the same operators (one constraint by several backends, say) the last stands for all.
@@ -219,26 +229,46 @@ def _find_arms(scores: ItemScores) -> Iterator[_Arms]:
         for key in keys:
             free = free_twin(scores, key, keys)
             if free is not None and free in retried:
-                arms = _Arms(free, retried[free], key)
+                arms = Arms(free, retried[free], key)
                 if all(scores.cells[arm].replicates > 1 for arm in arms):
                     yield arms
 
 
-def constraint_vs_retry(tables: RunTables, scores: ItemScores) -> Table:
-    """``constraint_vs_retry.csv``: each constrained cell against retries that spend the same tokens.
+def equal_token_arms(tables: RunTables, scores: ItemScores) -> list[EqualTokenArms]:
+    """Each constrained cell whose run also has it free and with retries, all with replicates, at equal tokens."""
+    found = []
+    for arms in _find_arms(scores):
+        try:
+            loaded, items = _load_arms(tables, scores, arms)
+            compared = compare_at_equal_tokens(*loaded, rng=named_rng("equal tokens", *arms.constrained))
+            found.append(EqualTokenArms(arms, compared, items))
+        except AnalysisError as error:
+            found.append(
+                EqualTokenArms(arms, None, np.empty(0, dtype=np.int64), f"not computed: {error.message}")
+            )
+    return found
 
-    A record for each constrained cell whose run also has it free and with retries, all with replicates; what could
-    not be computed says why in its note.
+
+def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
+    """``constraint_vs_retry.csv``: a record for each of :func:`equal_token_arms`.
+
+    What could not be computed says why in its note.
     """
     records = []
-    for arms in _find_arms(scores):
+    for arms, found, _, note in compared:
         key = arms.constrained
-        record: dict[str, Any] = {"task": key.task, "model": key.model, "decoding": key.decoding}
+        record: dict[str, Any] = {
+            "task": key.task,
+            "model": key.model,
+            "decoding": key.decoding,
+            "note": note,
+        }
         record |= {name: cell.condition for name, cell in arms._asdict().items()}
-        try:
-            found = compare_at_equal_tokens(*_load_arms(tables, arms), rng=named_rng("equal tokens", *key))
+        if found is not None:
+            if not found.disagreement.defined:
+                record["note"] = "too few items have two readable answers in all three arms"
             record |= {
-                "n_items": found.disagreement.n,
+                "n_items": len(found.rows),
                 "constrained_tokens": found.constrained_tokens,
                 "retry_tokens": found.retry_tokens,
                 "free_tokens": found.free_tokens,
@@ -248,30 +278,32 @@ def constraint_vs_retry(tables: RunTables, scores: ItemScores) -> Table:
                 **estimate_columns("score_delta", found.score),
                 **estimate_columns("unrestricted_delta", found.unrestricted),
             }
-        except AnalysisError as error:
-            record["note"] = f"not computed: {error.message}"
         records.append(record)
     return Table.of(CONSTRAINT_VS_RETRY, records)
 
 
-def _load_arms(tables: RunTables, arms: _Arms) -> tuple[Arm, Arm, Arm]:
-    """The arms as tables of items by seeds; an answer is known by its hash."""
+def _load_arms(
+    tables: RunTables, scores: ItemScores, arms: Arms
+) -> tuple[tuple[Arm, Arm, Arm], npt.NDArray[np.int64]]:
+    """The arms as tables of items by seeds, and the items' codes; an answer is known by its hash."""
     score = tables.metric_column("task_score")
     if score is None:
         raise AnalysisError("no row has a score")
     key = arms.constrained
+    where = (
+        f"{USABLE_CLEAN} AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id IN (?, ?, ?)"
+    )
+    names = [key.task, key.model, key.decoding, *(arm.condition for arm in arms)]
     data = tables.columns(
         "SELECT dense_rank() OVER (ORDER BY item_id) - 1 AS item, dense_rank() OVER (ORDER BY seed) - 1 AS seed,"
         " CASE condition_id WHEN ? THEN 0 WHEN ? THEN 1 ELSE 2 END AS arm,"
-        " CASE WHEN answer IS NULL THEN 0 ELSE 1 + (md5_number_lower(answer) >> 2)::BIGINT END AS answer,"
+        f" CASE WHEN answer IS NULL THEN {UNREADABLE} ELSE (md5_number_lower(answer) >> 2)::BIGINT END AS answer,"
         " total_tokens::DOUBLE AS tokens, coalesce(schema_valid, answer IS NOT NULL)::DOUBLE AS valid,"
-        f" {score}::DOUBLE AS score FROM runs WHERE {USABLE_CLEAN}"
-        " AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id IN (?, ?, ?)",
-        [
-            arms.free.condition, arms.retry.condition, key.task, key.model, key.decoding,
-            *(arm.condition for arm in arms),
-        ],
-    )  # fmt: skip
+        f" {score}::DOUBLE AS score FROM runs WHERE {where}",
+        [arms.free.condition, arms.retry.condition, *names],
+    )
+    codes = {name: code for code, name in enumerate(scores.item_names[key.task])}
+    listed = tables.query(f"SELECT DISTINCT item_id FROM runs WHERE {where} ORDER BY item_id", names)
     shape = (int(data["item"].max()) + 1, int(data["seed"].max()) + 1)
 
     def arm(rows: npt.NDArray[np.bool_]) -> Arm:
@@ -287,4 +319,4 @@ def _load_arms(tables: RunTables, arms: _Arms) -> tuple[Arm, Arm, Arm]:
         return Arm(answers, tokens, valid, points)
 
     free, retry, constrained = (arm(data["arm"] == index) for index in range(3))
-    return free, retry, constrained
+    return (free, retry, constrained), np.array([codes[item] for (item,) in listed], dtype=np.int64)

@@ -25,10 +25,11 @@ from pcsuite.prompts.operators import render_text
 from pcsuite.prompts.prompt import LengthControl, fit
 from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
 from pcsuite.verifier.cells import read_text
-from pcsuite.verifier.evals import DOCUMENT, TRUTH, find_evals
+from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
 from pcsuite.verifier.improve import loop, state
-from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.improve.command import CommandExtractor, document_of
+from pcsuite.verifier.mapping import FieldMapping, load_mapping
 from pcsuite.verifier.store import to_json
 from pcsuite.verifier.tree import compared_record
 from pcsuite.verifier.truth import read_truth
@@ -66,6 +67,10 @@ class ImproveSettings:
     mapping: Path | None = None
     rules: Path | None = None
     use_cache: bool = True
+    extractor: str | None = None
+    """Command that extracts in place of the model, with ``{prompt}`` and ``{document}``."""
+    extractor_timeout: float = 600.0
+    """Seconds one call of it may take."""
 
 
 class ImproveOutcome(NamedTuple):
@@ -83,8 +88,9 @@ def run_improvement(
 ) -> ImproveOutcome:
     """Run a loop, or go on with it; everything is on disk before the next step begins.
 
-    A model of the suite extracts under a condition, instructed by the prompt version. Raises ``ConfigError`` for an
-    unknown name, ``PromptError`` where the condition does not apply and ``DataError`` for evals that cannot be used.
+    A model of the suite extracts under a condition, instructed by the prompt version, or the command of
+    ``settings.extractor`` does. Raises ``ConfigError`` for an unknown name, ``PromptError`` where the condition does
+    not apply and ``DataError`` for evals that cannot be used.
     """
     evals = find_evals(settings.evals_dir)
     task = plan_task(suite, _known(settings.task, suite.tasks, "task"))
@@ -98,21 +104,20 @@ def run_improvement(
     mapping = load_mapping(settings.mapping or (Path(own) if own else None))
     names, seed = [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
     held_out = settings.held_out or loop.choose_held_out(names, seed)
+    folder = settings.folder or settings.evals_dir / "improve"
+    first = settings.instruction or task.spec.instruction
+    if settings.extractor is not None:
+        result = _run_command(settings, evals, held_out, mapping, folder, first)
+        outcome = ImproveOutcome(result, folder, held_out, 0, 0.0)
+        _write_summary(outcome, settings)
+        return outcome
     items: dict[str, Item] = {}
     for one in evals:
         document = read_text(one.folder / DOCUMENT)
         record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
         items.setdefault(document, Item(one.eval_id, document, {"record": record}))
     setup = _setup(suite, settings, task, items)
-    config = loop.ImproveConfig(
-        held_out=held_out,
-        max_iterations=settings.iterations,
-        patience=settings.patience,
-        margin=settings.margin,
-        min_gain=settings.min_gain,
-        engine=setup.fingerprint,
-    )
-    folder = settings.folder or settings.evals_dir / "improve"
+    config = _loop_config(settings, held_out, setup.fingerprint)
     opened = open_models(suite, [settings.model], policy=policy, use_cache=settings.use_cache)
     with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
@@ -123,12 +128,44 @@ def run_improvement(
         extract = RecordExtractor(setup, client, thread)
         workers = client.concurrency
         improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
-        first = settings.instruction or task.spec.instruction
         result = improvement.run(first, propose_only=settings.propose_only)
         budget = session.budget
     outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
     _write_summary(outcome, settings)
     return outcome
+
+
+def _loop_config(settings: ImproveSettings, held_out: tuple[str, ...], engine: str) -> loop.ImproveConfig:
+    return loop.ImproveConfig(
+        held_out=held_out,
+        max_iterations=settings.iterations,
+        patience=settings.patience,
+        margin=settings.margin,
+        min_gain=settings.min_gain,
+        engine=engine,
+    )
+
+
+def _run_command(
+    settings: ImproveSettings,
+    evals: Sequence[Eval],
+    held_out: tuple[str, ...],
+    mapping: FieldMapping,
+    folder: Path,
+    first: str,
+) -> loop.ImproveResult:
+    """The loop with a command of the user's for the extraction; drafts come from the catalogue of rules."""
+    assert settings.extractor is not None, "called for a command alone"
+    if settings.method == "model":
+        raise ConfigError("--method model needs a model, and --extractor has none", hint="--method rules")
+    extract = CommandExtractor(settings.extractor, settings.extractor_timeout)
+    extract.check()
+    config = _loop_config(settings, held_out, digest({"extractor": settings.extractor}))
+    propose = state.RuleProposer(state.load_rules(settings.rules), lambda: state.stored_prompts(folder))
+    improvement = loop.ImprovementLoop(
+        evals, folder, mapping, config, extract, propose, documents=document_of
+    )
+    return improvement.run(first, propose_only=settings.propose_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +320,9 @@ def _write_summary(outcome: ImproveOutcome, settings: ImproveSettings) -> None:
     figures = ("prompt_version", "prompt_hash", "rules_hash", "config_hash", "train_f1", "held_out_f1")
     document = {
         "task": settings.task,
-        "model": settings.model,
-        "condition": settings.condition,
+        "model": settings.model if settings.extractor is None else None,
+        "condition": settings.condition if settings.extractor is None else None,
+        "extractor": settings.extractor,
         "stopped": result.stopped,
         "held_out": list(outcome.held_out),
         "best_iteration": best.iteration,

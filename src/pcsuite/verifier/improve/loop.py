@@ -21,15 +21,16 @@ from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import read_text
-from pcsuite.verifier.compare import Rules, Scored, score_bytes
+from pcsuite.verifier.compare import Rules, Scored, read_rules, score_bytes
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval
 from pcsuite.verifier.improve import state
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.scores import paired_difference
-from pcsuite.verifier.truth import read_truth
 
 Extract = Callable[[state.PromptVersion, str], Mapping[str, Any] | str]
 """``extract(prompt_version, document)``: the record, or the answer text to read it from."""
+Documents = Callable[[Eval], tuple[str, str]]
+"""``documents(eval)``: what ``extract`` is given of an eval, and the hash of the document's content."""
 Propose = Callable[[Sequence[state.Failure], str], str]
 """``propose(failures, prompt)``: a changed prompt, drafted from what went wrong in the training evals."""
 
@@ -77,9 +78,16 @@ class ImproveResult(NamedTuple):
         return self.best.train_f1 - self.best.held_out_f1
 
 
+def text_document(one: Eval) -> tuple[str, str]:
+    """The text of an eval's ``document.txt`` and its hash."""
+    text = read_text(one.folder / DOCUMENT)
+    return text, sha256_hex(text)
+
+
 class _Case(NamedTuple):
     name: str
     document: str
+    document_hash: str
     rules: Rules
 
 
@@ -95,6 +103,7 @@ class ImprovementLoop:
         extract: Extract,
         propose: Propose,
         workers: int = 1,
+        documents: Documents = text_document,
     ) -> None:
         """``workers``: how many extractions may run at once; above 1 ``extract`` is called from several threads.
 
@@ -111,14 +120,13 @@ class ImprovementLoop:
             raise DataError("every eval is held out", hint="leave some for the optimiser")
         self._cases = []
         for one in evals:
-            document, truth = read_text(one.folder / DOCUMENT), read_truth(one.folder / TRUTH, mapping)
-            self._cases.append(_Case(one.eval_id, document, Rules(truth, mapping)))
+            self._cases.append(_Case(one.eval_id, *documents(one), read_rules(one.folder / TRUTH, mapping)))
         self._config = config
         self._extract = extract
         self._propose = propose
         self._workers = workers
         self._folder = folder
-        contents = {one.name: [one.rules.truth.content_hash, sha256_hex(one.document)] for one in self._cases}
+        contents = {one.name: [one.rules.truth.content_hash, one.document_hash] for one in self._cases}
         self._state = state.ImproveState(folder, mapping.rules_hash(), config.config_hash(), digest(contents))
 
     def run(self, first_prompt: str, *, propose_only: bool = False) -> ImproveResult:

@@ -1,0 +1,487 @@
+"""What verdicts rest on: measures of every cell item by item, and effects pooled over cells and tasks.
+
+The item is the unit. Of a contrast (pairs of cells) each item has one difference, averaged over the models and regimes
+that answered it, so that cells that share items are never counted as independent. A task's interval is that of its own
+items; with two tasks the interval of their mean combines the tasks' own limits (Zou & Donner 2008: each arm is the root
+of the summed squares of the tasks' arms); with three or more it is that of a random-effects mean, which speaks of tasks
+of this kind, not of these alone.
+
+Validity, score and entropy are told apart: an answer that cannot be read has a readability of 0, no score of a
+readable answer, and no part in the entropy of answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, ModelInfo
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
+from pcsuite.analysis.tables.entropy import AnswerCounts
+from pcsuite.analysis.tables.information import MI_ITEMS, Truths
+from pcsuite.analysis.twins import Pair
+from pcsuite.config.profile import AnalysisSection
+from pcsuite.errors import require
+from pcsuite.logging.manifest import RunManifest
+from pcsuite.stats.answer_variation import disagreement
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, paired_bootstrap
+from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.estimate import Alternative, Estimate, FloatArray, IntArray
+from pcsuite.stats.permutation import sign_flip_test
+from pcsuite.stats.pooling import random_effects
+
+READABLE, READABLE_SCORE = "readable", "readable score"
+SEED_VARIANCE, PROMPT_VARIANCE = "variance over seeds", "variance over prompts"
+DISAGREEMENT, INVENTED = "disagreement", "disagreement on unsupported content"
+UNSUPPORTED, TOKENS = "unsupported_rate", "total_tokens"
+ALPHA = 0.05
+FEWEST = 6
+"""Items below which the exact two-sided sign-flip test cannot reject at 5 %: 2 · 0.5⁵ is 0.0625."""
+LARGE = 2_000
+"""Items from which normal theory takes over, where a tenth as many differ."""
+RANDOM_FROM = 3
+"""Tasks from which the interval is that of a random-effects mean."""
+
+
+class Measured(NamedTuple):
+    """A measure of one cell: codes of the items that have it, sorted, and its values there."""
+
+    items: IntArray
+    values: FloatArray
+
+
+class LabelCounts(NamedTuple):
+    """The readable answers of one cell among the labels of a task, as shares within the item."""
+
+    items: IntArray
+    shares: FloatArray
+    """Items by labels; the last column is any answer that is no label."""
+
+
+class Levels(NamedTuple):
+    """The levels of a factor of the models: what it is called, the level of each model, and the levels in order."""
+
+    factor: str
+    of: Mapping[str, str]
+    order: Sequence[str]
+
+
+def model_levels(
+    models: Mapping[str, ModelInfo],
+    parameters: Mapping[str, float | None],
+    classes: Mapping[str, tuple[float, float | None]],
+) -> Levels:
+    """The size class of each model, by billions of parameters as the manifest (else the size's name) has them.
+
+    A model whose size is a class's own name belongs there, one of unknown size to the last class. Where all models
+    fall into one class but differ in size, the levels are the sizes as the models file names them.
+    """
+    known: dict[str, float | None] = {}
+    for model, info in models.items():
+        read = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
+        unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[read[2].upper()] if read else 1.0
+        known[model] = parameters.get(model) or (float(read[1]) * unit if read else None)
+    found = {}
+    for model, size in known.items():
+        named = {name.casefold(): name for name in classes}.get(models[model].size.casefold())
+        inside = [
+            name
+            for name, (low, high) in classes.items()
+            if size is not None and low <= size and (high is None or size < high)
+        ]
+        found[model] = (inside or ([named] if named else [list(classes)[-1]]))[0]
+    sizes = {models[model].size for model in found}
+    if len(set(found.values())) == 1 and len(sizes) > 1:
+        ascending = sorted(found, key=lambda model: (known[model] or float("inf"), model))
+        order = list(dict.fromkeys(models[model].size for model in ascending))
+        return Levels("size", {model: models[model].size for model in found}, order)
+    return Levels("size class", found, [name for name in classes if name in found.values()])
+
+
+@dataclass
+class Evidence:
+    """Everything that verdicts are made of, whatever log or simulation it comes from."""
+
+    scores: ItemScores
+    measures: Mapping[str, Mapping[CellKey, Measured]] = field(default_factory=dict)
+    """Measures that rows have only together (of replicates, of readable answers), by name and cell."""
+    domains: Mapping[str, str] = field(default_factory=dict)
+    """What each task is about; a task that is not named is a domain of its own."""
+    analysis: AnalysisSection = field(default_factory=AnalysisSection)
+    parameters: Mapping[str, float | None] = field(default_factory=dict)
+    """Billions of parameters by model, where they are known."""
+    labels: Mapping[CellKey, LabelCounts] = field(default_factory=dict)
+    truths: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """By task: the true label's column, by item code."""
+
+    @cached_property
+    def sizes(self) -> Levels:
+        """The size classes of the run's models."""
+        return model_levels(self.scores.models, self.parameters, self.analysis.size_classes)
+
+    def domain(self, task: str) -> str:
+        """The task's domain, or its own id where nothing names one."""
+        return self.domains.get(task) or task
+
+    def measured(self, key: CellKey, measure: str) -> Measured:
+        """A measure of a cell, empty where the cell does not have it."""
+        known = self.measures.get(measure)
+        if known is not None:
+            empty = Measured(np.empty(0, dtype=np.int64), np.empty(0))
+            return known.get(key, empty)
+        return Measured(*self.scores.cells[key].metric(measure))
+
+    def all_readable(self, pairs: Iterable[Pair]) -> bool:
+        """Whether every answer of these cells could be read, or the log does not say which could."""
+        cells = {key for pair in pairs for key in pair}
+        return all((self.measured(key, READABLE).values == 1).all() for key in cells)
+
+    def deltas(self, pairs: Sequence[Pair], measure: str) -> Deltas:
+        """Per-item differences of a measure, treated less control, of every pair that has any.
+
+        The variance over prompts is that of an item's mean scores over the prompts (the clean one and its
+        perturbations) that both cells answered.
+        """
+        found = Deltas()
+        for pair in pairs:
+            if measure == PROMPT_VARIANCE:
+                items, first, second = self._over_prompts(pair)
+            else:
+                left, right = (self.measured(key, measure) for key in pair)
+                items, at, there = np.intersect1d(
+                    left.items, right.items, assume_unique=True, return_indices=True
+                )
+                first, second = left.values[at], right.values[there]
+            found.add(pair, items, first, second)
+        return found
+
+    def _over_prompts(self, pair: Pair) -> tuple[IntArray, FloatArray, FloatArray]:
+        kinds = sorted(
+            {key.perturbation for key in self.scores.cells if key[:3] == pair.treated[:3]},
+            key=lambda name: (name != CLEAN, name),
+        )
+        columns: dict[int, list[tuple[float, float]]] = {}
+        for kind in kinds:
+            cells = [key._replace(perturbation=kind) for key in pair]
+            if any(key not in self.scores.cells for key in cells):
+                continue
+            left, right = (Measured(*self.scores.cells[key].metric(SCORE)) for key in cells)
+            items, at, there = np.intersect1d(left.items, right.items, return_indices=True)
+            for item, one, other in zip(items.tolist(), left.values[at], right.values[there], strict=True):
+                columns.setdefault(item, []).append((float(one), float(other)))
+        known = {item: np.array(values) for item, values in columns.items() if len(values) > 1}
+        spread = np.array([values.var(axis=0, ddof=1) for values in known.values()]).reshape(-1, 2)
+        return np.array(list(known), dtype=np.int64), spread[:, 0], spread[:, 1]
+
+
+@dataclass
+class Deltas:
+    """Per-item differences of a contrast, pair of cells by pair of cells."""
+
+    pairs: list[tuple[Pair, IntArray, FloatArray]] = field(default_factory=list)
+    levels: set[float] = field(default_factory=set)
+    """Different values seen on either side, no more than two of them kept."""
+
+    def add(self, pair: Pair, items: IntArray, treated: FloatArray, control: FloatArray) -> None:
+        """Take in a pair of cells; one without common items adds nothing."""
+        if len(items):
+            self.pairs.append((pair, items, treated - control))
+            if len(self.levels) < 2:
+                seen = np.unique(np.round(np.concatenate([treated, control]), 9))
+                self.levels.update(seen[:2].tolist())
+
+    @property
+    def constant(self) -> bool:
+        """Whether both sides hold one and the same value everywhere."""
+        return len(self.levels) < 2
+
+    @cached_property
+    def by_task(self) -> dict[str, Measured]:
+        """One difference per item and task, averaged over the cells that answered the item."""
+        tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
+        for pair, items, values in self.pairs:
+            tasks.setdefault(pair.treated.task, []).append((items, values))
+        merged = {}
+        for task, parts in tasks.items():
+            codes, where = np.unique(np.concatenate([items for items, _ in parts]), return_inverse=True)
+            totals = np.bincount(where, weights=np.concatenate([values for _, values in parts]))
+            merged[task] = Measured(codes, totals / np.bincount(where))
+        return merged
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An effect over tasks with its 95 % interval and exact test, or why there is none."""
+
+    value: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    p_value: float = float("nan")
+    df: float = float("nan")
+    items: int = 0
+    cells: int = 0
+    tasks: int = 0
+    models: int = 0
+    studies: tuple[tuple[float, float], ...] = ()
+    """Effect and standard error of each task, where they were pooled by random effects."""
+    opposed: tuple[str, ...] = ()
+    """Cells whose own effect is reliably of the other sign (exact test, Holm over the cells)."""
+    untested: str = ""
+    """Why nothing can be said; empty where something can."""
+
+    @property
+    def new_task(self) -> tuple[float, float] | None:
+        """Where the effect on a new task of this kind lies; ``None`` with fewer than three tasks."""
+        if not self.studies:
+            return None
+        found = random_effects(*zip(*self.studies, strict=True))
+        return found.prediction_low, found.prediction_high
+
+    def limits(self, level: float) -> tuple[float, float]:
+        """Limits at another level, each arm stretched as the t distribution has it."""
+        quantile = require("scipy.special", "stats").stdtrit
+        factor = float(quantile(self.df, (1 + level) / 2) / quantile(self.df, 0.975))
+        return self.value - factor * (self.value - self.low), self.value + factor * (self.high - self.value)
+
+    def sign(self, alpha: float = ALPHA) -> int:
+        """1 or -1 where interval *and* exact test exclude zero at ``alpha`` and no cell says otherwise, else 0."""
+        if self.untested or self.opposed or not self.p_value <= alpha:
+            return 0
+        low, high = self.limits(1 - alpha) if alpha != ALPHA else (self.low, self.high)
+        return 1 if low > 0 else -1 if high < 0 else 0
+
+    def words(self) -> str:
+        """``+0.120 [0.050, 0.190]``, or why there is no figure."""
+        if self.untested:
+            return f"not tested ({self.untested})"
+        return f"{self.value:+.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
+    """The mean effect over tasks with the interval that their number allows.
+
+    Two tasks weigh the same, three or more as random effects have it. ``names`` seed the resampling. Untested, with the
+    reason, where there are no pairs, where neither side ever varies, or where there are too few items for the exact
+    test to reject.
+    """
+    by_task = {task: found for task, found in deltas.by_task.items() if len(found.items) > 1}
+    items = sum(len(found.items) for found in by_task.values())
+    if not by_task:
+        return Effect(untested=reason)
+    counts: dict[str, Any] = {
+        "items": items,
+        "cells": len(deltas.pairs),
+        "tasks": len(by_task),
+        "models": len({pair.treated.model for pair, _, _ in deltas.pairs}),
+    }
+    if deltas.constant:
+        same = next(iter(deltas.levels))
+        return Effect(untested=f"every answer has the same value, {same:g}, on both sides", **counts)
+    if items < FEWEST:
+        return Effect(untested=f"{items} items, and below {FEWEST} the exact test cannot reject", **counts)
+    estimates = [_interval(found.values, "verdicts", task, *names) for task, found in by_task.items()]
+    value = float(np.mean([estimate.value for estimate in estimates]))
+    below, above = (np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high"))
+    centres = np.array([estimate.value for estimate in estimates])
+    df: float = items - len(estimates)
+    low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
+    high = value + float(np.sqrt(((above - centres) ** 2).sum())) / len(estimates)
+    studies: tuple[tuple[float, float], ...] = ()
+    if len(estimates) >= RANDOM_FROM:
+        sizes = np.array([len(found.items) for found in by_task.values()])
+        errors = (above - below) / (2 * require("scipy.special", "stats").stdtrit(sizes - 1, 0.975))
+        random = random_effects(centres, errors, predict=False)
+        if np.isfinite(random.mean.low):
+            value, low, high, df = random.mean.value, random.mean.low, random.mean.high, random.df
+            studies = tuple(zip(centres.tolist(), errors.tolist(), strict=True))
+    # Flipping the sign of an item's share in the mean of means; with equal numbers of items the shares are equal.
+    unequal = len({len(found.items) for found in by_task.values()}) > 1
+    shares = [found.values / len(found.items) if unequal else found.values for found in by_task.values()]
+    p_value = _sign_flip_p(np.concatenate(shares), "two-sided", "verdicts", "flips", *names)
+    return Effect(
+        value, low, high, p_value, df, **counts, studies=studies, opposed=_opposed(deltas, value, names)
+    )  # fmt: skip
+
+
+def _is_large(values: FloatArray) -> bool:
+    """Whether so many items differ that normal theory gives what resampling would, at a thousandth of the cost."""
+    return bool(len(values) >= LARGE and np.count_nonzero(values) >= LARGE // 10)
+
+
+def _interval(values: FloatArray, *names: object) -> Estimate:
+    if _is_large(values):
+        return paired_t_interval(values)
+    return paired_bootstrap(values, rng=named_rng(*names), resamples=LEVEL_RESAMPLES)
+
+
+def _sign_flip_p(values: FloatArray, alternative: Alternative, *names: object) -> float:
+    """The sign-flip test; of many items by its normal limit, whose variance is the sum of the squares."""
+    if not _is_large(values):
+        return sign_flip_test(values, rng=named_rng(*names), alternative=alternative).p_value
+    tail = require("scipy.special", "stats").ndtr
+    z = float(values.sum() / np.sqrt((values**2).sum()))
+    return float(
+        2 * tail(-abs(z)) if alternative == "two-sided" else tail(z if alternative == "less" else -z)
+    )
+
+
+def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[str, ...]:
+    """Cells whose effect is of the other sign than ``value`` by a one-sided exact test, Holm over all cells."""
+    if len(deltas.pairs) < 2:
+        return ()
+    tested = []
+    for pair, _, values in deltas.pairs:
+        if float(values.mean()) * value < 0:
+            side: Alternative = "less" if value > 0 else "greater"
+            p_value = _sign_flip_p(values, side, "verdicts", "cell", *pair.treated, *names)
+            tested.append((p_value, f"{pair.treated.task} on {pair.treated.model}"))
+    tested.sort()
+    against = []
+    for place, (p_value, name) in enumerate(tested):
+        if p_value * (len(deltas.pairs) - place) > ALPHA / 2:
+            break
+        against.append(name)
+    return tuple(dict.fromkeys(against))
+
+
+def read_evidence(
+    tables: RunTables,
+    scores: ItemScores,
+    manifest: RunManifest,
+    answers: Iterable[AnswerCounts],
+    truths: Truths | None = None,
+) -> Evidence:
+    """The evidence of loaded logs.
+
+    ``answers`` are the counts of ``answer_counts_by_cell``; ``truths`` are labels by task and item, without which
+    there is no information to measure.
+    """
+    measures: dict[str, dict[CellKey, Measured]] = {DISAGREEMENT: {}}
+    for counts in answers:
+        varied = disagreement(counts.readable)
+        known = np.isfinite(varied)
+        measures[DISAGREEMENT][counts.key] = Measured(counts.items[known], varied[known])
+    measures |= _readable_measures(tables)
+    measures[INVENTED] = _invented(tables)
+    labels, true_columns = _labels(tables, scores, truths or {})
+    return Evidence(
+        scores,
+        measures,
+        domains={task: note.domain for task, note in manifest.tasks.items()},
+        analysis=AnalysisSection.model_validate(manifest.analysis),
+        parameters={model: note.params_b for model, note in manifest.models.items()},
+        labels=labels,
+        truths=true_columns,
+    )
+
+
+def _by_cell(tables: RunTables, grouped: str, *columns: str) -> list[tuple[CellKey, list[FloatArray]]]:
+    """Cells of a query over all main rows, grouped by cell and item, with codes of items and some columns.
+
+    Every item of the main rows has to be in it, so that ranks of items are the codes of the item scores.
+    """
+    keys = tables.query(f"SELECT DISTINCT {CELL_KEY} FROM cell_rows WHERE kind = 'main' ORDER BY {CELL_KEY}")
+    fetched = tables.columns(
+        f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
+        f" ORDER BY item_id) - 1 AS item, {', '.join(columns)} FROM ({grouped}) ORDER BY cell, item"
+    )
+    starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
+    found = []
+    for index, names in enumerate(keys):
+        rows = slice(int(starts[index]), int(starts[index + 1]))
+        values = [np.asarray(fetched[name][rows], dtype=np.float64) for name in ("item", *columns)]
+        found.append((CellKey(*names), values))
+    return found
+
+
+def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, Measured]]:
+    """Share of readable answers, mean score of those, and their variance over seeds, unbiased."""
+    score = tables.metric_column("task_score") or "NULL::DOUBLE"
+    told = "n_errors = 0 AND answer IS NOT NULL AND y IS NOT NULL"
+    grouped = (
+        f"SELECT {CELL_KEY}, item_id, count(*) FILTER (n_errors = 0) AS good, count(answer) FILTER (n_errors = 0) AS"
+        f" readable, count(*) FILTER ({told}) AS n, coalesce(sum(y) FILTER ({told}), 0) AS total,"
+        f" coalesce(sum(y * y) FILTER ({told}), 0) AS squares FROM (SELECT *, {score}::DOUBLE AS y FROM cell_rows"
+        f" WHERE kind = 'main') GROUP BY {CELL_KEY}, item_id"
+    )
+    silent = {
+        task
+        for (task,) in tables.query(
+            f"SELECT task_id FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY task_id HAVING count(answer) = 0"
+        )
+    }
+    found: dict[str, dict[CellKey, Measured]] = {READABLE: {}, READABLE_SCORE: {}, SEED_VARIANCE: {}}
+    for key, columns in _by_cell(tables, grouped, "good", "readable", "n", "total", "squares"):
+        if key.perturbation != CLEAN or key.task in silent:
+            continue
+        items = columns[0].astype(np.int64)
+        good, readable, n, total, squares = columns[1:]
+        answered, scored, repeated = good > 0, n > 0, n > 1
+        found[READABLE][key] = Measured(items[answered], readable[answered] / good[answered])
+        found[READABLE_SCORE][key] = Measured(items[scored], total[scored] / n[scored])
+        spread = (squares - total**2 / np.maximum(n, 1))[repeated] / (n[repeated] - 1)
+        found[SEED_VARIANCE][key] = Measured(items[repeated], np.maximum(spread, 0.0))
+    return found
+
+
+def _invented(tables: RunTables) -> dict[CellKey, Measured]:
+    """Disagreement of an item's readable answers, all those without unsupported content counting as one answer."""
+    unsupported = tables.metric_column(UNSUPPORTED)
+    if unsupported is None:
+        return {}
+    told = "n_errors = 0 AND answer IS NOT NULL AND u IS NOT NULL"
+    answers = (
+        f"SELECT {CELL_KEY}, item_id, CASE WHEN u > 0 THEN answer ELSE '' END AS content, count(*) FILTER ({told})"
+        f" AS n FROM (SELECT *, {unsupported}::DOUBLE AS u FROM cell_rows WHERE kind = 'main')"
+        f" GROUP BY {CELL_KEY}, item_id, content"
+    )
+    grouped = (
+        f"SELECT {CELL_KEY}, item_id, sum(n)::DOUBLE AS n, sum(n * (n - 1))::DOUBLE AS same FROM ({answers})"
+        f" GROUP BY {CELL_KEY}, item_id"
+    )
+    found = {}
+    for key, (items, n, same) in _by_cell(tables, grouped, "n", "same"):
+        repeated = n > 1
+        if key.perturbation == CLEAN and repeated.any():
+            total = n[repeated]
+            varied = 1 - same[repeated] / (total * (total - 1))
+            found[key] = Measured(items[repeated].astype(np.int64), varied)
+    return found
+
+
+def _labels(
+    tables: RunTables, scores: ItemScores, truths: Truths
+) -> tuple[dict[CellKey, LabelCounts], dict[str, dict[int, int]]]:
+    """Readable answers as shares of labels, of tasks whose true labels are known; of many items a sample by hash."""
+    found: dict[CellKey, LabelCounts] = {}
+    true_columns: dict[str, dict[int, int]] = {}
+    for task in scores.tasks:
+        labels = truths.get(task)
+        if not labels:
+            continue
+        column = {name: index for index, name in enumerate(sorted(set(labels.values())))}
+        codes = {name: code for code, name in enumerate(scores.item_names[task])}
+        true_columns[task] = {codes[item]: column[label] for item, label in labels.items() if item in codes}
+        rows = tables.query(
+            f"SELECT {CELL_KEY}, item_id, answer, count(*) FROM (SELECT *, dense_rank() OVER (ORDER BY md5(item_id))"
+            f" AS place FROM cell_rows WHERE {USABLE_CLEAN} AND answer IS NOT NULL AND task_id = ?)"
+            f" WHERE place <= {MI_ITEMS} GROUP BY ALL",
+            [task],
+        )
+        cells: dict[CellKey, dict[int, FloatArray]] = {}
+        for *names, item, answer, count in rows:
+            held = cells.setdefault(CellKey(*names), {})
+            shares = held.setdefault(codes[item], np.zeros(len(column) + 1))
+            shares[column.get(answer, len(column))] += count
+        for key, held in cells.items():
+            items = np.array(sorted(code for code in held if code in true_columns[task]), dtype=np.int64)
+            table = np.array([held[code] for code in items.tolist()]).reshape(len(items), len(column) + 1)
+            found[key] = LabelCounts(items, table / table.sum(axis=1, keepdims=True))
+    return found, true_columns

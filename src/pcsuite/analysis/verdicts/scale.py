@@ -1,0 +1,318 @@
+"""H4 and ``scale.csv``: whether the effect of a condition or an operator is the same at every size and in every family.
+
+Models answer the same items, so the difference between two levels is a difference of differences item by item. An
+effect is stable where every pair of levels is equivalent within the bound (two one-sided tests at 5 %, Schuirmann 1987;
+of all pairs, Berger 1982), and depends on scale only where the interval of a pair, at 5 % divided by the number of
+pairs, lies wholly beyond the bound. A difference that is reliably not zero but small is no dependence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+
+from pcsuite.analysis.load.item_scores import SCORE, natural_key
+from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
+from pcsuite.analysis.twins import Pair
+from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, Levels, pool
+from pcsuite.analysis.verdicts.findings import Finding, Verdict
+from pcsuite.errors import require
+from pcsuite.stats.equivalence import tost_paired
+
+Call = Literal["stable", "scale-dependent", "undecided", "not tested"]
+SCALE = TableSpec(
+    "scale",
+    "Effects by size and family",
+    "condition (against its control) and operator (against its twin); effect_LEVEL follows for each size and family",
+    (
+        Column("kind", "condition or operator"),
+        Column("name", "the condition, or the operator"),
+        Column("call", "stable, scale-dependent or undecided over sizes, within the profile's analysis.scale_bound"),
+        Column("direction", "positive or negative where the effect at every size reliably is"),
+        Column("factor", "size class of the profile, or the size itself where all are of one class", shown=False),
+        *interval("size_difference", "the largest difference of the effect between two sizes"),
+        Column("sizes", "the two sizes"),
+        Column("size_p", "p-value of equivalence over sizes, the largest over their pairs", form="p"),
+        Column("family_call", "the same over families"),
+        *interval("family_difference", "the largest difference of the effect between two families", form="number"),
+        Column("families", "the two families", shown=False),
+        Column("family_p", "p-value of equivalence over families", form="p"),
+        Column("items", "items with both sides", shown=False),
+        Column("tasks", "tasks among them", shown=False),
+        Column("note", "what the design cannot tell apart, or why it was not tested"),
+    ),
+    note=(
+        "Effects on the score. Stable: every pair of sizes is equivalent; scale-dependent: a pair differs by more than"
+        " the bound."
+    ),
+    folded=True,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The levels of one factor compared in one effect."""
+
+    effects: Mapping[str, Effect]
+    """Effect at each level."""
+    widest: Effect = field(default_factory=Effect)
+    between: tuple[str, str] = ("", "")
+    p_value: float = float("nan")
+    """Of "every pair of levels is within the bound"."""
+    beyond: float = 1.0
+    """The smallest level at which a pair lies wholly beyond the bound, times the number of pairs."""
+    untested: str = ""
+
+    @property
+    def call(self) -> Call:
+        """``stable``, ``scale-dependent``, ``undecided`` or ``not tested``."""
+        if self.untested:
+            return "not tested"
+        return (
+            "scale-dependent" if self.beyond <= ALPHA else "stable" if self.p_value <= ALPHA else "undecided"
+        )
+
+    @property
+    def direction(self) -> str:
+        """``positive`` or ``negative`` where the effect at every level reliably is, else empty."""
+        signs = {effect.sign() for effect in self.effects.values()}
+        return {1: "positive", -1: "negative"}.get(signs.pop(), "") if len(signs) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRow:
+    """A condition or operator with its effect by size and by family."""
+
+    kind: Literal["condition", "operator"]
+    name: str
+    sizes: Comparison
+    families: Comparison
+    items: int
+    tasks: int
+    note: str
+
+
+def scale_rows(
+    evidence: Evidence, conditions: Mapping[str, Sequence[Pair]], operators: Mapping[str, Sequence[Pair]]
+) -> list[ScaleRow]:
+    """The effect of every condition against its control and of every operator against its twin, by size and family.
+
+    Empty for a run of one size and one family, in which nothing can depend on them.
+    """
+    models = evidence.scores.models
+    names = list(dict.fromkeys(info.family for info in models.values()))
+    families = Levels("family", {model: info.family for model, info in models.items()}, names)
+    if len(evidence.sizes.order) < 2 and len(names) < 2:
+        return []
+    rows = []
+    for kind, found in (("condition", conditions), ("operator", operators)):
+        for name in sorted(found, key=natural_key):
+            pairs, whole = found[name], evidence.deltas(found[name], SCORE).by_task
+            rows.append(
+                ScaleRow(
+                    "condition" if kind == "condition" else "operator",
+                    name,
+                    _compare(evidence, pairs, evidence.sizes, name),
+                    _compare(evidence, pairs, families, name),
+                    sum(len(measured.items) for measured in whole.values()),
+                    len(whole),
+                    _confounding(pairs, evidence.sizes, families),
+                )
+            )
+    return rows
+
+
+def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: str) -> Comparison:
+    """Effects by level and every pair of levels set against each other, on the items that both answered."""
+    by_level = {
+        level: evidence.deltas([pair for pair in pairs if levels.of[pair.treated.model] == level], SCORE)
+        for level in levels.order
+    }
+    by_level = {level: deltas for level, deltas in by_level.items() if deltas.pairs}
+    if len(by_level) < 2:
+        return Comparison({}, untested=f"one {levels.factor} only")
+    effects = {level: pool(deltas, name, levels.factor, level) for level, deltas in by_level.items()}
+    bound, compared = evidence.analysis.scale_bound, []
+    for first, second in combinations(by_level, 2):
+        gap = _between(by_level[first], by_level[second])
+        effect = pool(gap, name, levels.factor, first, second, reason="no item that both answered")
+        if effect.untested:
+            return Comparison(effects, untested=f"{first} and {second}: {effect.untested}")
+        same = _p_within(effect, bound)
+        if effect.tasks == 1:
+            (values,) = (measured.values for measured in gap.by_task.values())
+            same = max(same, tost_paired(values, bound=bound, bounds=(-2.0, 2.0)).p_value)
+        compared.append((effect, (first, second), same, _p_beyond(effect, bound)))
+    widest = max(compared, key=lambda entry: abs(entry[0].value))
+    beyond = min(entry[3] for entry in compared) * len(compared)
+    return Comparison(effects, widest[0], widest[1], max(entry[2] for entry in compared), beyond)
+
+
+def _between(first: Deltas, second: Deltas) -> Deltas:
+    """The effect at one level less that at another, one difference per item, task by task."""
+    gap = Deltas(levels=first.levels | second.levels)
+    for task, left in first.by_task.items():
+        right = second.by_task.get(task)
+        if right is None:
+            continue
+        items, at, there = np.intersect1d(left.items, right.items, return_indices=True)
+        pair = next(pair for pair, _, _ in first.pairs if pair.treated.task == task)
+        if len(items):
+            gap.pairs.append((pair, items, left.values[at] - right.values[there]))
+    return gap
+
+
+def _p_within(effect: Effect, bound: float) -> float:
+    """Of two one-sided tests, the larger p-value: is the effect within ±bound?"""
+    up, down = _errors(effect)
+    tail = require("scipy.special", "stats").stdtr
+    return float(
+        max(tail(effect.df, (effect.value - bound) / up), tail(effect.df, -(effect.value + bound) / down))
+    )
+
+
+def _p_beyond(effect: Effect, bound: float) -> float:
+    """Two-sided level at which the whole interval lies beyond ±bound, 1 where the effect itself does not.
+
+    The exact test must reject too: what is not reliably different from zero is not beyond anything.
+    """
+    if abs(effect.value) <= bound:
+        return 1.0
+    up, down = _errors(effect)
+    error = down if effect.value > 0 else up
+    tail = require("scipy.special", "stats").stdtr
+    return float(max(2 * tail(effect.df, -(abs(effect.value) - bound) / error), effect.p_value))
+
+
+def _errors(effect: Effect) -> tuple[float, float]:
+    """Standard errors upwards and downwards, from the interval's own arms."""
+    reach = float(require("scipy.special", "stats").stdtrit(effect.df, 0.975))
+    up, down = (effect.high - effect.value) / reach, (effect.value - effect.low) / reach
+    return max(up, 1e-12), max(down, 1e-12)
+
+
+def _confounding(pairs: Sequence[Pair], sizes: Levels, families: Levels) -> str:
+    """What sizes and families of these models cannot be told apart, in words."""
+    seen: dict[str, set[str]] = {}
+    for pair in pairs:
+        model = pair.treated.model
+        seen.setdefault(sizes.of[model], set()).add(families.of[model])
+    if len(seen) > 1 and len({frozenset(held) for held in seen.values()}) > 1:
+        return "the sizes have different families: a difference may be either's"
+    return ""
+
+
+def scale_table(rows: Sequence[ScaleRow], sizes: Levels) -> Table:
+    """``scale.csv`` with a column of effects for each size and each family that a row has."""
+    levels = list(sizes.order)
+    families = list(dict.fromkeys(family for row in rows for family in row.families.effects))
+    spec = SCALE.extended(
+        column
+        for level in (*levels, *(name for name in families if name not in levels))
+        for column in interval(f"effect_{level}", f"effect at {level}")
+    )
+    records = []
+    for row in rows:
+        record: dict[str, Any] = {
+            "kind": row.kind,
+            "name": row.name,
+            "call": row.sizes.call,
+            "direction": row.sizes.direction,
+            "factor": sizes.factor,
+            "sizes": " and ".join(filter(None, row.sizes.between)),
+            "size_p": number(row.sizes.p_value),
+            "family_call": row.families.call,
+            "families": " and ".join(filter(None, row.families.between)),
+            "family_p": number(row.families.p_value),
+            "items": row.items,
+            "tasks": row.tasks,
+            "note": "; ".join(filter(None, (row.sizes.untested, row.note))),
+            **_columns("size_difference", row.sizes.widest),
+            **_columns("family_difference", row.families.widest),
+        }
+        for compared in (row.families, row.sizes):
+            for level, effect in compared.effects.items():
+                record |= _columns(f"effect_{level}", effect)
+        records.append(record)
+    return Table.of(spec, records)
+
+
+def _columns(name: str, effect: Effect) -> dict[str, float | None]:
+    return {
+        name: number(effect.value),
+        f"{name}_low": number(effect.low),
+        f"{name}_high": number(effect.high),
+    }
+
+
+def scale_findings(rows: Sequence[ScaleRow], sizes: Levels, bound: float) -> list[Finding]:
+    """H4 on conditions, and H4O on operators: some help alike at every size, others depend on it."""
+    same = f"H4: effects of conditions are the same at every model size (within ±{bound:g})."
+    some = "H4O: some operators have a stable positive effect at every model size, others depend on it."
+    if len(sizes.order) < 2:
+        why = f"the run has one {sizes.factor} only ({', '.join(sizes.order)})."
+        return [Finding(same, why), Finding(some, why)]
+    by_kind = {
+        kind: [row for row in rows if row.kind == kind and not row.sizes.untested]
+        for kind in ("condition", "operator")
+    }
+    return [_same_everywhere(same, by_kind["condition"]), _some_and_others(some, by_kind["operator"])]
+
+
+def _same_everywhere(statement: str, rows: Sequence[ScaleRow]) -> Finding:
+    """Supported where every condition is stable; contradicted where one is not, at 5 % over all of them."""
+    if not rows:
+        return Finding(statement, "no condition beside its control on two sizes, with scores that vary.")
+    differing = [row for row in rows if row.sizes.beyond * len(rows) <= ALPHA]
+    stable = [row for row in rows if row.sizes.call == "stable"]
+    verdict: Verdict = (
+        "contradicted" if differing else "supported" if len(stable) == len(rows) else "inconclusive"
+    )
+    widest = max(rows, key=lambda row: abs(row.sizes.widest.value))
+    effect = widest.sizes.widest
+    words = (
+        f"{_named(rows)}. The widest difference is that of {widest.name} between {' and '.join(widest.sizes.between)}:"
+        f" {effect.words()}; scale.csv has them all."
+    )
+    return Finding(
+        statement, words, verdict, number(effect.value), number(effect.low), number(effect.high),
+        number(max(row.sizes.p_value for row in rows)), max(row.items for row in rows), len(rows),
+        max(row.tasks for row in rows),
+    )  # fmt: skip
+
+
+def _some_and_others(statement: str, rows: Sequence[ScaleRow]) -> Finding:
+    """Supported where one operator is stable and helps and another depends on size, each at 5 % over all of them."""
+    if len(rows) < 2:
+        return Finding(
+            statement, "it needs two operators with their twins on two sizes, with scores that vary."
+        )
+    level = ALPHA / len(rows)
+    helping = [
+        row
+        for row in rows
+        if row.sizes.p_value <= level
+        and all(effect.sign(level) == 1 for effect in row.sizes.effects.values())
+    ]
+    depending = [row for row in rows if row.sizes.beyond <= level]
+    alike = len({row.sizes.call for row in rows}) == 1 and rows[0].sizes.call in ("stable", "scale-dependent")
+    verdict: Verdict = "supported" if helping and depending else "contradicted" if alike else "inconclusive"
+    return Finding(statement, f"{_named(rows)}; scale.csv has them all.", verdict, cells=len(rows))
+
+
+def _named(rows: Sequence[ScaleRow]) -> str:
+    """``stable: C1, C2 (positive); undecided: C3``."""
+    parts = []
+    for call in ("stable", "scale-dependent", "undecided"):
+        named = [
+            f"{row.name} ({row.sizes.direction})" if row.sizes.direction else row.name
+            for row in rows
+            if row.sizes.call == call
+        ]
+        if named:
+            parts.append(f"{call}: {', '.join(named)}")
+    return "; ".join(parts)

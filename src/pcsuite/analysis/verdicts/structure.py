@@ -1,0 +1,243 @@
+"""H1 and ``structure.csv``: what SCHEMA, rules, the verifier's checklist and decoding constraints do, each by itself.
+
+Each is set against its twin, the condition that lacks it and nothing else; a bundle against the bare prompt would
+credit one operator with what another did. Success has to rise among answers that can be read, since an answer that
+becomes readable is a gain in validity, not in success: a guess that parses scores more than a guess that does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
+from pcsuite.analysis.twins import CONSTRAINT, Pair
+from pcsuite.analysis.verdicts.evidence import (
+    ALPHA,
+    PROMPT_VARIANCE,
+    READABLE,
+    READABLE_SCORE,
+    SEED_VARIANCE,
+    Deltas,
+    Effect,
+    Evidence,
+    pool,
+)
+from pcsuite.analysis.verdicts.findings import (
+    Finding,
+    Verdict,
+    combine,
+    finding,
+    judge,
+    judge_all,
+    scope_words,
+    weakest,
+)
+from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.paired_information import InformationGain, information_gain
+
+OPERATORS = ("SCHEMA", "CONSTRAINTS", "VERIFIER", CONSTRAINT)
+"""The structure blocks: schema, rules, checklist, and constraints of decoding."""
+INFORMATION = "information"
+EXPECTED: Mapping[str, Literal[1, -1]] = {
+    SCORE: 1, READABLE_SCORE: 1, READABLE: 1, SEED_VARIANCE: -1, PROMPT_VARIANCE: -1, INFORMATION: 1,
+}  # fmt: skip
+STRUCTURE = TableSpec(
+    "structure",
+    "What each structure block does by itself",
+    "structure block whose twin the run has, and measure",
+    (
+        Column("operator", "the block: SCHEMA, CONSTRAINTS, VERIFIER, or any constraint of decoding"),
+        Column(
+            "measure",
+            "score; score of readable answers; share of readable answers; variance over seeds (of readable answers) and"
+            " over prompts; information about the truth (of readable answers, in nats)",
+        ),
+        *interval("effect", "with the block less without it, on the same items"),
+        Column("p_value", "two-sided exact sign-flip test; of information, the largest of its three tests", form="p"),
+        Column("verdict", "whether H1 holds for this block and measure"),
+        Column("items", "items it rests on"),
+        Column("cells", "pairs of cells", shown=False),
+        Column("tasks", "tasks among them", shown=False),
+        Column("note", "why it was not tested, or where it goes the other way"),
+    ),
+    note="Each block against the condition that lacks it alone. Readability, score and information are told apart.",
+    folded=True,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A structure block with its effects by measure."""
+
+    operator: str
+    effects: Mapping[str, Effect]
+
+    def success(self, alpha: float = ALPHA) -> Verdict:
+        """Whether the block raises the score, and that of readable answers too.
+
+        Contradicted where the score falls, unless the score of readable answers rises; not tested where the score
+        rises but too few answers are readable on both sides to tell why.
+        """
+        whole, readable = self.effects[SCORE], self.effects[READABLE_SCORE]
+        verdict = judge(whole, 1, alpha)
+        if verdict == "supported":
+            return judge(readable, 1, alpha) if readable.sign(alpha) != -1 else "inconclusive"
+        if verdict == "contradicted" and readable.sign(alpha) == 1:
+            return "inconclusive"
+        return verdict
+
+
+def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[Pair]]) -> list[Block]:
+    """The effects of every structure block that has a twin; ``pairs`` are those of ``operator_pairs``."""
+    blocks = []
+    for operator in OPERATORS:
+        held = pairs.get(operator)
+        if not held:
+            continue
+        score = pool(
+            evidence.deltas(held, SCORE), operator, SCORE, reason="no item has a score on both sides"
+        )
+        told = "no item has a readable answer on both sides"
+        effects = {
+            SCORE: score,
+            READABLE_SCORE: score
+            if evidence.all_readable(held)
+            else pool(evidence.deltas(held, READABLE_SCORE), operator, READABLE_SCORE, reason=told),
+            READABLE: pool(
+                evidence.deltas(held, READABLE), operator, READABLE, reason="the log does not say which are"
+            ),
+            SEED_VARIANCE: pool(
+                evidence.deltas(held, SEED_VARIANCE), operator, SEED_VARIANCE,
+                reason="no item has two readable answers on both sides",
+            ),
+            PROMPT_VARIANCE: pool(
+                evidence.deltas(held, PROMPT_VARIANCE), operator, PROMPT_VARIANCE,
+                reason="no perturbed prompts on both sides",
+            ),
+            INFORMATION: _information(evidence, held, operator),
+        }  # fmt: skip
+        blocks.append(Block(operator, effects))
+    return blocks
+
+
+def _information(evidence: Evidence, pairs: Sequence[Pair], operator: str) -> Effect:
+    """The gain in information on items with readable answers on both sides.
+
+    Its p-value is the largest of three: of the signs of the jackknifed items, of answers exchanged between the sides,
+    and of truths shuffled under the better side's answers. Answers that are the same to every item are no test.
+    """
+    deltas, gains, constant = Deltas(), [], False
+    for pair in pairs:
+        task = pair.treated.task
+        first, second = (evidence.labels.get(key) for key in pair)
+        if task not in evidence.truths or first is None or second is None:
+            continue
+        items, left, right = np.intersect1d(first.items, second.items, return_indices=True)
+        shares = first.shares[left], second.shares[right]
+        true = np.array([evidence.truths[task][item] for item in items.tolist()], dtype=np.int64)
+        if len(items) < 2 or len(np.unique(true)) < 2:
+            continue
+        if any(((side > 0).sum(axis=0) > 0).sum() < 2 for side in shares):
+            constant = True
+            continue
+        rng = named_rng("information gain", *pair.treated, pair.control.condition)
+        gain = information_gain(*shares, true, rng=rng)
+        gains.append((task, gain))
+        deltas.add(pair, items, gain.values, np.zeros(len(items)))
+    why = "it needs the items' true labels (report with --config) and readable answers on both sides"
+    pooled = pool(
+        deltas, operator, INFORMATION, reason="one side answers the same to every item" if constant else why
+    )
+    if pooled.untested:
+        return pooled
+    weights = np.array([1 / sum(task == other for other, _ in gains) for task, _ in gains])
+    observed, swapped = weights @ [gain.difference for _, gain in gains], _weighted(weights, gains, "swapped")
+    better, shuffled = weights @ [gain.better for _, gain in gains], _weighted(weights, gains, "shuffled")
+    exchanged = (np.abs(swapped) >= abs(observed) - 1e-12).sum()
+    by_chance = (shuffled >= better - 1e-12).sum()
+    reached = (1 + max(exchanged, by_chance)) / (1 + len(swapped))
+    return replace(pooled, p_value=max(pooled.p_value, float(reached)))
+
+
+def _weighted(weights: FloatArray, gains: Sequence[tuple[str, InformationGain]], name: str) -> FloatArray:
+    return np.asarray(weights @ np.stack([getattr(gain, name) for _, gain in gains]))
+
+
+def structure_table(blocks: Sequence[Block]) -> Table:
+    """``structure.csv``: a record for each block and measure."""
+    records = []
+    for block in blocks:
+        for measure, effect in block.effects.items():
+            record: dict[str, Any] = {
+                "operator": block.operator,
+                "measure": measure,
+                "effect": number(effect.value),
+                "effect_low": number(effect.low),
+                "effect_high": number(effect.high),
+                "p_value": number(effect.p_value),
+                "verdict": block.success() if measure == SCORE else judge(effect, EXPECTED[measure]),
+                "items": effect.items,
+                "cells": effect.cells,
+                "tasks": effect.tasks,
+                "note": effect.untested
+                or (f"the other way on {', '.join(effect.opposed)}" if effect.opposed else ""),
+            }
+            records.append(record)
+    return Table.of(STRUCTURE, records)
+
+
+def structure_findings(blocks: Sequence[Block]) -> list[Finding]:
+    """H1 on success, H1V on variance over seeds and prompts, H1I on information.
+
+    Each is a claim on every structure block that the run sets against its twin.
+    """
+    success = "H1: structure blocks (schema, rules, checklist, decoding constraint) raise task success."
+    steady = "H1V: structure blocks lower the variance of the score over seeds and prompts."
+    telling = "H1I: structure blocks raise the information that readable answers carry about the truth."
+    if not blocks:
+        why = (
+            "no condition with SCHEMA, CONSTRAINTS, VERIFIER or a decoding constraint beside the one that lacks only it"
+            " (C3 beside C2, C4 beside C3, C6 beside C4)."
+        )
+        return [Finding(statement, why) for statement in (success, steady, telling)]
+    found = [_success(success, blocks)]
+    for statement, measures in ((steady, (SEED_VARIANCE, PROMPT_VARIANCE)), (telling, (INFORMATION,))):
+        effects = {
+            f"{block.operator}, {measure}" if len(measures) > 1 else block.operator: block.effects[measure]
+            for block in blocks
+            for measure in measures
+        }
+        expected = EXPECTED[measures[0]]
+        verdict, least = judge_all(effects.values(), expected), weakest(effects, expected)
+        words = "; ".join(f"{name}: {effect.words()}" for name, effect in effects.items())
+        found.append(finding(statement, f"{words}. {_about(least)}".strip(), verdict, least))
+    return found
+
+
+def _success(statement: str, blocks: Sequence[Block]) -> Finding:
+    """The verdict on success: all blocks that were tested, each by its own rule."""
+    own = {block.operator: block.success() for block in blocks}
+    tested = [block for block in blocks if own[block.operator] != "not tested"]
+    strict = [block.success(ALPHA / len(tested)) for block in tested]
+    verdict = combine([own[block.operator] for block in tested], strict)
+    parts = []
+    for block in blocks:
+        words = f"{block.operator} {own[block.operator]}: score {block.effects[SCORE].words()}"
+        if block.effects[READABLE_SCORE] is not block.effects[SCORE]:
+            words += (
+                f", score of readable answers {block.effects[READABLE_SCORE].words()}, readable answers"
+                f" {block.effects[READABLE].words()}"
+            )
+        parts.append(words)
+    least = weakest({block.operator: block.effects[SCORE] for block in tested}, 1)
+    return finding(statement, f"{'; '.join(parts)}. {_about(least)}".strip(), verdict, least)
+
+
+def _about(effect: Effect) -> str:
+    return "" if effect.untested else f"The weakest {scope_words(effect)}."

@@ -1,0 +1,197 @@
+"""Results for continuous integration: JUnit XML and SARIF 2.1.0, from results documents."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from pcsuite import __version__
+from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES
+
+_MOST_LINES = 50
+"""Discrepancies spelled out in one JUnit test case; a viewer shows no more than a screenful."""
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+class Checked(NamedTuple):
+    """One eval as CI sees it: its results, the files they are about, and the extraction's text."""
+
+    document: Mapping[str, Any]
+    truth_file: Path
+    extraction_file: Path
+    extraction: bytes
+
+
+def junit_xml(checked: Sequence[Checked], problems: Sequence[str] = ()) -> bytes:
+    """JUnit XML: a suite for each eval with a case for each item, failed where a field of it is not right.
+
+    ``problems`` are gates that were missed; each is a failed case of a suite of its own.
+    """
+    root = ElementTree.Element("testsuites", name="pcsuite verify")
+    for one in checked:
+        document = one.document
+        cases: dict[str, list[Mapping[str, Any]]] = {pair["path"]: [] for pair in document["pairs"]}
+        for section in document["by_section"]:
+            if not any(path.startswith(f"{section}[") for path in cases):
+                cases.setdefault(section, [])
+        for entry in document["discrepancies"]:
+            cases.setdefault(item_of(entry["field_path"]), []).append(entry)
+        suite = _suite(root, document["eval_id"], len(cases), sum(bool(found) for found in cases.values()))
+        suite.set("timestamp", document["timestamp"].removesuffix("+00:00"))
+        properties = ElementTree.SubElement(suite, "properties")
+        for key in ("f1", "precision", "recall"):
+            ElementTree.SubElement(properties, "property", name=key, value=f"{document['metrics'][key]:.6f}")
+        for key in ("rules_hash", "truth_hash", "mapping_version", "instructions_version"):
+            ElementTree.SubElement(properties, "property", name=key, value=str(document.get(key) or ""))
+        for path, found in cases.items():
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=_xml(document["eval_id"]), name=_xml(path)
+            )
+            if found:
+                lines = [_sentence(entry) for entry in found[:_MOST_LINES]]
+                lines += [f"… and {len(found) - _MOST_LINES} more"] if len(found) > _MOST_LINES else []
+                kinds = sorted({entry["error_type"] for entry in found})
+                message = f"{len(found)} of its fields not right: {', '.join(kinds)}"
+                failure = ElementTree.SubElement(case, "failure", message=message, type=kinds[0])
+                failure.text = _xml("\n".join(lines))
+        if document.get("parse_error"):
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=_xml(document["eval_id"]), name="parsing"
+            )
+            ElementTree.SubElement(case, "error", message=_xml(document["parse_error"]))
+            suite.set("tests", str(len(cases) + 1))
+            suite.set("errors", "1")
+    if problems:
+        gates = _suite(root, "gates", len(problems), len(problems))
+        for problem in problems:
+            case = ElementTree.SubElement(gates, "testcase", classname="gates", name=_xml(problem))
+            ElementTree.SubElement(case, "failure", message=_xml(problem), type="gate")
+    ElementTree.indent(root, " ")
+    return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _suite(root: ElementTree.Element, name: str, tests: int, failures: int) -> ElementTree.Element:
+    counts = {"tests": str(tests), "failures": str(failures), "errors": "0", "skipped": "0"}
+    return ElementTree.SubElement(root, "testsuite", {"name": _xml(name), **counts})
+
+
+def _xml(text: str) -> str:
+    """Text as XML can hold it: control characters and lone surrogates are replaced."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _sentence(entry: Mapping[str, Any]) -> str:
+    expected, actual = (json.dumps(entry[key], ensure_ascii=False)[:120] for key in ("expected", "actual"))
+    said = {
+        "omission": f"missing, the truth is {expected}",
+        "hallucination": f"{actual} is not in the truth",
+    }.get(entry["error_type"], f"{actual}, the truth is {expected}")
+    note = f" ({entry['note']})" if entry["note"] else ""
+    return f"{entry['field_path']}: {entry['error_type']}: {said}{note}"
+
+
+def sarif_json(checked: Sequence[Checked]) -> bytes:
+    """SARIF 2.1.0: a result for each discrepancy, at its line of the extraction, with the row of the truth beside it.
+
+    What is missing has no line of its own: it is shown at the line of the nearest holder that was extracted.
+    """
+    results = []
+    for one in checked:
+        lines = pointer_lines(one.extraction)
+        truth, extraction = (path.as_posix() for path in (one.truth_file, one.extraction_file))
+        pairs = {pair["path"]: pair["pointer"] for pair in one.document["pairs"]}
+        for entry, place in zip(one.document["discrepancies"], one.document["locations"], strict=True):
+            pointer = place["pointer"] or pairs.get(item_of(entry["field_path"])) or ""
+            result: dict[str, Any] = {
+                "ruleId": entry["error_type"],
+                "level": "error",
+                "message": {"text": _sentence(entry)},
+                "locations": [
+                    {
+                        **_physical(extraction, _line_of(pointer, lines)),
+                        "logicalLocations": [{"fullyQualifiedName": entry["field_path"]}],
+                    }
+                ],
+                "partialFingerprints": {"fieldPath/v1": f"{one.document['eval_id']}/{entry['field_path']}"},
+            }
+            if place["truth_row"]:
+                related = _physical(truth, place["truth_row"])
+                result["relatedLocations"] = [{**related, "message": {"text": "the truth"}}]
+            results.append(result)
+    rules = [{"id": kind, "shortDescription": {"text": ERROR_MEANINGS[kind]}} for kind in ERROR_TYPES]
+    driver = {"name": "pcsuite verify", "version": __version__, "rules": rules}
+    versions = [
+        {
+            "eval_id": one.document["eval_id"],
+            "f1": one.document["metrics"]["f1"],
+            "rules_hash": one.document["rules_hash"],
+            "mapping_version": one.document["mapping_version"],
+            "instructions_version": one.document["instructions_version"],
+        }
+        for one in checked
+    ]
+    log = {
+        "version": "2.1.0",
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "runs": [{"tool": {"driver": driver}, "results": results, "properties": {"evals": versions}}],
+    }
+    return (json.dumps(log, indent=1) + "\n").encode("ascii")
+
+
+def _physical(uri: str, line: int) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}}
+
+
+def _line_of(pointer: str, lines: Mapping[str, int]) -> int:
+    while pointer and pointer not in lines:
+        pointer = pointer.rpartition("/")[0]
+    return lines.get(pointer, 1)
+
+
+def pointer_lines(data: bytes) -> dict[str, int]:
+    """The line on which each value of a JSON text begins, by JSON pointer (RFC 6901).
+
+    Text that is no JSON gives what could be made out before it stops making sense.
+
+    >>> pointer_lines(b'{"a": [1,\\n 2]}')["/a/1"]
+    2
+    """
+    text = data.decode("utf-8-sig", "replace")
+    lines: dict[str, int] = {}
+    holders: list[tuple[str, int | None]] = []  # pointer and, of a list, the index of its next element
+    key: str | None = None
+    line, seen = 1, 0
+    for token in _TOKEN.finditer(text):
+        line += text.count("\n", seen, token.start())
+        seen = token.start()
+        mark = token.group()
+        if mark in ",:":
+            continue
+        if mark in "}]":
+            if holders:
+                holders.pop()
+            continue
+        if holders and holders[-1][1] is None and key is None:
+            try:
+                key = str(json.loads(mark)) if mark.startswith('"') else mark
+            except ValueError:
+                return lines
+            continue
+        pointer = ""
+        if holders:
+            holder, index = holders[-1]
+            name = (key or "").replace("~", "~0").replace("/", "~1") if index is None else str(index)
+            pointer = f"{holder}/{name}"
+            if index is not None:
+                holders[-1] = (holder, index + 1)
+        key = None
+        lines.setdefault(pointer, line)
+        if mark in "{[":
+            holders.append((pointer, 0 if mark == "[" else None))
+    return lines

@@ -1,0 +1,381 @@
+"""What lies behind many errors at once: values exchanged, an offset, a unit, items merged or split, abbreviations.
+
+A diagnosis counts nothing and changes no score. It is a sentence over discrepancies that have one likely cause, with
+the items concerned, so that a reader repairs the cause instead of the symptoms.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+from pcsuite.verifier.compare import Card, Comparison, Discrepancy
+from pcsuite.verifier.tree import Leaf, ObjectNode
+from pcsuite.verifier.values import as_float, is_blank, is_number, judge_value, normalise_text, parse_number
+
+Kind = Literal[
+    "items exchanged",
+    "values exchanged",
+    "constant offset",
+    "unit factor",
+    "items merged",
+    "items split",
+    "abbreviation",
+    "numbers as text",
+]
+_LEAST = 3
+"""Values that must show an offset or a factor before it is more than a coincidence."""
+_SAME = 0.004
+"""Relative difference within which two factors are the same: extractions round."""
+_UNITS = (
+    (0.09290304, "square feet given as square metres"),
+    (10.7639104, "square metres given as square feet"),
+    (0.3048, "feet given as metres"),
+    (3.2808399, "metres given as feet"),
+    (0.02831685, "cubic feet given as cubic metres"),
+    (3.78541178, "gallons given as litres"),
+    (0.29307107, "Btu/h given as watts"),
+    (0.00029307107, "Btu/h given as kilowatts"),
+    (5.67826334, "a U-factor in Btu/h-ft2-F given in W/m2-K"),
+    (0.17611018, "an R-value in h-ft2-F/Btu given in m2-K/W"),
+    (12.0, "feet given as inches"),
+    (1 / 12, "inches given as feet"),
+    (100.0, "a fraction given in percent"),
+    (0.01, "a percentage given as a fraction"),
+    (1000.0, "a thousand times too large"),
+    (0.001, "a thousand times too small"),
+)
+_ADDITIVE = re.compile(r"(^|_)(area|volume|perimeter|multiplier)$")
+_MOST_COMBINED = 60
+"""Left-over items of a list that are tried in twos."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One likely cause: what it is, in words, the items it shows in, and how many errors it explains."""
+
+    kind: Kind
+    message: str
+    items: tuple[str, ...]
+    fields: tuple[str, ...]
+    errors: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``eval-results.json`` has it."""
+        return {**asdict(self), "items": list(self.items), "fields": list(self.fields)}
+
+
+class _Wrong(NamedTuple):
+    """A wrong value of a scalar field."""
+
+    card: Card
+    key: str
+    """Path within the item."""
+    pattern: str
+    leaf: Leaf
+    expected: Any
+    actual: Any
+
+
+def diagnose(comparison: Comparison) -> list[Diagnosis]:
+    """The diagnoses of a comparison, those that explain most errors first.
+
+    An error may be in several: azimuths that are 90 degrees off can look exchanged as well.
+    """
+    wrong = list(_wrong_values(comparison))
+    by_field: dict[str, list[_Wrong]] = defaultdict(list)
+    for one in wrong:
+        by_field[one.pattern].append(one)
+    offsets = list(_offsets(by_field))
+    shifted = {(path, pattern) for one in offsets for pattern in one.fields for path in one.items}
+    rest = [one for one in wrong if (one.card.path, one.pattern) not in shifted]
+    found = [
+        *offsets,
+        *_factors(rest),
+        *_exchanged_items(rest),
+        *_exchanged_values(rest),
+        *_merged_and_split(comparison.cards, rest),
+        *_abbreviations(rest),
+        *_numbers_as_text(comparison),
+    ]
+    return sorted(found, key=lambda one: -one.errors)
+
+
+def _wrong_values(comparison: Comparison) -> Iterator[_Wrong]:
+    for card in comparison.cards:
+        leaves: dict[str, Leaf] | None = None
+        for index in card.found:
+            entry = comparison.discrepancies[index]
+            if entry.error_type == "wrong_value":
+                leaves = dict(_leaves(card.node)) if leaves is None else leaves
+                key = entry.field_path[len(card.path) :].removeprefix(".")
+                if key in leaves:
+                    leaf = leaves[key]
+                    yield _Wrong(card, key, leaf.pattern, leaf, entry.expected, entry.actual)
+
+
+def _leaves(node: ObjectNode, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
+    for key, child in node.children.items():
+        if isinstance(child, Leaf):
+            yield prefix + key, child
+        elif isinstance(child, ObjectNode):
+            yield from _leaves(child, f"{prefix}{key}.")
+
+
+def _matches(leaf: Leaf, expected: Any, actual: Any) -> bool:
+    if is_blank(expected) or is_blank(actual):
+        return False
+    return judge_value(expected, actual, leaf.type, leaf.relative, leaf.absolute, leaf.modulo) == "match"
+
+
+def _offsets(by_field: dict[str, list[_Wrong]]) -> Iterator[Diagnosis]:
+    """Fields most of whose wrong values are off by the same amount."""
+    for pattern, entries in by_field.items():
+        leaf = entries[0].leaf
+        if leaf.type not in ("number", "integer") or len(entries) < _LEAST:
+            continue
+        groups: dict[float, list[_Wrong]] = defaultdict(list)
+        for one in entries:
+            difference = as_float(one.actual) - as_float(one.expected)
+            if leaf.modulo is not None:
+                difference %= leaf.modulo
+                difference -= leaf.modulo if difference > leaf.modulo / 2 else 0.0
+            if math.isfinite(difference):
+                groups[round(difference, 3)].append(one)
+        offset, alike = max(groups.items(), key=lambda entry: len(entry[1]), default=(0.0, []))
+        # Values that are all equal are off by the same amount however they came about.
+        varied = len({one.expected for one in alike}) > 1 or leaf.modulo is not None
+        if len(alike) >= max(_LEAST, 0.6 * len(entries)) and varied:
+            turn = " degrees" if leaf.modulo == 360 else ""
+            yield Diagnosis(
+                "constant offset",
+                f"{pattern}: {len(alike)} of {len(entries)} wrong values are off by {offset:+g}{turn}",
+                _paths(alike),
+                (pattern,),
+                len(alike),
+            )
+
+
+def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
+    """Values that are off by the factor between two units, or all by one other factor."""
+    known: dict[str, list[_Wrong]] = defaultdict(list)
+    others: dict[str, list[tuple[float, _Wrong]]] = defaultdict(list)
+    for one in wrong:
+        if one.leaf.type not in ("number", "integer") or one.leaf.modulo is not None:
+            continue
+        expected, actual = as_float(one.expected), as_float(one.actual)
+        ratio = actual / expected if expected else math.inf
+        if not math.isfinite(ratio) or ratio <= 0:
+            continue
+        rounding = 0.5 * 10.0 ** -_decimals(actual) / abs(actual)
+        unit = next(
+            (name for f, name in _UNITS if abs(ratio / f - 1) <= max(_SAME, min(rounding, 0.03))), None
+        )
+        if unit is not None:
+            known[unit].append(one)
+        else:
+            others[one.pattern].append((ratio, one))
+    for unit, entries in known.items():
+        if len(entries) >= 2 or not entries[0].card.pair:
+            fields = tuple(dict.fromkeys(one.pattern for one in entries))
+            message = f"{unit}: {_counted(len(entries), 'value')} of {', '.join(fields[:4])}"
+            yield Diagnosis("unit factor", message, _paths(entries), fields, len(entries))
+    for pattern, pairs in others.items():
+        middle = sorted(ratio for ratio, _ in pairs)[len(pairs) // 2]
+        alike = [one for ratio, one in pairs if abs(ratio / middle - 1) <= _SAME]
+        if len(alike) >= max(_LEAST, 0.6 * len(pairs)) and len({one.expected for one in alike}) > 1:
+            message = f"{pattern}: {len(alike)} of {len(pairs)} wrong values are {middle:.4g} times the truth"
+            yield Diagnosis("unit factor", message, _paths(alike), (pattern,), len(alike))
+
+
+def _decimals(value: float) -> int:
+    text = repr(value)
+    return len(text.partition(".")[2].rstrip("0")) if "e" not in text else 6
+
+
+def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
+    """Items of a list that hold each other's values in the same fields."""
+    cards: dict[int, list[_Wrong]] = defaultdict(list)
+    for one in wrong:
+        if one.card.pair is not None and one.key != "name":
+            cards[id(one.card)].append(one)
+
+    def key(entries: Sequence[_Wrong], side: Literal["expected", "actual"]) -> Hashable:
+        values = ((one.key, _plain(getattr(one, side))) for one in entries)
+        return entries[0].card.section, tuple(sorted(values, key=lambda entry: entry[0]))
+
+    given: dict[tuple[Hashable, Hashable], list[list[_Wrong]]] = defaultdict(list)
+    for entries in cards.values():
+        given[key(entries, "actual"), key(entries, "expected")].append(entries)
+    seen: set[int] = set()
+    for (actual, expected), alike in given.items():
+        mutual = given.get((expected, actual), [])
+        # Several items with the same values on both sides say nothing about which changed places with which.
+        if len(alike) != 1 or len(mutual) != 1 or id(alike[0]) in seen or mutual is alike:
+            continue
+        entries = alike[0]
+        seen |= {id(entries), id(mutual[0])}
+        both = [*entries, *mutual[0]]
+        names = " and ".join(_paths(both))
+        fields = tuple(dict.fromkeys(one.key for one in entries))
+        message = f"{names} hold each other's {', '.join(fields)}"
+        yield Diagnosis("items exchanged", message, _paths(both), fields, len(both))
+
+
+def _exchanged_values(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
+    """Two fields of an item that hold each other's value."""
+    cards: dict[int, list[_Wrong]] = defaultdict(list)
+    for one in wrong:
+        cards[id(one.card)].append(one)
+    found: dict[tuple[str, str], list[_Wrong]] = defaultdict(list)
+    for entries in cards.values():
+        for first, second in combinations(entries, 2):
+            if (
+                first.leaf.type == second.leaf.type
+                and _matches(first.leaf, second.expected, first.actual)
+                and _matches(second.leaf, first.expected, second.actual)
+            ):
+                found[first.pattern, second.pattern] += [first, second]
+    for (left, right), both in found.items():
+        items = _paths(both)
+        where = items[0] if len(items) == 1 else f"{len(items)} items"
+        names = f"{left.rpartition('.')[2]} and {right.rpartition('.')[2]}"
+        message = f"{names} are exchanged in {where}"
+        yield Diagnosis("values exchanged", message, items, (left, right), len(both))
+
+
+def _merged_and_split(cards: Sequence[Card], wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
+    """Items whose area (or volume, perimeter) is the sum of two: one took in a missing item, or one was divided."""
+    missing: dict[str, list[Card]] = defaultdict(list)
+    invented: dict[str, list[Card]] = defaultdict(list)
+    for card in cards:
+        if card.expected is not None and card.actual is None and card.section != card.path:
+            missing[card.section].append(card)
+        elif card.expected is None and card.actual is not None:
+            invented[card.section].append(card)
+    used: set[int] = set()
+    for one in wrong:
+        if not _ADDITIVE.search(one.key) or one.card.pair is None or not is_number(one.actual):
+            continue
+        sums: tuple[tuple[Kind, dict[str, list[Card]], Any, Any], ...] = (
+            ("items merged", missing, one.expected, one.actual),
+            ("items split", invented, one.actual, one.expected),
+        )
+        for kind, others, part, whole in sums:
+            candidates = [card for card in others[one.card.section] if id(card) not in used]
+            parts = _completing(one, candidates[:_MOST_COMBINED], part, whole, kind == "items merged")
+            if not parts:
+                continue
+            used |= {id(card) for card in parts}
+            items = (one.card.path, *(card.path for card in parts))
+            joined = " and ".join(card.path for card in parts)
+            if kind == "items merged":
+                total = f"its {one.key} {as_float(one.actual):g} is their sum"
+                message = f"{one.card.path} seems to take in {joined}, missing otherwise: {total}"
+            else:
+                message = (
+                    f"{one.card.path} seems divided: with {joined} it adds up to {as_float(one.expected):g}"
+                )
+            yield Diagnosis(kind, message, items, (one.pattern,), 1 + _fields(parts))
+
+
+def _completing(
+    one: _Wrong, candidates: Sequence[Card], part: Any, whole: Any, from_truth: bool
+) -> tuple[Card, ...]:
+    """One or two items whose value completes ``part`` to ``whole``."""
+
+    def value(card: Card) -> float:
+        item = card.expected if from_truth else card.actual
+        found = (item or {}).get(one.key)
+        return as_float(found) if found is not None and is_number(found) else math.nan
+
+    for count in (1, 2):
+        for parts in combinations(candidates, count):
+            total = as_float(part) + sum(value(card) for card in parts)
+            if math.isfinite(total) and _matches(one.leaf, total, as_float(whole)):
+                return parts
+    return ()
+
+
+def _fields(cards: Iterable[Card]) -> int:
+    return sum(len(card.found) for card in cards)
+
+
+def _abbreviations(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
+    """Texts that shorten the truth's, by what was written for what."""
+    found: dict[tuple[str, str, str], list[_Wrong]] = defaultdict(list)
+    for one in wrong:
+        if one.leaf.type == "text" and isinstance(one.actual, str) and _abbreviates(one.actual, one.expected):
+            found[one.pattern, one.expected, one.actual].append(one)
+    for (pattern, expected, actual), entries in found.items():
+        message = f"{pattern}: '{actual}' for '{expected}' in {_counted(len(entries), 'item')}"
+        yield Diagnosis("abbreviation", message, _paths(entries), (pattern,), len(entries))
+
+
+def _abbreviates(short: str, long: str) -> bool:
+    """Whether a text shortens another: words left out at the end, words cut off, or initials.
+
+    >>> _abbreviates("Insect Screen", "Insect Screen (default)"), _abbreviates("HP", "Heat Pump")
+    (True, True)
+    """
+    own, other = (_WORD.findall(normalise_text(text)) for text in (short, long))
+    if not own or not other or len("".join(own)) >= len("".join(other)):
+        return False
+    if own == ["".join(word[0] for word in other)] and len(other) > 1:
+        return True
+    position = 0
+    for word in own:  # each word begins a word of the other, in order
+        while position < len(other) and not other[position].startswith(word):
+            position += 1
+        if position == len(other):
+            return False
+        position += 1
+    return True
+
+
+def _numbers_as_text(comparison: Comparison) -> Iterator[Diagnosis]:
+    """Numbers that are right but for being written as text, with or without a unit."""
+    found: dict[str, tuple[list[Discrepancy], list[Card]]] = {}
+    for card in comparison.cards:
+        leaves: dict[str, Leaf] | None = None
+        for index in card.found:
+            entry = comparison.discrepancies[index]
+            if entry.error_type == "format_error" and isinstance(entry.actual, str):
+                leaves = dict(_leaves(card.node)) if leaves is None else leaves
+                leaf = leaves.get(entry.field_path[len(card.path) :].removeprefix("."))
+                if leaf is not None and is_number(entry.expected) and _reads_as(leaf, entry):
+                    entries, cards = found.setdefault(leaf.pattern, ([], []))
+                    entries.append(entry)
+                    cards.append(card)
+    for pattern, (entries, cards) in found.items():
+        message = (
+            f"{pattern}: {_counted(len(entries), 'number')} written as text (“{entries[0].actual[:30]}”)"
+        )
+        items = tuple(dict.fromkeys(card.path for card in cards))
+        yield Diagnosis("numbers as text", message, items, (pattern,), len(entries))
+
+
+def _reads_as(leaf: Leaf, entry: Discrepancy) -> bool:
+    first = re.match(r"\s*([+-]?[\d,]*\.?\d+)", entry.actual)
+    try:
+        return first is not None and _matches(leaf, entry.expected, parse_number(first.group(1)))
+    except ValueError:
+        return False
+
+
+def _paths(entries: Iterable[_Wrong]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.card.path for one in entries))
+
+
+def _plain(value: Any) -> Hashable:
+    return round(as_float(value), 6) if is_number(value) else normalise_text(str(value))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,180 @@
+"""How alike the items of two lists are: agreeing fields, for single pairs and for whole blocks of pairs at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcsuite.verifier.assignment import Matrix
+from pcsuite.verifier.tree import Leaf, ListNode
+from pcsuite.verifier.values import ROUNDING_SLACK, as_boolean, as_float, is_blank, is_number, normalise_text
+
+Item = dict[str, Any]
+Indices = NDArray[np.int64]
+
+EVIDENCE = 3
+"""One field in common says little where an item has several: a share is taken of this many at least, if it has them."""
+
+
+class Agreement(NamedTuple):
+    """Of pairs of items: fields that agree, fields that both give, fields that either gives."""
+
+    agreeing: Matrix
+    shared: Matrix
+    given: Matrix
+    richer: Matrix
+    """Fields that the item with more of them gives."""
+
+    @property
+    def share(self) -> Matrix:
+        """Agreeing fields as a share (0..1) of those both give, or of :data:`EVIDENCE` where that is more."""
+        floor = np.minimum(EVIDENCE, self.richer)
+        share: Matrix = self.agreeing / np.maximum(np.maximum(self.shared, floor), 1.0)
+        return share
+
+
+class Likeness:
+    """Two lists laid out by field, so that many pairs are compared in a few array operations.
+
+    A value of the wrong type counts as given and agrees with nothing. The name is no part of it: names have their own
+    stages. A list inside an item (layers, water heaters) counts as one field that agrees as far as it overlaps.
+    """
+
+    def __init__(self, node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> None:
+        self._fields = [_Column(leaf, keys, truth, extracted) for keys, leaf in node.scalars]
+        self._lists = [_Texts(keys, truth, extracted) for keys in node.lists]
+        self._columns: list[_Column | _Texts] = [*self._fields, *self._lists]
+        self._counts = [np.zeros(len(items)) for items in (truth, extracted)]
+        for column in self._columns:
+            for side in (0, 1):
+                self._counts[side] += column.present[side]
+
+    def pairs(self, truth: Indices, extracted: Indices) -> Agreement:
+        """The agreement of ``truth[i]`` with ``extracted[i]``, for every i."""
+        return self._agreement(truth, extracted, block=False)
+
+    def block(self, truth: Indices, extracted: Indices) -> Agreement:
+        """The agreement of each truth item (rows) with each extracted one (columns)."""
+        return self._agreement(truth[:, None], extracted[None, :], block=True)
+
+    def _agreement(self, truth: Indices, extracted: Indices, *, block: bool) -> Agreement:
+        shape = np.broadcast_shapes(truth.shape, extracted.shape)
+        agreeing, shared = np.zeros(shape), np.zeros(shape)
+        for column in self._fields:
+            agreeing += column.agrees(truth, extracted)
+            shared += column.present[0][truth] & column.present[1][extracted]
+        for texts in self._lists:
+            agreeing += texts.overlap(truth, extracted, block=block)
+            shared += texts.present[0][truth] & texts.present[1][extracted]
+        left, right = self._counts[0][truth], self._counts[1][extracted]
+        return Agreement(agreeing, shared, left + right - shared, np.maximum(left, right) + np.zeros(shape))
+
+    def keys(self, side: int, index: int) -> tuple[Hashable, ...]:
+        """What items are exactly equal by, field for field: 0 is the truth's side, 1 the extraction's."""
+        return tuple(column.key(side, index) for column in self._columns)
+
+
+class _Column:
+    """One scalar field of both lists."""
+
+    def __init__(
+        self, leaf: Leaf, keys: tuple[str, ...], truth: Sequence[Item], extracted: Sequence[Item]
+    ) -> None:
+        self._leaf = leaf
+        self._is_number = leaf.type in ("number", "integer")
+        values = [[dig(item, keys) for item in side] for side in (truth, extracted)]
+        self.present = [np.array([not is_blank(value) for value in side], dtype=bool) for side in values]
+        if self._is_number:
+            whole = leaf.type == "integer"
+            self._values: list[NDArray[Any]] = [
+                np.array([_number(value, whole) for value in side], dtype=float) for side in values
+            ]
+            return
+        codes: dict[Any, int] = {}
+        self._values = []
+        for nothing, side in zip((-1, -2), values, strict=True):
+            known = [_code(value, leaf) for value in side]
+            coded = [nothing if key is None else codes.setdefault(key, len(codes)) for key in known]
+            self._values.append(np.array(coded, dtype=np.int64))
+
+    def agrees(self, truth: Indices, extracted: Indices) -> NDArray[np.bool_]:
+        expected, actual = self._values[0][truth], self._values[1][extracted]
+        if not self._is_number:
+            return np.asarray(expected == actual)
+        leaf = self._leaf
+        difference = np.abs(expected - actual)
+        if leaf.modulo is not None:
+            difference = np.mod(difference, leaf.modulo)
+            difference = np.minimum(difference, leaf.modulo - difference)
+        allowed = np.maximum(leaf.relative * np.abs(expected), leaf.absolute)
+        return np.asarray(difference <= allowed + ROUNDING_SLACK * (np.abs(expected) + np.abs(actual)))
+
+    def key(self, side: int, index: int) -> Hashable:
+        if not self.present[side][index]:
+            return None
+        value = self._values[side][index].item()
+        # NaN equals nothing, so that a mistyped value never makes two items equal.
+        return (side, index) if value != value or (value in (-1, -2) and not self._is_number) else value
+
+
+class _Texts:
+    """The names (or texts) in a list inside the items."""
+
+    def __init__(self, keys: tuple[str, ...], truth: Sequence[Item], extracted: Sequence[Item]) -> None:
+        self._sets = [[_names_in(dig(item, keys)) for item in side] for side in (truth, extracted)]
+        self.present = [np.array([bool(texts) for texts in side], dtype=bool) for side in self._sets]
+
+    def overlap(self, truth: Indices, extracted: Indices, *, block: bool) -> Matrix:
+        left = [self._sets[0][index] for index in truth.ravel()]
+        right = [self._sets[1][index] for index in extracted.ravel()]
+        if block:
+            return dice(left, right)
+        return np.array([_dice(a, b) for a, b in zip(left, right, strict=True)])
+
+    def key(self, side: int, index: int) -> Hashable:
+        return self._sets[side][index]
+
+
+def dice(rows: Sequence[frozenset[str]], columns: Sequence[frozenset[str]]) -> Matrix:
+    """Overlap of sets, 0 (also of two empty ones) to 1: twice the common part over the sum of the sizes (Dice 1945)."""
+    return np.array([[_dice(a, b) for b in columns] for a in rows]).reshape(len(rows), len(columns))
+
+
+def _dice(left: frozenset[str], right: frozenset[str]) -> float:
+    return 2 * len(left & right) / max(1, len(left) + len(right))
+
+
+def dig(item: Item, keys: tuple[str, ...]) -> Any:
+    """The value that a chain of keys leads to, ``None`` where it breaks off."""
+    value: Any = item
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def _number(value: Any, whole: bool) -> float:
+    """The number, or NaN (unequal to everything) for anything else."""
+    if not is_number(value):
+        return math.nan
+    number = as_float(value)
+    usable = math.isfinite(number) and (not whole or number == round(number))
+    return number if usable else math.nan
+
+
+def _code(value: Any, leaf: Leaf) -> Hashable:
+    if leaf.type == "boolean":
+        return as_boolean(value)
+    return normalise_text(value) if isinstance(value, str) else None
+
+
+def _names_in(value: Any) -> frozenset[str]:
+    if not isinstance(value, list):
+        return frozenset()
+    names = (entry.get("name") if isinstance(entry, dict) else entry for entry in value)
+    return frozenset(normalise_text(name) for name in names if isinstance(name, str) and name.strip())
