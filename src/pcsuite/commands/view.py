@@ -73,10 +73,12 @@ def execute_view(args: argparse.Namespace) -> int:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((args.host, args.port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
+        listener.close()
         raise ConfigError(
-            f"port {args.port} of {args.host} cannot be had ({error.strerror})", hint="choose another"
+            f"port {args.port} of {args.host} cannot be had ({error})", hint="choose another"
         ) from error
+    listener.listen(128)  # from here on a browser that is too early waits
     port = listener.getsockname()[1]
     token = args.token or new_token()
     hosts = frozenset(

@@ -109,7 +109,8 @@ async def _get(app: Any, address: str) -> tuple[int, str]:
     parts = urlsplit(address)
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-        "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(), "root_path": "",
+        "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
+        "root_path": "",
         "headers": [(b"host", HOST.encode())], "client": ("127.0.0.1", 0), "server": (HOST, 80),
     }  # fmt: skip
     status, body = 0, bytearray()

@@ -114,8 +114,8 @@ def prompt_blocks(
     """A prompt in pieces named after the operators that brought them.
 
     Found by setting a condition against those with fewer operators.
-    A line that a condition has and its twin (the same operators less one) lacks belongs to that one operator; a line that
-    comes with several at once is named after all of them. ``prompts`` are those of one item by condition.
+    A line that a condition has and its twin (the same operators less one) lacks belongs to that one operator; a line
+    that comes with several at once is named after all of them. ``prompts`` are those of one item by condition.
 
     >>> prompts = {"C0": "Sort it.", "C1": "Be brief.\\nSort it."}
     >>> prompt_blocks(prompts, {"C0": [], "C1": ["TONE"]}, "C1")

@@ -1,0 +1,145 @@
+"""The pages in a real browser: by keyboard, in both colours, on a phone, and with nothing but our own script."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from support.browser import Browser, find_chromium
+from view.conftest import HOSTILE
+
+pytestmark = pytest.mark.skipif(
+    find_chromium() is None, reason="chromium is not installed: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory, site):
+    with Browser(tmp_path_factory.mktemp("profile")) as opened:
+        opened.goto(f"{site}/?token=t0ken")
+        yield opened
+
+
+def wait(browser, condition):
+    """Until the page that a form asked for is there."""
+    deadline = time.monotonic() + 60
+    while not (browser.run("document.readyState") == "complete" and browser.run(condition)):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
+
+
+def text(browser, selector="main"):
+    return browser.run(f"document.querySelector({selector!r}).innerText")
+
+
+def test_the_overview_leads_to_the_matrix_by_keyboard(browser, site):
+    browser.goto(f"{site}/")
+    assert "3 runs" in text(browser)
+    browser.press("j")
+    name = browser.run("document.activeElement.innerText")
+    assert name in ("first", "second", "hostile")
+    browser.run("document.activeElement.click()")
+    browser.settle()
+    assert browser.run("location.pathname") == f"/run/{name}"
+    assert not [entry for entry in browser.console if "favicon" not in entry]
+
+
+def test_filters_are_in_the_address_and_the_effects_follow(browser, site):
+    browser.goto(f"{site}/run/first")
+    before = text(browser, "thead")
+    browser.run(
+        "(() => { const s = document.querySelector('[name=only]'); s.value = 'broken:C4'; s.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    wait(browser, "location.search.includes('only=broken%3AC4')")
+    assert "2 items" in text(browser)
+    assert "i00" in text(browser, "tbody")
+    assert text(browser, "thead") != before
+    assert "explores" in text(browser)
+
+
+def test_keys_move_search_and_help(browser, site):
+    browser.goto(f"{site}/run/first")
+    browser.press("j")
+    browser.press("j")
+    assert browser.run("document.activeElement.innerText") == "i01"
+    browser.press("k")
+    assert browser.run("document.activeElement.innerText") == "i00"
+    browser.press("/")
+    assert browser.run("document.activeElement.type") == "search"
+    browser.run("document.activeElement.blur()")
+    browser.press("?")
+    assert browser.run("document.getElementById('help').open")
+    browser.run("document.getElementById('help').close()")
+
+
+def test_an_item_has_its_answers_side_by_side_with_the_words_that_differ(browser, site):
+    browser.goto(f"{site}/run/first/item/agnews_json/i03")
+    assert browser.run("document.querySelectorAll('article.answer').length") == 6
+    ids = browser.run("[...document.querySelectorAll('[name=a] option')].map(o => o.value)")
+    browser.goto(f"{site}/run/first/item/agnews_json/i03?a={ids[0]}&b={ids[-1]}")
+    assert browser.run("[...document.querySelectorAll('ins')].map(e => e.innerText)") == ["C4", "yes"]
+    browser.press("ArrowRight")
+    browser.settle()
+    assert browser.run("location.pathname").endswith("/i04")
+    browser.press("u")
+    browser.settle()
+    assert browser.run("location.pathname") == "/run/first"
+
+
+def test_the_prompt_is_named_by_operator(browser, site):
+    browser.goto(f"{site}/run/first/prompt/agnews_json/i03?left=C4&right=C0")
+    assert "C4" in text(browser)
+    assert browser.run("document.querySelectorAll('.block').length") > 0
+
+
+def test_head_to_head_shows_the_items_behind_a_point(browser, site):
+    browser.goto(f"{site}/run/first/scatter?x=C0&y=C4")
+    assert browser.run("document.querySelectorAll('circle').length") == 6
+    assert "better on 7, worse on 2" in text(browser)
+
+
+def test_marking_an_item_by_its_form(browser, site, folder):
+    browser.goto(f"{site}/run/first/item/agnews_json/i04")
+    browser.run(
+        "document.querySelector('[name=label]').value = 'interesting'; document.querySelector('textarea').value = 'look'"
+    )
+    browser.run("window.old = true; document.querySelector('form[method=post]').requestSubmit()")
+    wait(browser, "!window.old && document.querySelector('textarea')?.value === 'look'")
+    browser.goto(f"{site}/run/first?marked=interesting")
+    assert "i04" in text(browser, "tbody")
+    (folder / "runs" / "first.marks.ndjson").unlink()
+
+
+def test_two_runs_beside_each_other(browser, site):
+    browser.goto(f"{site}/across?runs=first&runs=second&condition=C4")
+    assert "effect against first" in text(browser, "thead")
+
+
+def test_hostile_answers_do_nothing(browser, site):
+    browser.goto(f"{site}/run/hostile")
+    assert "owned" not in browser.run("document.title")
+    browser.goto(f"{site}/run/hostile/item/agnews_json/huge")
+    assert browser.run("document.images.length") == 0
+    assert "owned" not in browser.run("document.title")
+    assert HOSTILE[:20] not in browser.run("document.title")
+
+
+@pytest.mark.parametrize("path", ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/scatter"])
+def test_a_phone_is_wide_enough_and_both_colours_are_there(browser, site, path):
+    browser.set_width(390)
+    browser.goto(f"{site}{path}")
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    colours = []
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
+    browser.prefer("light")
+    browser.set_width(1280)
+    assert colours[0] != colours[1]
+
+
+def test_nothing_is_asked_of_anyone_else(browser, site):
+    assert {
+        address.split("?")[0].split("/")[2] for address in browser.requests if address.startswith("http")
+    } == {site.split("/")[2]}
