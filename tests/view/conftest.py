@@ -65,12 +65,14 @@ def site(folder):
     uvicorn = pytest.importorskip("uvicorn", reason="the extra 'view' is not installed")
     pytest.importorskip("starlette", reason="the extra 'view' is not installed")
     pytest.importorskip("duckdb")
+    from pcsuite.verifier.evals import copy_samples
     from pcsuite.view.server import Viewer, make_app
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    viewer = Viewer(folder)
+    copy_samples(folder / "evals")
+    viewer = Viewer(folder, evals=folder / "evals")
     app = make_app(viewer, token="t0ken", hosts=frozenset({f"127.0.0.1:{port}"}))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

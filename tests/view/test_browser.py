@@ -99,6 +99,20 @@ def test_head_to_head_shows_the_items_behind_a_point(browser, site):
     assert "better on 7, worse on 2" in text(browser)
 
 
+def test_operators_are_turned_off_one_by_one(browser, site):
+    browser.goto(f"{site}/run/first/operators")
+    assert browser.run("document.querySelectorAll('svg.scatter circle').length") == 3
+    assert "C4 − C0" in text(browser)
+
+
+def test_the_verifiers_evals_by_field_and_by_item(browser, site):
+    browser.goto(f"{site}/evals")
+    browser.press("j")
+    browser.run("document.activeElement.click()")
+    wait(browser, "location.pathname.startsWith('/evals/')")
+    assert browser.run("document.querySelectorAll('article.answer').length") > 0
+
+
 def test_marking_an_item_by_its_form(browser, site, folder):
     browser.goto(f"{site}/run/first/item/agnews_json/i04")
     browser.run(

@@ -77,6 +77,11 @@ def test_every_answer_has_a_strict_policy(site):
         ("/run/first/ablation", 404, "is no ablation"),
         ("/across?runs=first,second", 200, "effect against first"),
         ("/across?runs=first", 404, "two runs or more"),
+        ("/run/first/operators?off=ROLE", 200, "Turn a block off"),
+        ("/run/first/operators?base=C0&off=VERIFIER", 200, "not measured"),
+        ("/evals", 200, "macro-F1"),
+        ("/evals/otter-barn", 200, "of the truth"),
+        ("/evals/nope", 404, "there is no eval"),
     ],
 )
 def test_pages_answer_or_say_what_is_wrong(site, path, status, words):

@@ -28,6 +28,7 @@ def configure_view(parser: argparse.ArgumentParser) -> None:
     add("run", nargs="?", metavar="RUN", help="the run to open first")
     add("--output-dir", **DIR, default=Path("outputs"), help="where the runs are (default: outputs)")
     add("--config", metavar="PROFILE", help="profile whose items are shown; by default the bundled tasks'")
+    add("--evals", **DIR, help="folder of the verifier's evals, to look at them too")
     add("--port", type=int, default=0, help="port (default: any that is free)")
     add("--host", default="127.0.0.1", help="address to listen on; anything but loopback needs --token")
     add("--token", help="the token that addresses must carry (default: a new one)")
@@ -48,7 +49,7 @@ def execute_view(args: argparse.Namespace) -> int:
     if args.host not in ("127.0.0.1", "localhost", "::1") and not args.token:
         raise ConfigError(f"--host {args.host}: others could reach it", hint="say --token SECRET too")
     names = [entry.name for entry in list_runs(args.output_dir)]
-    if not names:
+    if not names and args.evals is None:
         raise ConfigError(
             f"there is no run in {args.output_dir / 'runs'}", hint="pcsuite run --config quickstart"
         )
@@ -60,7 +61,7 @@ def execute_view(args: argparse.Namespace) -> int:
     if args.bundle is not None:
         from pcsuite.view.bundle import write_bundle
 
-        viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None)
+        viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None, args.evals)
         try:
             files = write_bundle(viewer, args.run or names[0], args.bundle)
         finally:
@@ -84,7 +85,7 @@ def execute_view(args: argparse.Namespace) -> int:
     hosts = frozenset(
         f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", args.host, socket.gethostname())
     )
-    viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None)
+    viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None, args.evals)
     path = f"/run/{args.run}" if args.run else "/"
     shown = f"http://{'127.0.0.1' if args.host == '::1' else args.host}:{port}{path}?token={token}"
     print(f"pcsuite view: {shown}\nCtrl-C ends it", flush=True)

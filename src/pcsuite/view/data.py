@@ -191,6 +191,12 @@ class OpenRun:
                 listed.sort(key=lambda value: (value != "none", natural_key(value)))
         return found
 
+    def bundles(self, task: str) -> dict[str, tuple[str, ...]]:
+        """Operators of each condition of a task, in natural order of the conditions."""
+        rows = self.query("SELECT DISTINCT condition_id, operators FROM runs WHERE task_id = ?", [task])
+        named = {name: tuple(part for part in (listed or "").split("+") if part) for name, listed in rows}
+        return {name: named[name] for name in self.values[task]["condition"]}
+
     def summary(self) -> dict[str, Any]:
         """Rows, mean score, failures and cost of the whole run."""
         sums = "sum(n), sum(failed), avg(score), sum(tokens * n)"

@@ -18,11 +18,17 @@ from urllib.parse import parse_qs, urlencode
 
 import yaml
 
+from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, PcsuiteError, require
+from pcsuite.verifier.compare import results_document
+from pcsuite.verifier.evals import find_evals, score_evals
+from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.scores import pool
 from pcsuite.view.data import AXES, OUTCOMES, Filter, OpenRun, list_runs
 from pcsuite.view.marks import LABELS, Marks
-from pcsuite.view.slices import prompt_blocks, scatter_points, slice_effects, word_diff
+from pcsuite.view.slices import adjusted_over, ladder, prompt_blocks, scatter_points, slice_effects, word_diff
 
 PAGE_ITEMS = 50
 COOKIE = "pcsuite-view"
@@ -46,8 +52,10 @@ HEADERS = {
 class Viewer:
     """The runs of an output folder, opened as they are asked for."""
 
-    def __init__(self, output_dir: Path, suite: Suite | None = None) -> None:
+    def __init__(self, output_dir: Path, suite: Suite | None = None, evals: Path | None = None) -> None:
         self.output_dir = Path(output_dir)
+        self.evals = evals
+        """Folder of the verifier's evals, where there is one to look at."""
         self._suite = suite
         self._open: dict[str, OpenRun] = {}
 
@@ -149,7 +157,8 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         return answer
 
     def overview(request: Request) -> tuple[str, dict[str, Any]]:
-        return "overview.html.j2", {"runs": list_runs(viewer.output_dir), "folder": str(viewer.output_dir)}
+        found = {"runs": list_runs(viewer.output_dir), "folder": str(viewer.output_dir)}
+        return "overview.html.j2", {**found, "has_evals": viewer.evals is not None}
 
     def matrix(request: Request) -> tuple[str, dict[str, Any]]:
         run = viewer.run(request.path_params["run"])
@@ -332,6 +341,57 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             "pages": max(1, -(-len(items) // PAGE_ITEMS)),
         }
 
+    def operators(request: Request) -> tuple[str, dict[str, Any]]:
+        run = viewer.run(request.path_params["run"])
+        wanted = filter_of(run, {**request.query_params, "columns": "condition"})
+        labels = {key: mark.label for key, mark in Marks(run.log).read().items()}
+        scores = run.scores(wanted, labels)
+        bundles = run.bundles(wanted.task)
+        control = wanted.base if wanted.base in bundles else None
+        twins = [
+            contrast for contrast in contrasts_of(bundles, control) if contrast.kind in ("control", "twin")
+        ]
+        found = []
+        for contrast in twins:
+            (effect, *_) = slice_effects(scores, contrast.baseline, [contrast.condition]) or [None]
+            if effect is not None:
+                found.append((contrast, effect))
+        for (_, effect), adjusted in zip(found, adjusted_over([effect for _, effect in found]), strict=True):
+            effect.p_bh = adjusted
+        off = request.query_params.get("off", "")
+        return "operators.html.j2", {
+            **common(run, wanted),
+            "found": found,
+            "off": off,
+            "turned_off": [
+                (contrast, effect) for contrast, effect in found if off and contrast.operator == off
+            ],
+            "names": list(dict.fromkeys(name for own in bundles.values() for name in own)),
+            "ladder": ladder(scores, run.values[wanted.task]["condition"]),
+        }
+
+    def evals(request: Request) -> tuple[str, dict[str, Any]]:
+        return "evals.html.j2", {"found": scored_evals(viewer), "folder": str(viewer.evals)}
+
+    def one_eval(request: Request) -> tuple[str, dict[str, Any]]:
+        name = request.path_params["name"]
+        found = next((one for one in scored_evals(viewer)["documents"] if one["eval_id"] == name), None)
+        if found is None:
+            raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
+        section = request.query_params.get("section", "")
+        cards: dict[str, dict[str, Any]] = {}
+        for pair in found["pairs"]:
+            cards[pair["path"]] = {"pair": pair, "errors": []}
+        for problem, place in zip(found["discrepancies"], found["locations"], strict=True):
+            path = item_of(problem["field_path"]) or problem["field_path"]
+            cards.setdefault(path, {"pair": None, "errors": []})["errors"].append({**problem, **place})
+        kept = {
+            path: card
+            for path, card in cards.items()
+            if card["errors"] and (not section or path.split("[")[0].split(".")[0] == section)
+        }
+        return "eval.html.j2", {"one": found, "cards": kept, "section": section}
+
     def marked(request: Request) -> tuple[str, dict[str, Any]]:
         run = viewer.run(request.path_params["run"])
         marks = Marks(run.log).read()
@@ -412,7 +472,10 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         Route("/run/{run}/prompt/{task}/{item:path}", page(prompt)),
         Route("/run/{run}/scatter", page(scatter)),
         Route("/run/{run}/ablation", page(ablation)),
+        Route("/run/{run}/operators", page(operators)),
         Route("/across", page(across)),
+        Route("/evals", page(evals)),
+        Route("/evals/{name}", page(one_eval)),
         Route("/run/{run}/marks", page(marked)),
         Route("/run/{run}/mark", note, methods=["POST"]),
         Route("/run/{run}/marks.{kind}", export),
@@ -423,6 +486,26 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
 
 _FOLDER = Path(__file__).parent
+
+
+def scored_evals(viewer: Viewer) -> dict[str, Any]:
+    """The evals of the folder, scored as they lie there: documents, worst first, and F1 of the worst fields."""
+    if viewer.evals is None:
+        raise ConfigError("no evals were named", hint="pcsuite view --evals DIR")
+    scored = score_evals(find_evals(viewer.evals), load_mapping(None))
+    documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, None) for one in scored]
+    documents.sort(key=lambda document: (document["metrics"]["f1"], document["eval_id"]))
+    wrong: dict[str, float] = {}
+    for document in documents:
+        for name, figures in document["by_field"].items():
+            if figures["f1"] < 1:
+                wrong[name] = min(figures["f1"], wrong.get(name, 1.0))
+    pooled = pool([one.scored.comparison.counts for one in scored])
+    return {
+        "documents": documents,
+        "fields": sorted(wrong, key=lambda name: (wrong[name], name))[:30],
+        "pooled": pooled,
+    }
 
 
 def common(run: OpenRun, wanted: Filter) -> dict[str, Any]:

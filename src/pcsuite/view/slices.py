@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.stats.bootstrap import paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
 
 QUICK_FLIPS = 2_000
@@ -72,6 +72,24 @@ def slice_effects(
         found, benjamini_hochberg([effect.p_value for effect in found]) if found else (), strict=True
     ):
         effect.p_bh = float(adjusted)
+    return found
+
+
+def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
+    """P-values of effects that are shown together, after Benjamini and Hochberg."""
+    return [float(p) for p in benjamini_hochberg([effect.p_value for effect in effects])] if effects else []
+
+
+def ladder(scores: Mapping[str, Mapping[str, float]], conditions: Sequence[str]) -> list[dict[str, Any]]:
+    """Mean score of each condition with its 95 % interval over items, in the order given."""
+    found = []
+    for name in conditions:
+        values = np.array(list(scores.get(name, {}).values()), dtype=np.float64)
+        if len(values):
+            level = bootstrap_mean(values, rng=named_rng("view", "ladder", name), resamples=QUICK_FLIPS)
+            found.append(
+                {"name": name, "value": level.value, "low": level.low, "high": level.high, "n": len(values)}
+            )
     return found
 
 
