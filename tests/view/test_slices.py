@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from pcsuite.view.slices import prompt_blocks, scatter_points, slice_effects, word_diff
+from pcsuite.view.slices import SliceScores, prompt_blocks, scatter_points, slice_effects, word_diff
 
 
 def test_effects_are_paired_and_corrected_over_the_columns():
@@ -13,7 +14,9 @@ def test_effects_are_paired_and_corrected_over_the_columns():
     same = {**control, "i0": 1.0}
     found = {
         e.column: e
-        for e in slice_effects({"C0": control, "C1": better, "C2": same}, "C0", ["C0", "C1", "C2"])
+        for e in slice_effects(
+            SliceScores.of({"C0": control, "C1": better, "C2": same}), "C0", ["C0", "C1", "C2"]
+        )
     }
     assert set(found) == {"C1", "C2"}
     assert (found["C1"].n, found["C1"].value, found["C1"].gained, found["C1"].lost) == (20, 0.75, 15, 0)
@@ -24,8 +27,8 @@ def test_effects_are_paired_and_corrected_over_the_columns():
 
 
 def test_nothing_shared_is_no_effect():
-    assert slice_effects({"C0": {"a": 1.0}, "C1": {"b": 1.0}}, "C0", ["C1"]) == []
-    assert slice_effects({}, "C0", ["C1"]) == []
+    assert slice_effects(SliceScores.of({"C0": {"a": 1.0}, "C1": {"b": 1.0}}), "C0", ["C1"]) == []
+    assert slice_effects(SliceScores.of({}), "C0", ["C1"]) == []
 
 
 def test_words_that_changed():
@@ -57,7 +60,18 @@ def test_a_prompt_is_named_by_what_its_twins_lack():
 
 def test_points_gather_equal_pairs():
     scores = {"a": {"i": 1.0, "j": 1.0, "k": 0.0}, "b": {"i": 0.0, "j": 0.0, "k": 0.5, "l": 1.0}}
-    assert scatter_points(scores, "a", "b") == [
+    assert scatter_points(SliceScores.of(scores), "a", "b") == [
         {"x": 0.0, "y": 0.5, "n": 1, "items": ["k"]},
         {"x": 1.0, "y": 0.0, "n": 2, "items": ["i", "j"]},
     ]
+
+
+def test_many_items_agree_with_few_ways_of_counting():
+    rng = np.random.default_rng(3)
+    scores = {"C0": dict(enumerate(rng.random(900) < 0.5)), "C1": dict(enumerate(rng.random(900) < 0.6))}
+    named = {name: {str(key): float(value) for key, value in own.items()} for name, own in scores.items()}
+    (found,) = slice_effects(SliceScores.of(named), "C0", ["C1"])
+    deltas = np.array(list(scores["C1"].values()), float) - np.array(list(scores["C0"].values()), float)
+    error = deltas.std(ddof=1) / 30
+    assert found.low == pytest.approx(deltas.mean() - 1.9626 * error, abs=1e-4)
+    assert found.high == pytest.approx(deltas.mean() + 1.9626 * error, abs=1e-4)

@@ -23,6 +23,7 @@ from pcsuite.errors import LogError, PcsuiteError
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.segments import log_segments
+from pcsuite.view.slices import SliceScores
 
 AXES = {
     "condition": "condition_id",
@@ -290,20 +291,20 @@ class OpenRun:
             found[item][value] = Cell(value, int(n), score, low, high, named)
         return total, list(found.items())
 
-    def scores(
-        self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
-    ) -> dict[str, dict[str, float]]:
-        """Scores by column and item of all items that a filter lets through; cells without a score are left out."""
+    def scores(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None) -> SliceScores:
+        """Scores of all items that a filter lets through, by column."""
         items, parameters = self.matching(wanted, marks)
+        column = AXES[wanted.columns]
         where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)]
-        found: dict[str, dict[str, float]] = {}
-        for value, item, score in self.query(
-            f"SELECT {AXES[wanted.columns]}, item_id, score FROM cells WHERE {' AND '.join(where)}"
-            f" AND score IS NOT NULL AND item_id IN ({items})",
-            [wanted.task, *wanted.fixed.values(), *parameters],
-        ):
-            found.setdefault(value, {})[item] = score
-        return found
+        names = self.values[wanted.task][wanted.columns]
+        pivoted = ", ".join(f"max(score) FILTER ({column} = ?) AS c{index}" for index in range(len(names)))
+        found = self.columns(
+            f"SELECT item_id, {pivoted} FROM cells WHERE {' AND '.join(where)} AND item_id IN ({items})"
+            " GROUP BY item_id ORDER BY item_id",
+            [*names, wanted.task, *wanted.fixed.values(), *parameters],
+        )
+        own = {name: found[f"c{index}"].astype(float) for index, name in enumerate(names)}
+        return SliceScores(found["item_id"].tolist(), own)
 
     # -- one item -----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,15 @@ from pcsuite.verifier.paths import item_of
 from pcsuite.verifier.scores import pool
 from pcsuite.view.data import AXES, OUTCOMES, Filter, OpenRun, list_runs
 from pcsuite.view.marks import LABELS, Marks
-from pcsuite.view.slices import adjusted_over, ladder, prompt_blocks, scatter_points, slice_effects, word_diff
+from pcsuite.view.slices import (
+    SliceScores,
+    adjusted_over,
+    ladder,
+    prompt_blocks,
+    scatter_points,
+    slice_effects,
+    word_diff,
+)
 
 PAGE_ITEMS = 50
 COOKIE = "pcsuite-view"
@@ -181,7 +189,7 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             "page": number,
             "pages": max(1, -(-total // PAGE_ITEMS)),
             "effects": {effect.column: effect for effect in slice_effects(scores, wanted.base, shown)},
-            "levels": {name: sum(values.values()) / len(values) for name, values in scores.items() if values},
+            "levels": scores.means(),
             "sliced": bool(wanted.only or wanted.query or wanted.label or wanted.marked),
             "labels": sorted(set(truths.values()))[:40],
             "truths": truths,
@@ -321,19 +329,26 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         runs = [viewer.run(name) for name in dict.fromkeys(names)]
         wanted = filter_of(runs[0], {**request.query_params, "columns": "condition"})
         condition = request.query_params.get("condition") or wanted.base
-        scores = {run.name: run.scores(filter_like(run, wanted)).get(condition, {}) for run in runs}
-        first = scores[runs[0].name]
-        items = sorted(set().union(*scores.values()))
-        last = scores[runs[-1].name]
-        items.sort(key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item))
+        by_run = {}
+        for run in runs:
+            own = run.scores(filter_like(run, wanted))
+            values = own.columns.get(condition, ())
+            by_run[run.name] = {
+                item: score for item, score in zip(own.items, values, strict=False) if score == score
+            }
+        first, last = by_run[runs[0].name], by_run[runs[-1].name]
+        scores = SliceScores.of(by_run)
+        items = sorted(
+            scores.items, key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item)
+        )
         number = max(1, int(request.query_params.get("page") or 1))
         return "across.html.j2", {
             **common(runs[0], wanted),
             "runs": runs,
             "condition": condition,
-            "scores": scores,
+            "scores": by_run,
             "effects": {
-                effect.column: effect for effect in slice_effects(scores, runs[0].name, list(scores))
+                effect.column: effect for effect in slice_effects(scores, runs[0].name, list(by_run))
             },
             "items": items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS],
             "total": len(items),
@@ -353,9 +368,8 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         ]
         found = []
         for contrast in twins:
-            (effect, *_) = slice_effects(scores, contrast.baseline, [contrast.condition]) or [None]
-            if effect is not None:
-                found.append((contrast, effect))
+            effects = slice_effects(scores, contrast.baseline, [contrast.condition])
+            found += [(contrast, effect) for effect in effects]
         for (_, effect), adjusted in zip(found, adjusted_over([effect for _, effect in found]), strict=True):
             effect.p_bh = adjusted
         off = request.query_params.get("off", "")
@@ -401,10 +415,7 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         }
         scores = run.scores(wanted)
         columns = run.values[wanted.task][wanted.columns]
-        without = {
-            name: {item: score for item, score in cell.items() if item not in bad}
-            for name, cell in scores.items()
-        }
+        without = scores.without(bad)
         return "marks.html.j2", {
             **common(run, wanted),
             "marks": marks,

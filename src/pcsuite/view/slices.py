@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.errors import require
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
 
 QUICK_FLIPS = 2_000
-"""Sign flips of a slice: enough to look by; a report takes more."""
+"""Resamples of a slice: enough to look by; a report takes more."""
+MANY = 500
+"""Items from which on Student's t stands in for resampling."""
 
 
 @dataclass(slots=True)
@@ -40,39 +45,74 @@ class SliceEffect:
         return self.p_bh <= 0.05
 
 
-def slice_effects(
-    scores: Mapping[str, Mapping[str, float]], base: str, columns: Sequence[str]
-) -> list[SliceEffect]:
+@dataclass(frozen=True, slots=True)
+class SliceScores:
+    """Scores of the items of a slice by column, in the order of ``items``; ``nan`` where there is none."""
+
+    items: list[str]
+    columns: Mapping[str, FloatArray]
+
+    @classmethod
+    def of(cls, scores: Mapping[str, Mapping[str, float]]) -> SliceScores:
+        """From scores by column and item."""
+        items = sorted(set().union(*scores.values())) if scores else []
+        return cls(
+            items, {name: np.array([own.get(item, np.nan) for item in items]) for name, own in scores.items()}
+        )
+
+    def without(self, left_out: Collection[str]) -> SliceScores:
+        """The scores of all other items."""
+        kept = [index for index, item in enumerate(self.items) if item not in left_out]
+        return SliceScores(
+            [self.items[k] for k in kept], {name: own[kept] for name, own in self.columns.items()}
+        )
+
+    def means(self) -> dict[str, float]:
+        """Mean of each column that has any score."""
+        return {name: float(np.nanmean(own)) for name, own in self.columns.items() if np.isfinite(own).any()}
+
+
+def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> list[SliceEffect]:
     """The effect of each column against ``base`` on the items that both have, corrected over the columns.
 
-    A slice that was chosen after looking at the scores explores: its p-values hold for slices chosen beforehand.
+    With many items the interval and the p-value are those of Student's t, so that a page answers at once. A slice that
+    was chosen after looking at the scores explores: its p-values hold for slices chosen beforehand.
 
-    >>> found = slice_effects({"C0": {"a": 0, "b": 0}, "C1": {"a": 1, "b": 0}}, "C0", ["C1"])
+    >>> found = slice_effects(SliceScores.of({"C0": {"a": 0, "b": 0}, "C1": {"a": 1, "b": 0}}), "C0", ["C1"])
     >>> found[0].value, found[0].gained
     (0.5, 1)
     """
     found = []
-    control = scores.get(base, {})
+    control = scores.columns.get(base)
     for column in columns:
-        treated = scores.get(column, {})
-        shared = sorted(control.keys() & treated.keys())
-        if column == base or not shared:
+        treated = scores.columns.get(column)
+        if column == base or treated is None or control is None:
             continue
-        first = np.array([treated[item] for item in shared], dtype=np.float64)
-        second = np.array([control[item] for item in shared], dtype=np.float64)
+        shared = np.isfinite(treated) & np.isfinite(control)
+        first, second = treated[shared], control[shared]
+        if not len(first):
+            continue
         deltas = first - second
-        rng = named_rng("view", base, column)
-        interval = paired_bootstrap(first, second, rng=rng, resamples=QUICK_FLIPS)
-        p_value = sign_flip_test(deltas, rng=rng).p_value
-        levels = float(second.mean()), float(first.mean())
-        limits = interval.value, interval.low, interval.high
+        limits, p_value = _estimate(deltas, base, column)
         moved = {"gained": int((deltas > 0).sum()), "lost": int((deltas < 0).sum())}
-        found.append(SliceEffect(column, len(shared), *levels, *limits, p_value, **moved))
-    for effect, adjusted in zip(
-        found, benjamini_hochberg([effect.p_value for effect in found]) if found else (), strict=True
-    ):
-        effect.p_bh = float(adjusted)
+        levels = float(second.mean()), float(first.mean())
+        found.append(SliceEffect(column, len(first), *levels, *limits, p_value, **moved))
+    for effect, adjusted in zip(found, adjusted_over(found), strict=True):
+        effect.p_bh = adjusted
     return found
+
+
+def _estimate(deltas: FloatArray, base: str, column: str) -> tuple[tuple[float, float, float], float]:
+    """Mean difference with its limits, and its p-value."""
+    if len(deltas) > MANY and deltas.std() > 0:
+        special = require("scipy.special", "stats")
+        interval = paired_t_interval(deltas)
+        error = float(deltas.std(ddof=1)) / len(deltas) ** 0.5
+        p_value = 2 * float(special.stdtr(len(deltas) - 1, -abs(interval.value) / error))
+        return (interval.value, interval.low, interval.high), p_value
+    rng = named_rng("view", base, column)
+    interval = paired_bootstrap(deltas, rng=rng, resamples=QUICK_FLIPS)
+    return (interval.value, interval.low, interval.high), sign_flip_test(deltas, rng=rng).p_value
 
 
 def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
@@ -80,16 +120,21 @@ def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
     return [float(p) for p in benjamini_hochberg([effect.p_value for effect in effects])] if effects else []
 
 
-def ladder(scores: Mapping[str, Mapping[str, float]], conditions: Sequence[str]) -> list[dict[str, Any]]:
+def ladder(scores: SliceScores, conditions: Sequence[str]) -> list[dict[str, Any]]:
     """Mean score of each condition with its 95 % interval over items, in the order given."""
     found = []
     for name in conditions:
-        values = np.array(list(scores.get(name, {}).values()), dtype=np.float64)
-        if len(values):
+        own = scores.columns.get(name, np.empty(0))
+        values = own[np.isfinite(own)]
+        if len(values) > MANY and values.std() > 0:
+            level = paired_t_interval(values)
+        elif len(values):
             level = bootstrap_mean(values, rng=named_rng("view", "ladder", name), resamples=QUICK_FLIPS)
-            found.append(
-                {"name": name, "value": level.value, "low": level.low, "high": level.high, "n": len(values)}
-            )
+        else:
+            continue
+        found.append(
+            {"name": name, "value": level.value, "low": level.low, "high": level.high, "n": len(values)}
+        )
     return found
 
 
@@ -172,14 +217,16 @@ def prompt_blocks(
     return blocks
 
 
-def scatter_points(
-    scores: Mapping[str, Mapping[str, float]], first: str, second: str
-) -> list[dict[str, Any]]:
+def scatter_points(scores: SliceScores, first: str, second: str) -> list[dict[str, Any]]:
     """Points of two columns against each other: each pair of scores with how many items have it, and some of them."""
     places: dict[tuple[float, float], list[str]] = {}
-    for item in sorted(scores.get(first, {}).keys() & scores.get(second, {}).keys()):
-        place = (round(scores[first][item], 2), round(scores[second][item], 2))
-        places.setdefault(place, []).append(item)
+    missing = np.full(len(scores.items), np.nan)
+    pairs = zip(
+        scores.columns.get(first, missing).tolist(), scores.columns.get(second, missing).tolist(), strict=True
+    )
+    for item, (x, y) in zip(scores.items, pairs, strict=True):
+        if x == x and y == y:  # a missing score is not equal to itself
+            places.setdefault((round(x, 2), round(y, 2)), []).append(item)
     return [
         {"x": x, "y": y, "n": len(items), "items": items[:12]} for (x, y), items in sorted(places.items())
     ]
