@@ -51,7 +51,7 @@ def test_filters_are_in_the_address_and_the_effects_follow(browser, site):
     browser.run(
         "(() => { const s = document.querySelector('[name=only]'); s.value = 'broken:C4'; s.dispatchEvent(new Event('change', {bubbles: true})); })()"
     )
-    wait(browser, "location.search.includes('only=broken%3AC4')")
+    wait(browser, "location.search.includes('only=broken%3AC4') && document.querySelector('tbody')")
     assert "2 items" in text(browser)
     assert "i00" in text(browser, "tbody")
     assert text(browser, "thead") != before
