@@ -58,7 +58,7 @@ def example_row():
 
 def ours(path: Path) -> int:
     """Open the run as a resumed run does."""
-    with RunLog(RunPaths(path, path.with_suffix(".prompts.z"), path.with_suffix(".lock"))) as log:
+    with RunLog(RunPaths(path, path.with_suffix(".prompts.z"))) as log:
         return len(log.index)
 
 

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from random import Random
@@ -155,6 +156,21 @@ def evaluator_rates(items: list[Item], seconds: float) -> Iterator[tuple[str, fl
             evaluator.evaluate(*next(pairs))
 
         yield task, rate(score_next, seconds)
+        if name == "sql":
+            # Other words for the gold query: right on the given database, so compared on further contents too.
+            reworded = [
+                (item, Answer(f"SELECT t.name FROM thing AS t WHERE t.id > {int(item.item_id) % 50}"))
+                for item in task_items[:20]
+            ]
+            yield (
+                "spider_sql, the gold query in other words",
+                len(reworded) * rate(partial(score_all, evaluator, reworded), seconds),
+            )
+
+
+def score_all(evaluator: Evaluator, pairs: list[tuple[Item, Answer]]) -> None:
+    for item, answer in pairs:
+        evaluator.evaluate(item, answer)
 
 
 def truthfulqa_rates(items: list[Item], folder: Path, seconds: float) -> Iterator[tuple[str, float]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pcsuite.ablation.picture import BLOCKS
 from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
 from pcsuite.integrations.helm.evidence import BESIDE_OURS
 from pcsuite.integrations.helm.results import INSTANCES, METRICS, RUNS
 
-SPECS = (*ALL_TABLES, RUNS, METRICS, INSTANCES, BESIDE_OURS)
+SPECS = (*ALL_TABLES, BLOCKS, RUNS, METRICS, INSTANCES, BESIDE_OURS)
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "tables.md"
 
 

@@ -31,6 +31,7 @@ PROCESS_NAMES |= {"helm_environment", "promptbench_environment", "wheel_house"}
 """Modules, functions and fixtures that start processes."""
 
 SLOW_FILES = {
+    "tests/ablation/test_ablate.py",
     "tests/analysis/tables/test_embeddings.py",
     "tests/analysis/test_simulated_truth.py",
     "tests/report/test_build.py",
@@ -61,6 +62,10 @@ SLOW_TESTS = {
     "test_a_model_redrafts_its_own_instruction",
     "test_several_event_loops_and_calls_inside_a_running_loop",
     "test_gold_scores_1_and_wrong_less",
+    "test_every_operation_fails_once",
+    "test_a_ray_of_our_own_listens_on_loopback_only",
+    "test_an_operation_fails_while_it_resumes",
+    "test_a_server_of_faults_leaves_a_row_for_every_unit",
 }
 """Simulations of coverage, drawn reports and the like: 2 seconds or more each, 120 together."""
 

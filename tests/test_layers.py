@@ -30,6 +30,7 @@ ORDER = (
     ("analysis",),
     ("report",),
     ("runners",),  # joins all of the above
+    ("ablation",),  # a prompt as a task and its arms as conditions, run and judged
     ("optimization",),
     ("verifier",),  # its loop (improve) runs models; the rest needs configuration, stats and evaluation only
     ("importers",),

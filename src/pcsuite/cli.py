@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pcsuite import __version__
-from pcsuite.errors import PcsuiteError, did_you_mean
+from pcsuite._util.secrets import redact
+from pcsuite._util.text import describe, one_line, shorten, visible_output
+from pcsuite.errors import Exit, PcsuiteError, did_you_mean
 
 
 class Command(NamedTuple):
@@ -33,6 +35,7 @@ COMMANDS = (
     Command("run-task", "run", "run one task of a profile"),
     Command("report", "report", "write tables, figures and the HTML report of a run"),
     Command("view", "view", "look into runs in a browser: answers side by side, effects that follow the filter"),
+    Command("ablate", "ablate", "what each part of your prompt is worth, and the shortest that is no worse"),
     Command("compare", "report", "compare two runs item by item, and fail on a regression"),
     Command("import", "data", "bring logs of inspect_ai or lm-eval into a run, for compare and report"),
     Command("promptbench", "integrations", "perturb prompts and measure what it costs each condition"),
@@ -44,6 +47,7 @@ COMMANDS = (
     Command("helm", "integrations", "run HELM beside the suite and import what it finds"),
     Command("integrations", "integrations", "install other tools, each on its own"),
     Command("rescore", "run", "score stored answers anew, without a model call"),
+    Command("log", "log", "check a run's log line by line, and mend it"),
     Command("verifier-pass", "run", "ask the same model whether stored answers contradict themselves"),
     Command("prompt", "prompt", "show the exact prompt of a condition, or what two differ in"),
     Command("config", "prompt", "check a profile, emit JSON schemas for editors"),
@@ -76,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     ``argv`` are the words after ``pcsuite``, by default those of the process. Returns the exit status: the command's
     own, an error's ``exit_code`` after its one line on standard error (with ``--debug``, anywhere among the words, the
-    error is raised instead), or 130 after Ctrl-C. Words that argparse refuses end in ``SystemExit``.
+    error is raised instead), or 130 after Ctrl-C: one of :class:`~pcsuite.errors.Exit`. Words that argparse refuses end
+    in ``SystemExit``.
     """
     width = max(len(command.name) for command in COMMANDS)
     listing = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
@@ -94,23 +99,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help()
-        return 0
-    try:
-        return _run_command(args.command, [word for word in args.rest if word != "--debug"])
-    except PcsuiteError as error:
-        if args.debug or "--debug" in args.rest:
-            raise
-        print(f"pcsuite: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print(
-            "pcsuite: interrupted; finished work is kept, the same command goes on from here", file=sys.stderr
+        return Exit.DONE
+    with visible_output():
+        try:
+            return _run_command(args.command, [word for word in args.rest if word != "--debug"])
+        except KeyboardInterrupt:
+            said = "interrupted; finished work is kept, the same command goes on from here"
+            print(f"pcsuite: {said}", file=sys.stderr)
+            return Exit.INTERRUPTED
+        except BrokenPipeError:
+            # The reader (``head``, say) went away; what is still buffered must not fail at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Exit.DONE
+        except Exception as error:
+            if args.debug or "--debug" in args.rest:
+                raise
+            message, code = _told(error)
+            print(f"pcsuite: {one_line(redact(message))}", file=sys.stderr)
+            return code
+
+
+_DISK_ERRORS = frozenset({"IOException", "OperationalError", "OutOfMemoryException", "DatabaseError"})
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What one line says of an error, and the exit status."""
+    if isinstance(error, PcsuiteError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        return f"{where}{error.strerror} (finished work is kept; the same command goes on)", Exit.BAD_INPUT
+    if type(error).__name__ in _DISK_ERRORS:  # of the databases, which are not imported for a name
+        return (
+            f"{shorten(str(error))} (see to space and permissions, then run the same command)",
+            Exit.BAD_INPUT,
         )
-        return 130
-    except BrokenPipeError:
-        # The reader (``head``, say) went away; what is still buffered must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    if isinstance(error, MemoryError):
+        return "the memory is used up (finished work is kept; the same command goes on)", Exit.BAD_INPUT
+    return f"{describe(error)} (a fault of pcsuite: --debug shows where; please report it)", Exit.FAULT
 
 
 def _run_command(name: str, arguments: Sequence[str]) -> int:

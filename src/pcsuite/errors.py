@@ -14,7 +14,7 @@ PcsuiteError
 ├── ErrorRateError       too many calls failed
 └── AnalysisError        a table or a statistic cannot be computed
 
-The command line prints ``str(error)`` and exits with ``exit_code``; only ``--debug`` shows a traceback.
+The command line prints ``str(error)`` and exits with ``exit_code`` (:class:`Exit`); only ``--debug`` shows a traceback.
 """
 
 from __future__ import annotations
@@ -22,14 +22,32 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable
+from enum import IntEnum
 from types import ModuleType
 from typing import Any
+
+
+class Exit(IntEnum):
+    """How a command ended; the same for all of them, and listed in ``docs/reference/commands.md``."""
+
+    DONE = 0
+    BELOW_GATE = 1
+    """The work is done, and a check that was asked for does not pass: a gate, a regression, a damaged log."""
+    BAD_INPUT = 2
+    """What was given cannot be used: words, files, models, a disk that is full."""
+    STOPPED = 3
+    """The budget is used up or too many calls failed; finished rows are kept."""
+    FAILED_ROWS = 4
+    """Everything was tried, and some of it failed; the same command tries those again."""
+    FAULT = 70
+    """A fault of the suite itself."""
+    INTERRUPTED = 130
 
 
 class PcsuiteError(Exception):
     """Base class: one line that says what is wrong, where, and the remedy."""
 
-    exit_code = 2
+    exit_code = Exit.BAD_INPUT
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = message
@@ -106,13 +124,13 @@ class RunLockedError(LogError):
 class BudgetExceededError(PcsuiteError):
     """The run reached its token or cost limit."""
 
-    exit_code = 3
+    exit_code = Exit.STOPPED
 
 
 class ErrorRateError(PcsuiteError):
     """Too many calls failed."""
 
-    exit_code = 3
+    exit_code = Exit.STOPPED
 
 
 class AnalysisError(PcsuiteError):

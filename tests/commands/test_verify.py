@@ -1,8 +1,14 @@
 """The four commands as a user calls them."""
 
+import errno
+import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -234,4 +240,242 @@ def test_history_marks_scores_under_other_rules(evals, capsys):
     assert "no field moved" in output
     results = folder / "results"
     run("verify-diff", results / "iteration-001", results / "iteration-002")
-    assert "different rules" in capsys.readouterr().err
+    assert "different rules: both extractions were scored again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("gate", ["nan", "90", "-0.1", "inf", "1.01"])
+@pytest.mark.parametrize("command", ["verify", "verify-all"])
+def test_gates_that_are_none(evals, capsys, command, gate):
+    folder = evals / "heron-cottage"
+    what = (folder / "ground_truth.csv", folder / "extracted.json") if command == "verify" else (evals,)
+    message = _refused(evals, capsys, command, *what, "--fail-under", gate)
+    assert "between 0 and 1" in message
+
+
+def test_a_truth_that_says_nothing_is_refused(evals, capsys):
+    folder = evals / "heron-cottage"
+    for empty in (b"field,value\n", b"field,value\nCity,\n", b",Run Title,Only excluded,\n,City,,\n"):
+        (folder / "ground_truth.csv").write_bytes(empty)
+        message = _refused(evals, capsys, "verify", folder / "ground_truth.csv", folder / "extracted.json")
+        assert "no value that is compared" in message or "no label" in message
+        _refused(evals, capsys, "verify-all", evals)
+
+
+def test_places_that_cannot_be_written(evals, capsys, tmp_path, monkeypatch):
+    folder = evals / "heron-cottage"
+    files = (folder / "ground_truth.csv", folder / "extracted.json")
+    (evals / "a file").write_text("in the way")
+    assert "a file" in _refused(evals, capsys, "verify", *files, "--out", evals / "a file")
+    assert "a file" in _refused(evals, capsys, "verify", *files, "--out", evals / "a file" / "deeper")
+    _refused(evals, capsys, "verify", *files, "--junit", evals / "a file" / "x.xml")
+    _refused(evals, capsys, "verify", *files, "--sarif", evals / "nowhere" / "x.sarif")
+
+    def refuse(kind):
+        def write(*_, **__):
+            raise OSError(kind, os.strerror(kind))
+
+        return write
+
+    for kind in (errno.ENOSPC, errno.EACCES, errno.EROFS):
+        for step in ("write_durably", "sync_folder"):
+            with monkeypatch.context() as patch:
+                patch.setattr(f"pcsuite.verifier.store.{step}", refuse(kind))
+                out = evals / "new" / "folder"
+                message = _refused(evals, capsys, "verify", *files, "--out", out)
+                assert os.strerror(kind) in message
+                assert not (evals / "new").exists()
+                _refused(evals, capsys, "verify-all", evals)
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.mkdir", refuse(errno.EACCES))
+        _refused(evals, capsys, "verify", *files)
+
+
+def test_a_mapping_path_with_a_hole(evals, capsys, tmp_path):
+    mapping = tmp_path / "m.yaml"
+    mapping.write_text(
+        "tolerances: {default: {}}\nfields: [{label: City, path: project..city, type: text}]\n"
+    )
+    folder = evals / "heron-cottage"
+    files = (folder / "ground_truth.csv", folder / "extracted.json")
+    assert "'project..city' is no path" in _refused(evals, capsys, "verify", *files, "--mapping", mapping)
+
+
+def test_all_evals_are_saved_or_none(evals, capsys):
+    run("verify-all", evals)
+    (evals / "salt-terrace").rename(
+        evals / "zebra-terrace"
+    )  # the last to be saved, with another eval's iterations
+    message = _refused(evals, capsys, "verify-all", evals)
+    assert "holds iterations of eval 'salt-terrace', not 'zebra-terrace'" in message
+    assert {
+        len(list((folder / "results").glob("iteration-*"))) for folder in evals.iterdir() if folder.is_dir()
+    } == {1}
+
+
+KILLED = """
+import os, sys
+from pcsuite.verifier import store
+from pcsuite.cli import main
+step, count = sys.argv[2], int(sys.argv[3])
+true, seen = getattr(store, step), []
+def dying(*args, **kwargs):
+    seen.append(1)
+    if len(seen) > count:
+        os.kill(os.getpid(), 9)
+    return true(*args, **kwargs)
+setattr(store, step, dying)
+main(["verify-all", sys.argv[1]])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize(
+    ("step", "count", "saved"),
+    # Three evals: nine files are staged and three folders synced; then the journal, three renames, three aggregates.
+    [("write_durably", 0, 1), ("write_durably", 5, 1), ("sync_folder", 2, 1), ("replace_atomically", 0, 1),
+     ("replace_atomically", 1, 2), ("sync_folder", 3, 2), ("sync_folder", 4, 2), ("replace_atomically", 3, 2)],
+)  # fmt: skip
+def test_killed_in_the_middle(evals, capsys, step, count, saved):
+    run("verify-all", evals)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(evals), step, str(count)], check=False)
+    assert killed.returncode == -9
+    for name in IDS:
+        for folder in (evals / name / "results").glob("iteration-*"):
+            assert json.loads((folder / "eval-results.json").read_text())["eval_id"] == name
+    run("verify-history", evals / IDS[0])  # any command that looks finishes what was begun
+    numbers = [sorted(path.name for path in (evals / name / "results").glob("iteration-*")) for name in IDS]
+    assert [len(found) for found in numbers] == [saved] * 3
+    assert run("verify-all", evals) == 0
+    for name in IDS:
+        aggregate = json.loads((evals / name / "results" / "aggregate.json").read_text())
+        assert [entry["iteration"] for entry in aggregate["iterations"]] == list(range(1, saved + 2))
+        assert not list((evals / name / "results").glob(".partial*"))
+    assert not (evals / ".verify-all.journal").exists()
+
+
+def test_folders_that_are_no_evals_are_named(evals, capsys, monkeypatch):
+    (evals / "notes").mkdir()
+    (evals / "locked").mkdir()
+    true = Path.iterdir
+
+    def iterdir(path):
+        if path.name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return true(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert run("verify-all", evals, "--no-save") == 0
+    err = capsys.readouterr().err
+    assert "notes: no ground_truth.csv, passed over" in err
+    assert "locked: cannot be read, passed over" in err
+
+
+def test_notes_on_truth_and_extraction_are_printed(evals, capsys):
+    folder = evals / "two-gables"
+    truth = (folder / "ground_truth.csv").read_text()
+    (folder / "ground_truth.csv").write_text(truth + "\n,Colour,red,\n")
+    (folder / "extracted.json").write_text('{"project": {"city": "A", "city": "B"}}')
+    run("verify-all", evals, "--no-save")
+    err = capsys.readouterr().err
+    assert "label 'Colour' is not in the mapping" in err
+    assert "gives 'city' more than once" in err
+    run("verify", folder / "ground_truth.csv", folder / "extracted.json", "--no-save")
+    assert "gives 'city' more than once" in capsys.readouterr().err
+
+
+def test_the_ceiling_is_said(tmp_path, capsys):
+    truth, record = tmp_path / "ground_truth.csv", tmp_path / "extracted.json"
+    truth.write_text(",City,X,\n,Bedrooms,3,\n,Stories,1,\n,Colour,red,\n")
+    record.write_text('{"project": {"city": "X", "bedrooms": 3, "stories": 1, "colour": "red"}}')
+    assert run("verify", truth, record, "--no-save", "--fail-under", "1") == 0
+    out = capsys.readouterr().out
+    assert (
+        "a perfect record under this schema scores 0.857: 1 of 4 values of the truth are outside the mapping"
+        in out
+    )
+    assert "not judged: 1 values" in out
+
+
+def test_standard_input(evals, capsys, monkeypatch):
+    folder = evals / "heron-cottage"
+    truth, record = folder / "ground_truth.csv", folder / "extracted_perfect.json"
+
+    def piped(data):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    piped(record.read_bytes())
+    assert run("verify", truth, "-", "--fail-under", "1") == 0
+    assert (folder / "results" / "iteration-001" / "extracted.json").read_bytes() == record.read_bytes()
+    piped(truth.read_bytes())
+    assert run("verify", "-", record, "--no-save", "--fail-under", "1") == 0
+    piped(b"{")
+    assert "standard input" in _refused(evals, capsys, "verify", truth, "-")
+    piped(truth.read_bytes())
+    assert "--out or --no-save" in _refused(evals, capsys, "verify", "-", record)
+    assert "both" in _refused(evals, capsys, "verify", "-", "-")
+
+
+def test_files_for_ci(evals, capsys, tmp_path):
+    junit, sarif = tmp_path / "v.xml", tmp_path / "v.sarif"
+    assert run("verify-all", evals, "--no-save", "--fail-under", "1", "--junit", junit, "--sarif", sarif) == 1
+    root = ElementTree.parse(junit).getroot()
+    assert [suite.get("name") for suite in root] == [*IDS, "gates"]
+    results = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert len(results) == 36  # twelve errors in each of the three
+    folder = evals / "heron-cottage"
+    files = (folder / "ground_truth.csv", folder / "extracted.json")
+    assert run("verify", *files, "--no-save", "--sarif", sarif) == 0
+    assert len(json.loads(sarif.read_text())["runs"][0]["results"]) == 12
+
+
+def test_versions_of_mapping_and_instructions_are_in_every_result(evals, capsys, tmp_path):
+    prompt = tmp_path / "prompt-7.txt"
+    prompt.write_text("Read it all.")
+    run("verify-all", evals, "--instructions", prompt, "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert document["mapping_version"] == "2.0"
+    assert document["instructions_version"].startswith("prompt-7.txt@")
+    for name in IDS:
+        saved = json.loads((evals / name / "results" / "iteration-001" / "eval-results.json").read_text())
+        entry = json.loads((evals / name / "results" / "aggregate.json").read_text())["iterations"][0]
+        for one in (saved, entry):
+            assert one["mapping_version"] == "2.0"
+            assert one["instructions_version"] == document["instructions_version"]
+    message = _refused(
+        evals, capsys, "verify-all", evals, "--instructions", prompt, "--instructions-version", "7"
+    )
+    assert "both name the prompt" in message
+
+
+def test_a_difference_is_refused_where_nothing_can_be_scored_again(evals, capsys):
+    folder = evals / "salt-terrace"
+    files = (folder / "ground_truth.csv", folder / "extracted.json")
+    run("verify", *files)
+    run("verify", *files, "--mapping", "field_mapping_classes.yaml")
+    one, two = folder / "results" / "iteration-001", folder / "results" / "iteration-002"
+    assert run("verify-diff", one, two) == 0
+    assert "fixed: 0" in capsys.readouterr().out
+    assert run("verify-diff", one, one, "--mapping", "field_mapping_classes.yaml") == 0
+    (one / "extracted.json").unlink()
+    assert "not there to score again" in _refused(evals, capsys, "verify-diff", one, two)
+    (folder / "ground_truth.csv").unlink()
+    assert "ground_truth.csv is not there" in _refused(evals, capsys, "verify-diff", one, two)
+    results = json.loads((two / "eval-results.json").read_text())
+    (two / "eval-results.json").write_text(json.dumps(results | {"rules_hash": "x"}))
+    (one / "eval-results.json").write_text(json.dumps(results | {"rules_hash": "y"}))
+    assert "none of them known" in _refused(evals, capsys, "verify-diff", one, two)
+
+
+def test_a_difference_between_evals_is_refused(evals, capsys):
+    run("verify-all", evals)
+    one, two = (evals / name / "results" / "iteration-001" for name in IDS[:2])
+    assert "different evals" in _refused(evals, capsys, "verify-diff", one, two)
+
+
+def test_a_page_says_what_was_fixed_and_broken(evals, capsys):
+    folder = evals / "heron-cottage"
+    for name in ("extracted.json", "extracted_poor.json"):
+        run("verify", folder / "ground_truth.csv", folder / name)
+    page = (folder / "results" / "iteration-002" / "eval-report.html").read_text(encoding="utf-8")
+    assert "Since the last iteration" in page
+    assert "new error" in page

@@ -10,7 +10,6 @@ from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter, NoOptions, Request
-from pcsuite.engines.adapters.openai_api import Redactor
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
 from pcsuite.engines.limits import TEMPLATE_ALLOWANCE, RetriesExhaustedError
 from pcsuite.engines.session import Session, build_adapter, check_model, open_models
@@ -72,28 +71,6 @@ def test_wrong_keys_are_one_clear_line(keys, message):
     with pytest.raises(ConfigError, match=message) as caught:
         check_model("m", spec(**keys))
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Authorization: Bearer abcdefgh12345678",
-        "api_key=abcdefgh12345678 was refused",
-        '{"api-key": "abcdefgh12345678"}',
-        "Incorrect API key provided: sk-abcdefgh12345678.",
-        "my-own-secret is wrong",
-    ],
-)
-def test_redaction(text):
-    cleaned = Redactor(["my-own-secret"])(text)
-    assert "abcdefgh" not in cleaned
-    assert "my-own-secret" not in cleaned
-    assert "***" in cleaned
-
-
-def test_redaction_leaves_ordinary_words():
-    text = "request (5031 tokens) exceeds the available context size; token limit: 4096"
-    assert Redactor([""])(text) == text
 
 
 class Failing(ModelAdapter):

@@ -46,8 +46,16 @@ def test_labels(text: object, label: str | None) -> None:
 
 
 def test_pages_have_one_spelling() -> None:
-    assert normalise_page("Soup_-LRB-film-RRB-") == normalise_page("Soup (film)") == "soup (film)"
-    assert normalise_page("Alien-COLON-_Covenant") == "alien: covenant"
+    assert normalise_page("Soup_-LRB-film-RRB-") == normalise_page("soup  (film)") == "Soup (film)"
+    assert normalise_page("Alien-COLON-_Covenant") == "Alien: Covenant"
+    assert normalise_page("Match_Point") != normalise_page("Match_point")
+
+
+def test_another_page_of_nearly_the_same_name_is_no_evidence() -> None:
+    sets = [[{"page": "Match_Point", "sentence": 0, "text": None}]]
+    film = Item("m", "Match Point is a film.", {"label": "SUPPORTS", "evidence_sets": sets})
+    assert score("SUPPORTS", [("Match_Point", 0)], film)["fever_score"] == 1.0
+    assert score("SUPPORTS", [("Match_point", 0)], film)["fever_score"] == 0.0
 
 
 def test_one_whole_set_covered() -> None:

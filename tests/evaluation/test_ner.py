@@ -72,6 +72,34 @@ def test_whole_tokens_go_before_parts_of_tokens() -> None:
     assert counts(score([{"text": "US", "type": "LOC"}], item)) == (1, 0, 0)
 
 
+def test_an_entity_never_lands_inside_another() -> None:
+    text = "Santa Fe Pacific Gold Corp said so in Santa Fe ."
+    gold = [
+        {"text": "Santa Fe Pacific Gold Corp", "type": "ORG", "start": 0, "end": 26},
+        {"text": "Santa Fe", "type": "LOC", "start": 38, "end": 46},
+    ]
+    item = Item("f", text, {"tokens": text.split(), "entities": gold})
+    bare = [{"text": entity["text"], "type": entity["type"]} for entity in gold]
+    assert counts(score(bare, item)) == (2, 0, 0)
+    assert counts(score(bare[::-1], item)) == (2, 0, 0)
+    assert counts(score([gold[0], bare[1]], item)) == (2, 0, 0)
+    only = Item("o", text[:26], {"tokens": text[:26].split(), "entities": gold[:1]})
+    inside = score([bare[1], bare[0]], only)
+    assert (counts(inside), inside["unsupported"]) == ((1, 1, 0), 0)
+
+
+@pytest.mark.parametrize(("start", "end"), [(26, 34), (26, 35), (25, 35), (None, None)])
+def test_blanks_around_a_text_are_no_part_of_it(start: int | None, end: int | None) -> None:
+    padded = "New York " if start == 26 or start is None else " New York "
+    assert counts(score([{"text": padded, "type": "LOC", "start": start, "end": end}])) == (1, 0, 2)
+
+
+def test_false_positives_in_sentences_without_entities_count_in_the_pool() -> None:
+    rows = [counts(score(GOLD)), counts(score([{"text": "Nothing", "type": "PER"}], EMPTY))]
+    # tp 3, fp 1, fn 0: F1 = 6 / 7
+    assert float(micro_f1([np.sum(rows, axis=0)])[0]) == pytest.approx(6 / 7)
+
+
 def test_unsupported_entities_and_completeness() -> None:
     metrics = score(
         [{"text": "London", "type": "LOC", "start": 0, "end": 6}, {"text": "new york", "type": "LOC"}]

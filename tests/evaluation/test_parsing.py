@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import time
-from fractions import Fraction
 
 import pytest
 
-from pcsuite.evaluation.parsing import (
-    MAX_DEPTH,
-    clean_text,
-    field_abstains,
-    final_number,
-    last_line,
-    marked_answer,
-    normalise_number,
-    number_of,
-    number_text,
-    parse_object,
-    read_json,
-    text_abstains,
-    value_abstains,
-)
+from pcsuite.evaluation.base import reasoning_characters, without_reasoning
+from pcsuite.evaluation.parsing import MAX_DEPTH, clean_text, object_spans, parse_object, read_json
 
 
 def test_whole_text_is_strict() -> None:
@@ -35,15 +21,19 @@ def test_whole_text_is_strict() -> None:
         ('Sure! {"label": "World"} Hope it helps.', {"label": "World"}),
         ('```json\n{"label": "World"}\n```', {"label": "World"}),
         ('It\'s "quoted" {not json} then {"a": {"b": 1}}', {"a": {"b": 1}}),
-        ('first {"a": 1} second {"a": 2}', {"a": 1}),
+        ('first {"a": 1} second {"a": 2}', {"a": 2}),
         ('{"text": "a } brace and a \\" quote"} tail', {"text": 'a } brace and a " quote'}),
         ('an open { brace, then {"a": 1}', {"a": 1}),
         ('broken {"a: 1\n and {"b": 2}', {"b": 2}),
-        ('outer {x: {"inner": true}}', {"inner": True}),
+        ('outer {{"inner": true}}', {"inner": True}),
+        ('$\\boxed{{"a": 1}}$', {"a": 1}),
         ('{"a": NaN} or {"a": 0}', {"a": 0}),
+        ('{"a": 0} or {"a": NaN}', {"a": 0}),
+        ('{"a": [{"b": 1]} Corrected: {"a": []}', {"a": []}),
+        ('{"a": 1}\n{}', {"a": 1}),
     ],
 )
-def test_first_balanced_object_is_embedded(text: str, value: object) -> None:
+def test_the_last_balanced_object_is_embedded(text: str, value: object) -> None:
     reading = read_json(text)
     assert (reading.mode, reading.value) == ("embedded", value)
 
@@ -137,131 +127,81 @@ def test_a_part_of_an_object_that_was_cut_off_is_no_answer() -> None:
     assert read_json('{"label": "x"} and then {"more": [{"y": 1}').value == {"label": "x"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["INSUFFICIENT_INFO", "insufficient information", "I don't know.", "I have no comment.", "Unknown", "N/A",
-     "It cannot be determined from the text.", "There is not enough information.", "I'm not sure", "abstain",
-     "NOT_ENOUGH_INFO", "There is insufficient evidence.", "I'm not able to answer that.", "I am unsure",
-     "I do not have enough information to answer.", "I have no idea", "I'd rather not say", "I will abstain.",
-     "Sorry, unable to determine.", "Cannot answer", "As a model I cannot provide an answer to this"],
-)  # fmt: skip
-def test_abstentions(text: str) -> None:
-    assert text_abstains(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["World", "", "The unknown soldier is buried there.", "42", "Nobody knows his name",
-     "x " * 200 + "I don't know", "comment",
-     "Dogs are unable to tell red from green.", "Nobody can tell the twins apart", "I have enough information: 42",
-     "There was insufficient rain", "She could not say no"],
-)  # fmt: skip
-def test_answers(text: str) -> None:
-    assert not text_abstains(text)
-
-
-def test_fields_and_values() -> None:
-    assert field_abstains(True)
-    assert field_abstains(" True ")
-    assert not field_abstains(False)
-    assert not field_abstains(1)
-    assert value_abstains("unknown")
-    assert not value_abstains(None)
-    assert last_line("a\nb\n\n") == "b"
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("1,200", "1200"),
-        ("$42.", "42"),
-        ("42.0", "42"),
-        ("-3.50", "-3.5"),
-        ("−7", "-7"),
-        ("-$5", "-5"),
-        ("$-5", "-5"),
-        ("**18**", "18"),
-        ("007", "7"),
-        (".5", "0.5"),
-        ("-0.0", "0"),
-        ("42%", "42"),
-        ("3/4", "0.75"),
-        ("1/3", "1/3"),
-        ("-1/8 cup", "-0.125"),
-        ("1/0", None),
-        ("1.2e3", "1200"),
-        ("5e-1", "0.5"),
-        ("1,000,000 dollars", "1000000"),
-        ("", None),
-        ("Step 1", None),
-        ("four", None),
-    ],
+SCHEMA = {
+    "type": "object",
+    "required": ["label", "confidence"],
+    "properties": {"label": {"enum": ["yes", "no"]}, "confidence": {"type": "number"}},
+}
+ECHO = (
+    '{"type": "object", "properties": {"label": {"enum": ["yes", "no"]}, "confidence": {"type": "number"}},'
+    ' "required": ["label", "confidence"]}'
 )
-def test_one_spelling_for_each_value(text: str, number: str | None) -> None:
-    assert normalise_number(text) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "number", "marked"),
-    [
-        ("So 3 + 4 = 7.\n#### 42\nThat took 5 steps.", "42", True),
-        ("#### 1,200\nA: 7", "1200", True),
-        ("#### Step 1\n3 + 4 = 7\nThe answer is 7", "7", True),
-        ("#### 1\nno wait\n#### 2", "2", True),
-        ("He pays 16-3 = <<16-3=13>>13\nA: 26", "26", True),
-        ("**Final Answer:** $18.00", "18", True),
-        ("so we get \\boxed{12} of 30", "12", True),
-        ("There are 12 apples and 30 pears.", "30", False),
-        ("It is 16-3", "3", False),
-        ("It drops to -3", "-3", False),
-        ("no number here", None, False),
-    ],
-)
-def test_the_final_number(text: str, number: str | None, marked: bool) -> None:
-    assert final_number(text) == (number, marked)
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [
-        (42, "42"),
-        (42.0, "42"),
-        (1e16, "10000000000000000"),
-        ("$1,200", "1200"),
-        (True, None),
-        (None, None),
-        ([], None),
-    ],
-)
-def test_numbers_of_json_values(value: object, number: str | None) -> None:
-    assert number_of(value) == number
-
-
-def test_fractions_are_written_exactly() -> None:
-    assert number_text(Fraction(-9, 8)) == "-1.125"
-    assert number_text(Fraction(10**30 + 1)) == "1" + "0" * 29 + "1"
-    assert number_text(Fraction(1, 10**12)) == "0.000000000001"
-
-
-def test_marked_answers() -> None:
-    assert marked_answer("thinking\nAnswer: yes, it is") == "yes, it is"
-    assert marked_answer("The answer is B.\n#### C") == "C"
-    assert marked_answer("yes") is None
+FULL = '{"label": "yes", "confidence": 0.9}'
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "1" * 1_000_000,
-        "#" * 1_000_000,
-        "####\n" * 200_000,
-        "1,1." * 250_000,
-        "A: x\n" * 200_000,
-        "- " * 500_000,
+        f"{ECHO}\n{FULL}",
+        f"{FULL}\nas the schema says: {ECHO}",
+        '{"label": {"enum": ["yes"]}, "confidence": {"type": "number"}} ' + FULL,
+        FULL + ' {"label": {"enum": ["yes"]}, "confidence": {"type": "number"}}',
+        f"{{}} {FULL} {{}}",
+        '{"label": "no", "confidence": 0.1} I revise: ' + FULL,
+        '{"label": "no"} ' + FULL,
+        f'{FULL} {{"note": "checked"}}',
+        f'```json\n{{"label": "no", "confidence": 0.1}}\n```\nFinal:\n```json\n{FULL}\n```',
+        f'<think>{{\'label\': 1}} {ECHO} perhaps {{"label": "no", "confidence": 1}}</think>{FULL}',
     ],
 )
-def test_a_megabyte_is_searched_in_bounded_time(text: str) -> None:
-    started = time.process_time()
-    final_number(text)
-    marked_answer(text)
-    assert time.process_time() - started < 5.0
+def test_the_answer_is_the_last_object_with_its_keys(text: str) -> None:
+    parsed = parse_object(clean_text(text), SCHEMA, ("label",))
+    assert parsed.fields == {"label": "yes", "confidence": 0.9}
+    assert parsed.schema_valid is True
+
+
+def test_without_a_complete_object_the_last_with_the_answers_field_counts() -> None:
+    parsed = parse_object('{"label": "no"} or {"label": "yes"} {"confidence": 1}', SCHEMA, ("label",))
+    assert parsed.fields == {"label": "yes"}
+    assert parse_object(f"only this: {ECHO}", SCHEMA, ("label",)).fields.get("label") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"entities": [{"text": "a", "type": "PER"},]}',
+        'x {"entities": [{"text": "a"}, {"text": "b"}], } y',
+        '{\'entities\': [{"text": "a"}]}',
+        '{entities: [{"text": "a"}]}',
+        '{"entities": [{"text": "a"}, {"text": "b"',
+    ],
+)
+def test_a_part_of_a_broken_object_is_no_answer(text: str) -> None:
+    assert read_json(text).mode == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<think>7 or 8?</think>8", "8"),
+        ("<THINK>a</THINK> b <thinking>c</thinking> d", "b  d"),
+        ("the template opened it</think>\n42", "42"),
+        ("<think>never ended {}", ""),
+        ("[THINK]x[/THINK]y", "y"),
+        ("a < b > c", "a < b > c"),
+        ('{"rationale": "a <think> tag", "label": "x"}', '{"rationale": "a <think> tag", "label": "x"}'),
+    ],
+)
+def test_reasoning_is_set_aside(text: str, kept: str) -> None:
+    assert without_reasoning(text) == kept
+    assert reasoning_characters(text) == len(text) - len(kept)
+
+
+def test_spans_are_those_of_objects_of_their_own() -> None:
+    text = '{"a": {"b": 1}} {c} {{"d": 1}}'
+    assert [text[start:end] for start, end in object_spans(text)] == [
+        '{"a": {"b": 1}}',
+        "{c}",
+        '{"d": 1}',
+        '{{"d": 1}}',
+    ]

@@ -43,6 +43,7 @@ def test_right_label() -> None:
     assert evaluation.parsed.schema_valid is False
     assert evaluation.metrics == {
         "task_score": 1.0,
+        "lenient_score": 1.0,
         "exact_match": True,
         "answered": True,
         "truncated": False,

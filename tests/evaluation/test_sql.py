@@ -14,15 +14,11 @@ from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.sql import (
-    QueryLimits,
-    QueryRefusedError,
     SqlEvaluator,
     SqlOptions,
-    find_query,
-    has_top_level_order,
-    normalise_sql,
-    run_query,
 )
+from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, run_query
+from pcsuite.evaluation.sql_text import normalise_sql
 
 LIMITS = QueryLimits(seconds=1.0, rows=1000)
 
@@ -44,7 +40,7 @@ def item(database: Path, query: str) -> Item:
 
 def score(database: Path, gold: str, given: str) -> float:
     value = (
-        SqlEvaluator(SqlOptions(time_limit_s=1.0))
+        SqlEvaluator(SqlOptions(time_limit_s=1.0, generated_contents=0))
         .evaluate(item(database, gold), Answer(given))
         .metrics["task_score"]
     )
@@ -70,10 +66,78 @@ def score(database: Path, gold: str, given: str) -> float:
         ("SELECT name FROM pet", "SELECT nome FROM pet", 0.0),
         ("SELECT name FROM pet", "", 0.0),
         ("SELECT name FROM pet", "no query", 0.0),
+        (
+            "SELECT avg(weight), id % 2 FROM pet GROUP BY 2",
+            "SELECT id % 2, avg(weight) FROM pet GROUP BY 1",
+            1.0,
+        ),
+        ("SELECT id, name FROM pet ORDER BY id", "SELECT name, id FROM pet ORDER BY id", 1.0),
+        ("SELECT id, name FROM pet ORDER BY id", "SELECT name, id FROM pet ORDER BY id DESC", 0.0),
+        ("SELECT id, weight FROM pet", "SELECT id, name FROM pet", 0.0),
+        ("SELECT id FROM pet", "SELECT id, id FROM pet", 0.0),
     ],
 )
 def test_results_are_compared(database: Path, gold: str, given: str, expected: float) -> None:
     assert score(database, gold, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("gold", "given"),
+    [
+        ("SELECT count(*) FROM pet", "SELECT 4"),
+        ("SELECT sum(weight) FROM pet", "SELECT 21.5"),
+        ("SELECT name FROM pet WHERE id = 1", "SELECT name FROM pet WHERE weight = 12.5"),
+        ("SELECT name FROM pet WHERE id = 9", "SELECT name FROM pet WHERE id = 10"),
+        ("SELECT name FROM pet WHERE weight > 5", "SELECT name FROM pet WHERE weight >= 5"),
+        ("SELECT max(weight) FROM pet", "SELECT weight FROM pet WHERE name = 'Rex'"),
+    ],
+)
+def test_equality_by_coincidence_comes_to_light(database: Path, gold: str, given: str) -> None:
+    metrics = (
+        SqlEvaluator(SqlOptions(generated_contents=6)).evaluate(item(database, gold), Answer(given)).metrics
+    )
+    assert (metrics["execution_match"], metrics["coincidental_match"]) == (True, True)
+    assert metrics["task_score"] == 0.0
+    assert metrics["contents"] in range(2, 8)
+
+
+@pytest.mark.parametrize(
+    ("gold", "given"),
+    [
+        ("SELECT name FROM pet ORDER BY weight DESC LIMIT 1", "SELECT name FROM pet WHERE weight = (SELECT max(weight) FROM pet)"),
+        ("SELECT name FROM pet WHERE weight BETWEEN 4 AND 13", "SELECT name FROM pet WHERE weight >= 4 AND weight <= 13"),
+        ("SELECT count(*) FROM pet WHERE weight = 4", "SELECT sum(weight = 4) FROM pet"),
+        ("SELECT weight, count(*) FROM pet GROUP BY weight", "SELECT count(id), weight FROM pet GROUP BY weight"),
+    ],
+)  # fmt: skip
+def test_another_way_to_say_the_same_is_right_on_every_content(database: Path, gold: str, given: str) -> None:
+    metrics = SqlEvaluator().evaluate(item(database, gold), Answer(given)).metrics
+    assert metrics["task_score"] == 1.0
+    assert metrics["contents"] > 1
+
+
+def test_stored_contents_go_before_made_ones(database: Path, tmp_path: Path) -> None:
+    given = tmp_path / "pets.sqlite"
+    given.write_bytes(database.read_bytes())
+    (tmp_path / "pets").mkdir()
+    other = tmp_path / "pets" / "pets_1.sqlite"
+    other.write_bytes(database.read_bytes())
+    counted = item(given, "SELECT count(*) FROM pet")
+    metrics = SqlEvaluator().evaluate(counted, Answer("SELECT 4")).metrics
+    assert (metrics["task_score"], metrics["contents"]) == (1.0, 2)
+    third = tmp_path / "pets" / "pets_2.sqlite"
+    third.write_bytes(database.read_bytes())
+    with closing(sqlite3.connect(third)) as connection, connection:
+        connection.execute("DELETE FROM pet WHERE id = 1")
+    metrics = SqlEvaluator().evaluate(counted, Answer("SELECT 4")).metrics
+    assert (metrics["task_score"], metrics["execution_match"], metrics["contents"]) == (0.0, True, 3)
+
+
+def test_the_naive_match_is_logged_beside(database: Path) -> None:
+    swapped = SqlEvaluator().evaluate(
+        item(database, "SELECT id, name FROM pet"), Answer("SELECT name, id FROM pet")
+    )
+    assert (swapped.metrics["task_score"], swapped.metrics["naive_match"]) == (1.0, False)
 
 
 @pytest.mark.parametrize(
@@ -124,33 +188,6 @@ def test_a_result_without_end_is_stopped(database: Path) -> None:
         run_query(database, "SELECT zeroblob(2000000000)", LIMITS)
 
 
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("```sql\nSELECT 1;\n```", "SELECT 1"),
-        ("The query is: SELECT a FROM t; it works", "SELECT a FROM t"),
-        ("SELECT ';' FROM t", "SELECT ';' FROM t"),
-        ("with x as (select 1) select * from x\n\nDone.", "with x as (select 1) select * from x"),
-        ("none", None),
-    ],
-)
-def test_the_query_is_found(text: str, query: str | None) -> None:
-    assert find_query(text) == query
-
-
-@pytest.mark.parametrize(
-    ("query", "ordered"),
-    [
-        ("SELECT a FROM t ORDER BY a", True),
-        ("SELECT a FROM t\norder  by a limit 1", True),
-        ("SELECT a FROM (SELECT a FROM t ORDER BY a)", False),
-        ("SELECT 'order by' FROM t", False),
-    ],
-)
-def test_order_counts_at_the_top_level_only(query: str, ordered: bool) -> None:
-    assert has_top_level_order(query) is ordered
-
-
 def test_json_answers_relative_paths_and_missing_files(database: Path) -> None:
     schema = {"type": "object", "required": ["sql"], "properties": {"sql": {"type": "string"}}}
     evaluator = SqlEvaluator(SqlOptions(database_root=str(database.parent)), schema)
@@ -178,16 +215,6 @@ def test_databases_are_found_where_the_item_came_from_unless_a_root_is_set(
 def test_a_gold_query_that_fails_is_a_data_error(database: Path) -> None:
     with pytest.raises(DataError, match="gold query does not run"):
         SqlEvaluator().evaluate(item(database, "SELECT nothing FROM nowhere"), Answer("SELECT 1"))
-
-
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, "select " + "'" * 200_001, "```sql\n" * 50_000, "select (" * 50_000]
-)
-def test_long_texts_are_read_in_bounded_time(text: str) -> None:
-    started = time.process_time()
-    find_query(text)
-    has_top_level_order(text[:100_000])
-    assert time.process_time() - started < 3.0
 
 
 @pytest.mark.realdata

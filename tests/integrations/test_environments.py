@@ -1,5 +1,9 @@
 """Environments of other tools: made once, found again, and a missing one told in one line."""
 
+import hashlib
+import re
+import zipfile
+
 import pytest
 
 from pcsuite.cli import main
@@ -84,6 +88,44 @@ def test_pins_are_exact_and_cover_the_steps():
         for requirement in step.requirements:
             name, version = requirement.split("==")
             assert pins[name] == version
+
+
+@pytest.mark.parametrize("tool", [PROMPTBENCH, HELM], ids=lambda tool: tool.name)
+def test_every_pin_has_its_hashes(tool):
+    hashed = tool.hashed_pins()
+    names = [line.split("==")[0] for line in hashed.splitlines() if not line.startswith(" ")]
+    unpinned = {name.split("==")[0] for step in tool.steps if step.unpinned for name in step.requirements}
+    assert set(names) | unpinned == {line.split("==")[0] for line in tool.pins_text().split()}
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", block) for block in re.split(r"\n(?=\S)", hashed))
+    assert all(entry.hashes for entry in tool.data)
+    for step in tool.steps:
+        if not step.dependencies:
+            covered = {line.split("==")[0] for line in tool.pins_text().split()}
+            assert step.hashes or step.requirements[0].split("==")[0] in covered
+
+
+def test_a_package_that_is_not_the_pinned_file_is_refused(tmp_path, monkeypatch):
+    wheel = tmp_path / "house" / "tinypin-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as written:
+        written.writestr("tinypin.py", "value = 1\n")
+        info = "tinypin-1.0.dist-info"
+        written.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tinypin\nVersion: 1.0\n")
+        written.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        written.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    right = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    for digest, works in (("0" * 64, False), (right, True)):
+        step = InstallStep(("tinypin==1.0",), dependencies=False, hashes=(digest,))
+        tool = Integration("tinypin", "Tinypin", "", "1", steps=(step,), probe="import tinypin")
+        if works:
+            install(tool, lambda line: None, force=True)
+        else:
+            with pytest.raises(IntegrationError, match="cannot be installed"):
+                install(tool, lambda line: None)
 
 
 def test_an_unknown_tool_gets_a_suggestion():

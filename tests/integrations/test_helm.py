@@ -99,7 +99,7 @@ def test_a_failed_scenario_is_one_line_with_helms_reason(run):
 def test_the_same_import_from_the_folder_alone(run, tmp_path, capsys):
     output, _ = run
     profile = write_profile(tmp_path, {"tiny": EMBEDDED})
-    assert main(["helm", "--config", str(profile), "--import-only", str(output / "helm")]) == 1
+    assert main(["helm", "--config", str(profile), "--import-only", str(output / "helm")]) == 4
     assert "no results: gsm on tiny: JSONDecodeError" in capsys.readouterr().out
     for name in ("helm_runs.csv", "helm_metrics.csv", "helm_instances.csv"):
         assert (tmp_path / "outputs/tables" / name).read_text() == (output / "tables" / name).read_text()

@@ -19,7 +19,6 @@ from pcsuite.logging.segments import (
     log_segments,
     read_lines,
     read_log_lines,
-    repair_torn_line,
 )
 from support.rows import make_row
 
@@ -38,7 +37,9 @@ from support.rows import make_row
 def test_repair_cuts_only_an_unfinished_line(tmp_path, content, kept):
     path = tmp_path / "log"
     path.write_bytes(content)
-    assert repair_torn_line(path) == len(content) - len(kept)
+    file = AppendFile(path)
+    file.close()
+    assert file.repaired_bytes == len(content) - len(kept)
     assert path.read_bytes() == kept
 
 
@@ -108,7 +109,7 @@ NAMES = [f"i{number:02d}" for number in range(12)]
 def test_closed_files_and_the_live_one_are_the_log(paths):
     write(paths, NAMES)
     closed = closed_segments(paths.log)
-    assert [segment.path.name for segment in closed[:2]] == ["r.0001.jsonl.gz", "r.0002.jsonl.gz"]
+    assert [segment.path.name for segment in closed[:2]] == ["r~0001.jsonl.gz", "r~0002.jsonl.gz"]
     assert [segment.number for segment in closed] == list(range(1, len(closed) + 1))
     assert all(segment.raw_bytes() >= 3000 for segment in closed)
     assert items_of(iter_rows(paths.log)) == NAMES
@@ -205,14 +206,14 @@ def test_overwrite_sets_every_file_aside(paths):
 
 def test_other_runs_with_a_longer_name_are_not_part_of_it(paths):
     write(paths, NAMES[:2], Rotation())
-    for name in ("r.extra.0001.jsonl.gz", "r.0001.jsonl.bak", "rr.0001.jsonl", "r.001.jsonl", "r.prompts.z"):
+    for name in ("r.extra~0001.jsonl.gz", "r~0001.jsonl.bak", "rr~0001.jsonl", "r~001.jsonl", "r.prompts.z"):
         (paths.log.parent / name).write_bytes(b"x")
     assert log_segments(paths.log)[0].path == paths.log
     assert len(log_segments(paths.log)) == 1
 
 
 def test_a_file_that_cannot_be_closed_is_told_and_loses_no_row(paths, monkeypatch):
-    nowhere = paths.log.parent / "missing" / "r.0001.jsonl"
+    nowhere = paths.log.parent / "missing" / "r~0001.jsonl"
     monkeypatch.setattr("pcsuite.logging.segments.closed_path", lambda log, number: nowhere)
     with pytest.raises(LogError, match="cannot be rotated"):
         write(paths, ["a"], Rotation(limit_bytes=1))
@@ -234,7 +235,7 @@ def test_compression_that_fails_keeps_the_plain_file_and_is_told(paths, monkeypa
 
 
 def test_a_compressed_file_says_its_length(tmp_path):
-    path = tmp_path / "r.0001.jsonl"
+    path = tmp_path / "r~0001.jsonl"
     path.write_bytes(b"x" * 100_000)
     compress_segment(path)
     [segment] = closed_segments(tmp_path / "r.jsonl")

@@ -9,6 +9,7 @@ from pcsuite.report.sections import (
     effects_section,
     filters_for,
     folded_section,
+    hypotheses_of,
     levels_section,
     matrix_section,
     objective_section,
@@ -131,3 +132,30 @@ def test_what_to_expect_on_a_new_task_is_shown(factorial):
 def test_one_task_and_two_conditions_have_nothing_to_share_or_pool(analysis):
     assert not attribution_section(analysis).table.rows
     assert not pooled_section(analysis).table.rows
+
+
+@pytest.fixture(scope="module")
+def by_size(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sizes")
+    rows = [
+        make_row(item=f"{k}", condition=condition, model=model, size=size, score=float(condition == "C3"), answer="x")
+        for k in range(20)
+        for condition in ("C2", "C3")
+        for model, size in (("a", "8B"), ("b", "70B"))
+    ]  # fmt: skip
+    with RunTables([write_log(folder / "a.jsonl", rows)], folder / "tables") as tables:
+        return analyse(tables, embeddings="off")
+
+
+def test_hypotheses_without_an_arm_are_set_apart(by_size):
+    arm = {finding["id"]: finding["arm"] for finding in hypotheses_of(by_size)}
+    # SCHEMA has its twin and two sizes; nothing is constrained, loops, or is sampled.
+    assert {name for name, has in arm.items() if has} == {"H1", "H4"}
+    told = {finding["id"]: (finding["verdict"], finding["tone"]) for finding in hypotheses_of(by_size)}
+    assert told["H1"] == ("supported", "good")
+
+
+def test_the_table_by_size_shows_a_column_for_each_size(by_size):
+    (shown,) = (extra for extra in folded_section(by_size).extras if extra.id == "scale-table")
+    labels = [column.label for column in shown.table.columns]
+    assert {"effect S", "effect L", "call"} <= set(labels)

@@ -234,7 +234,7 @@ def test_a_search_that_fails_is_a_failed_row_not_an_empty_result(tmp_path):
     assert summary.tally.failed == 2
     for row in newest_rows(summary.paths.log):
         assert row.generation is None
-        assert "search endpoint http://127.0.0.1:9/s cannot be reached" in row.errors[0]
+        assert "search endpoint http://127.0.0.1:9/s: cannot reach the server" in row.errors[0]
 
 
 def test_a_constraint_on_a_loop_is_not_applicable(tmp_path):

@@ -1,41 +1,79 @@
-"""Power of a plan: the textbook figure, a pilot's variances, and what a wanted effect needs."""
+"""Power of a plan: the report's family, the test's floor, a pilot's world, and what a wanted effect needs."""
 
-import math
-
+import numpy as np
 import pytest
-from scipy import stats
 
+from pcsuite.cli import main
 from pcsuite.config.load import load_suite
-from pcsuite.runners.estimate import PowerSettings, plan_power
+from pcsuite.runners.estimate import PowerSettings, family_sizes, plan_power
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
+from pcsuite.stats.power import achieved_power
 from support.profiles import SIMULATED, write_profile
 
 
-def plan_of(tmp_path, **changes):
-    path = write_profile(tmp_path, items=40, conditions=("C0", "C3"), **changes)
+def plan_of(tmp_path, models=None, **changes):
+    chosen = {"items": 40, "conditions": ("C0", "C3"), **changes}
+    path = write_profile(tmp_path, models, **chosen) if models else write_profile(tmp_path, **chosen)
     return path, build_plan(load_suite(path))
 
 
-def test_stated_variances_give_the_formula(tmp_path):
+def test_the_family_is_that_of_the_report(tmp_path):
+    models = {"one": SIMULATED, "two": SIMULATED}
+    _, plan = plan_of(
+        tmp_path, models, items=9, conditions=("C0", "C2", "C3"), regimes=("d0_greedy", "d1_sampled")
+    )
+    # two conditions against the control, on two models, under two regimes
+    assert set(family_sizes(plan).values()) == {8}
+    assert {design.comparisons for design in plan_power(plan, PowerSettings())} == {8}
+
+
+def test_the_promise_is_kept_by_the_library(tmp_path):
     _, plan = plan_of(tmp_path, regimes=("d1_sampled",))
-    (design,) = plan_power(plan, PowerSettings(accuracy=0.5, correlation=0.5, noise=0.5))
-    # p(1-p) = 0.25, half within: between = 0.125 + 0.125 - 0.125, within 0.125 each, two replicates
-    spread = 0.125 + 2 * 0.125 / 2
-    reach = stats.t.ppf(0.975, 39) + stats.t.ppf(0.8, 39)
-    assert design.detectable == pytest.approx(reach * math.sqrt(spread / 40))
+    (design,) = plan_power(plan, PowerSettings())
     assert (design.items, design.replicates, design.comparisons, design.from_pilot) == (40, 2, 1, False)
+    again = achieved_power(design.world, design.gain, 40, replicates=2, rng=np.random.default_rng(4))
+    assert again == pytest.approx(0.8, abs=0.03)
+    assert design.loss == pytest.approx(-design.gain, abs=0.02)
 
 
 def test_a_wanted_effect_at_the_detectable_size_needs_what_the_plan_has(tmp_path):
     _, plan = plan_of(tmp_path, regimes=("d1_sampled",))
     (design,) = plan_power(plan, PowerSettings())
-    (again,) = plan_power(plan, PowerSettings(effect=design.detectable + 1e-6))
-    assert again.items_needed == 40
-    assert again.replicates_needed == 2
+    (again,) = plan_power(plan, PowerSettings(effect=design.gain))
+    assert again.wanted.power == pytest.approx(0.8, abs=0.02)
+    assert again.wanted.items == pytest.approx(40, abs=3)
+    assert again.wanted.replicates in (2, 3)
     (hopeless,) = plan_power(plan, PowerSettings(effect=0.01))
-    assert hopeless.replicates_needed is None
-    assert hopeless.items_needed > 10_000
+    assert hopeless.wanted.replicates is None
+    assert hopeless.wanted.items > 10_000
+
+
+def test_seeds_of_greedy_decoding_are_no_replicates(tmp_path):
+    _, plan = plan_of(tmp_path, regimes=("d0_greedy",))
+    (design,) = plan_power(plan, PowerSettings(effect=0.2))
+    assert design.replicates == 1
+    assert design.wanted.replicates is None
+
+
+def test_a_plan_in_which_nothing_can_hold_says_so(tmp_path, capsys):
+    models = {f"m{index}": SIMULATED for index in range(4)}
+    path, plan = plan_of(tmp_path, models, items=8, conditions=("C0", "C2", "C3"), regimes=("d0_greedy",))
+    designs = plan_power(plan, PowerSettings(accuracy=0.05))
+    assert not any(design.can_hold for design in designs)
+    assert {(design.gain, design.loss) for design in designs} == {(None, None)}
+    assert main(["plan", "--config", str(path), "--power", "--accuracy", "0.05"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no effect can hold with 8 items and 8 tests: least p 0.0078 against 0.0063 for one alone" in said
+    assert "at least 9 items needed" in said
+
+
+def test_an_effect_without_room_is_told(tmp_path, capsys):
+    path, plan = plan_of(tmp_path, regimes=("d0_greedy",))
+    (design,) = plan_power(plan, PowerSettings(accuracy=0.95, effect=0.2))
+    assert design.wanted.power is None
+    assert main(["plan", "--config", str(path), "--effect", "0.2", "--accuracy", "0.95"]) == 0
+    assert "no room" in capsys.readouterr().out
 
 
 def test_a_pilot_is_measured(tmp_path):
@@ -44,5 +82,6 @@ def test_a_pilot_is_measured(tmp_path):
     summary = run_suite(load_suite(path), quiet=True)
     (design,) = plan_power(build_plan(load_suite(path)), PowerSettings(), summary.paths.log)
     assert design.from_pilot
-    assert 0 < design.variances.within_a < 0.25
-    assert 0.02 < design.detectable < 0.5
+    assert 0 < design.world.noise < 1
+    assert 0.2 < design.world.accuracy < 0.8
+    assert 0.02 < design.gain < 0.5

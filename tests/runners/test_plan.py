@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.load import load_suite
 from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.runners.plan import build_plan
+from pcsuite.runners.plan import Scope, build_plan
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import write_profile
 
@@ -34,3 +36,18 @@ def test_a_changed_prompt_or_item_gets_new_rows(tmp_path):
     run_suite(load_suite(path), quiet=True)
     changed = run_suite(load_suite(path, {"length_control": "pad"}), quiet=True)
     assert changed.skipped == 0
+
+
+def test_a_scope_takes_part_of_the_items_and_asks_several_under_one_condition(tmp_path):
+    suite = load_suite(write_profile(tmp_path, items=7, conditions=("C0", "C3"), regimes=("d0_greedy",)))
+    whole = Scope.of_selection(suite)
+    ids = [item.item_id for item in build_plan(suite).tasks["agnews_json"].items]
+    part = build_plan(suite, scope=replace(whole, skip_items=2, max_items=6, items_together=3))
+    asked = [(unit.cell.condition.id, unit.item.item_id) for unit in part.units("sim")]
+    assert asked == [
+        (condition, item) for group in (ids[2:5], ids[5:6]) for condition in ("C0", "C3") for item in group
+    ]
+    # The rows are those of the whole plan.
+    assert {unit.run_id for unit in part.units("sim")} < {
+        unit.run_id for unit in build_plan(suite).units("sim")
+    }

@@ -154,3 +154,14 @@ def test_interval_of_an_overconfident_model_does_not():
     stated = rng.beta(8, 1, 400)
     found = ece_interval(stated, rng.random(400) < stated - 0.3, rng=rng, resamples=500)
     assert 0.15 < found.low < 0.3 < found.high
+
+
+def test_no_error_and_full_agreement_are_no_certainty():
+    rng = np.random.default_rng(10)
+    area = risk_coverage_interval(rng.random(20), np.ones(20), rng=rng)
+    assert area.value == area.low == 0
+    assert area.high > 0.05
+    kappa = cohens_kappa(["yes", "no"] * 10, ["yes", "no"] * 10)
+    assert kappa.value == kappa.high == 1
+    # At least about 80 % agree where chance gives half: kappa at least about 0.6.
+    assert 0.5 < kappa.low < 0.8

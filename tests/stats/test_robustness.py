@@ -88,7 +88,22 @@ def test_spread_and_quantiles_by_hand():
     assert spread.range.value == pytest.approx(0.8)
     assert spread.interquartile.value == pytest.approx(0.4)
     assert spread.quantiles[0.5] == pytest.approx(0.6)
-    assert spread.range.high == pytest.approx(0.8)
+    # The same on all 30 items is no certainty about others.
+    assert 0.6 < spread.range.low < 0.8 < spread.range.high < 0.9
+
+
+def test_attacks_that_changed_nothing_are_no_certainty():
+    table = np.ones((20, 3))
+    worst = worst_case(table, ["a", "b", "c"], rng=generator(), resamples=100).score
+    assert worst.high == 1.0
+    assert worst.low < 0.95
+    gap = worst_case_difference(table, table, rng=generator(), resamples=100)
+    assert gap.low < -0.02 < 0.02 < gap.high
+    spread = format_spread(table, rng=generator(), resamples=100).range
+    assert spread.low == spread.value == 0
+    assert spread.high > 0.02
+    drop = performance_drop_rate(np.ones(20), np.ones(20), rng=generator())
+    assert drop.low < -0.02 < 0.02 < drop.high
 
 
 def test_refusals():

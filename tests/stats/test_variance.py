@@ -91,3 +91,9 @@ def test_gaps_in_a_balanced_array_are_refused():
     scores = np.full((5, 2, 2), np.nan)
     with pytest.raises(AnalysisError, match="unbalanced"):
         decompose_variance(scores, rng=np.random.default_rng())
+
+
+def test_no_variation_seen_is_not_none_for_certain():
+    parts = decompose_variance(np.ones((20, 1, 3)), rng=np.random.default_rng(0), resamples=100)
+    assert parts.seeds.value == parts.seeds.low == 0
+    assert 0.005 < parts.seeds.high < 0.25

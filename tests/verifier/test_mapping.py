@@ -99,6 +99,14 @@ def test_rules_hash_follows_the_content_not_the_layout(tmp_path):
         (lambda d: d["tolerances"].pop("default"), "'default' is missing"),
         (lambda d: d.update(metadata=["project.nothing"]), "unknown metadata path"),
         (lambda d: d["tables"][0]["columns"].pop(0), "must be its name"),
+        (lambda d: d["fields"][5].update(path="project..city"), "'project..city' is no path"),
+        (lambda d: d["fields"][5].update(path=".city"), "'.city' is no path"),
+        (lambda d: d["fields"][5].update(path="project.city."), "'project.city.' is no path"),
+        (lambda d: d["fields"][5].update(path=""), "is no path"),
+        (lambda d: d["tables"][1].update(path="windows[0]"), "is no path"),
+        (lambda d: d["pairing"].update(gate=1.5), "gate"),
+        (lambda d: d["pairing"].update(lists={"windws": {"gate": 0.6}}), "did you mean 'windows'"),
+        (lambda d: d["pairing"].update(lists={"windows": {"gaet": 0.6}}), "did you mean 'gate'"),
     ],
 )
 def test_wrong_mappings_are_one_line(tmp_path, change, words):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite.verifier.paths import item_path, parse_path, pattern_of, set_path
+from pcsuite.verifier.paths import item_of, item_path, parse_path, pattern_of, set_path
 
 
 def test_list_steps_by_index_and_by_name():
@@ -48,3 +48,26 @@ def test_setting_makes_what_is_missing():
     set_path(record, "items[1].x", 2)
     set_path(record, "items[name=k].y", 3)
     assert record == {"a": {"b": 1}, "items": [{}, {"x": 2}, {"name": "k", "y": 3}]}
+
+
+def test_digits_after_a_dot_are_an_index():
+    assert parse_path("windows.0.u_factor") == parse_path("windows[0].u_factor") == ("windows", 0, "u_factor")
+    assert parse_path("0.a") == ("0", "a")
+    record = {}
+    assert set_path(record, "a.1.b", 2) == ("a", 1, "b")
+    assert record == {"a": [{}, {"b": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "item"),
+    [
+        ("project.city", "project"),
+        ("windows[3].area", "windows[3]"),
+        ("windows[name=G02 (40.80) 2].area", "windows[name=G02 (40.80) 2]"),
+        ('windows[name="a\\"]b"].area', 'windows[name="a\\"]b"]'),
+        ("total", "total"),
+        ("systems[name=x].heaters[0].volume", "systems[name=x]"),
+    ],
+)
+def test_the_item_of_a_path(path, item):
+    assert item_of(path) == item

@@ -329,3 +329,124 @@ def test_new_marks_can_be_declared():
     mapping = load_mapping().model_copy(update={"not_given_numbers": (-1.0, "unknown")})
     data = b",Bedrooms,unknown,\n,Stories,-1.0,\n,Dwelling Units,1,\n"
     assert parse_truth(data, mapping).record == {"project": {"dwelling_units": 1}}
+
+
+ATTIC = (
+    ",Attic:, Name, Status, Floor Area (ft2), Roof Rise (x in 12), Heel Height (in), Radiant Barrier,\n"
+    ',,"Main",New,900.0,5.0,6.5,"Yes",\n,,"Low",New,300.0,4.0,,"No",\n'
+)
+
+
+def test_a_column_outside_the_mapping_gets_a_note_and_is_counted():
+    truth = read(PROJECT + "\n" + ATTIC)
+    assert truth.record["attics"] == [
+        {"name": "Main", "status": "New", "area": 900.0, "roof_rise": 5.0, "radiant_barrier": True},
+        {"name": "Low", "status": "New", "area": 300.0, "roof_rise": 4.0, "radiant_barrier": False},
+    ]
+    assert truth.warnings == (
+        "row 12: column 'Heel Height (in)' of 'Attic:' is not in the mapping (1 value passed over)",
+    )
+    assert truth.unread.values == 1
+    assert truth.unread.columns == {"attics[]": {"Heel Height (in)": 1}}
+
+
+def test_tables_and_labels_outside_the_mapping_are_counted_too():
+    truth = read(PROJECT + ",Colour,red,\n,Mood,,\n\n,Interior Walls:, Name, Zone,\n,,IW,One,\n,,IW2,NA,\n")
+    assert truth.unread.tables == {"Interior Walls:": 3}
+    assert truth.unread.labels == ["Colour"]
+    assert truth.unread.values == 4
+    assert len(truth.warnings) == 3
+
+
+def test_cells_beyond_the_header_get_a_note():
+    truth = read(',Windows:, Name, Wall,\n,,"A","Front",stray,\n')
+    assert any("beyond the header" in warning for warning in truth.warnings)
+
+
+def test_a_cell_that_may_be_unreadable_is_a_note_where_the_mapping_says_so():
+    truth = read(ATTIC.replace('"Yes"', "Some"))
+    assert "radiant_barrier" not in truth.record["attics"][0]
+    assert any("'Some' is not Yes or No; it is not judged" in warning for warning in truth.warnings)
+    assert truth.unread.cells == {("attics", 0, "radiant_barrier")}
+
+
+def test_values_that_may_stand_in_what_was_not_read_are_not_judged():
+    truth = read(
+        PROJECT + ",Colour,red,\n\n,Interior Walls:, Name,\n,,IW,\n\n" + ATTIC.replace('"Yes"', "Some")
+    )
+    record = {
+        **truth.record,
+        "project": truth.record["project"] | {"colour": "red", "smell": "new"},
+        "interior_walls": [{"name": "IW", "area": 5}],
+        "attics": [
+            truth.record["attics"][0] | {"heel_height": 6.5, "roof_pitch": 0.4, "radiant_barrier": True},
+            truth.record["attics"][1],
+        ],
+        "skylights": [{"name": "S"}],
+    }
+    comparison = compare_records(truth.record, record, load_mapping(), truth)
+    assert {entry.field_path for entry in comparison.not_judged} == {
+        "project.colour", "interior_walls[0].name", "interior_walls[0].area", "attics[name=Main].heel_height",
+        "attics[name=Main].roof_pitch", "attics[name=Main].radiant_barrier",
+    }  # fmt: skip
+    assert [entry.field_path for entry in comparison.discrepancies] == [
+        "project.smell",
+        "skylights[name=S].name",
+    ]
+    assert comparison.counts.hallucination == 2
+
+
+def test_a_column_that_is_blank_in_the_truth_is_judged():
+    truth = read(WINDOWS)
+    record = {"windows": [window | {"shgc": 0.5} for window in truth.record["windows"]]}
+    comparison = compare_records(truth.record, record, load_mapping(), truth)
+    assert comparison.not_judged == []
+    assert comparison.counts.hallucination == 2  # the last two rows give no SHGC
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolon"), ("\t", "tab")])
+def test_other_separators(mark, name):
+    plain = PROJECT.replace('"', "")
+    truth = read(plain.replace(",", mark))
+    assert truth.record == read(plain).record
+    assert truth.warnings == (f"read as a {name}-separated file",)
+
+
+def test_a_decimal_comma_is_refused_rather_than_guessed():
+    with pytest.raises(DataError, match=r"row 2: envelope\.window_to_floor_ratio: '0,115' has a comma"):
+        read(";City;X;\n;Window to Floor Area Ratio;0,115;\n")
+
+
+REPORT = "Detailed Report For:,User Input,\n\n" + PROJECT
+CLOSING = 'Software Version:,,"EnergyPro 10.0",\n'
+
+
+def test_a_report_without_its_end_may_have_been_cut_off():
+    assert read(REPORT + CLOSING).warnings == ()
+    assert "cut off" in read(REPORT).warnings[0]
+    assert "ends within a row" in read(WINDOWS + ',,"102","Front",New,35').warnings[0]
+    assert read(WINDOWS.rstrip("\n")).warnings == ()
+
+
+def test_paths_with_dots_for_brackets():
+    data = b"field,value\nwindows.0.name,101\nwindows.0.u_factor,.30\nwindows[1].name,102\n"
+    assert parse_truth(data, load_mapping()).record == {
+        "windows": [{"name": "101", "u_factor": 0.3}, {"name": "102"}]
+    }
+    with pytest.raises(DataError, match=r"row 3: field 'windows\[0\]\.u_factor' is given again"):
+        parse_truth(b"field,value\nwindows.0.u_factor,.3\nwindows[0].u_factor,.4\n", load_mapping(), "t")
+
+
+def test_every_value_knows_its_row():
+    truth = read(PROJECT + "\n" + WINDOWS + "\n" + ATTIC)
+    assert truth.row_of(("project", "climate_zone")) == 4
+    assert truth.row_of(("windows", 1, "area")) == 13
+    assert truth.row_of(("attics", 1, "roof_rise")) == 19
+    assert truth.row_of(("zones", 0, "name")) is None
+    simple = parse_truth(b"field,value\nCity,X\nwindows[name=7].area,3\n", load_mapping())
+    assert simple.row_of(("windows", 0, "area")) == 3
+
+
+def test_more_windows_than_a_decoder_may_write():
+    rows = "".join(f',,"W{n}","Front",New,,,,,{n}.0,,,,\n' for n in range(1, 600))
+    assert len(read(WINDOWS.splitlines()[0] + "\n" + rows).record["windows"]) == 599

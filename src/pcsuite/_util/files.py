@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import logging
 import os
 import shutil
 import sys
@@ -16,6 +18,7 @@ from pcsuite.errors import RunLockedError
 LOCK_NAME = ".lock"
 PARTIAL = ".partial"
 _POLL_SECONDS = 0.05
+_LOCKED_BYTE = 1 << 30
 _CHUNK_BYTES = 1 << 20
 
 
@@ -140,11 +143,13 @@ def file_lock(
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         started = time.monotonic()
-        while not _try_lock(handle):
+        while (held := try_lock(handle)) is False:
             if timeout is not None and time.monotonic() - started >= timeout:
                 holder = os.read(handle, 64).decode("ascii", "replace").strip()
                 raise RunLockedError(refusal(f" by process {holder}" if holder else ""), hint=hint)
             time.sleep(_POLL_SECONDS)
+        if held is None:
+            say_without_locks(path)
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
         yield
@@ -163,16 +168,41 @@ def folder_lock(folder: Path, timeout: float = 60.0) -> Iterator[None]:
         yield
 
 
-def _try_lock(handle: int) -> bool:
+def try_lock(handle: int) -> bool | None:
+    """Lock an open file for this process, without waiting; closing it, or the end of the process, unlocks it.
+
+    False where another process has it, ``None`` where the file system knows no locks.
+    """
     try:
         if sys.platform == "win32":
             import msvcrt
 
+            os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)  # Windows keeps others from reading what is locked
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
 
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK) else None
     return True
+
+
+def lock_holder(handle: int) -> str:
+    """`` by process N`` for the process that holds the lock of an open file; empty where the system does not say."""
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return ""
+    for line in lines:
+        fields = line.split()
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{os.fstat(handle).st_ino}"):
+            return f" by process {fields[4]}"
+    return ""
+
+
+def say_without_locks(path: Path) -> None:
+    """Warn that nothing keeps a second process from the file: its file system knows no locks."""
+    logging.getLogger("pcsuite").warning(
+        "%s: this file system knows no locks: see to it that no second process uses it at the same time", path
+    )

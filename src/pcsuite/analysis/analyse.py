@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.compare import COMPARE
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.load.item_scores import ItemScores, item_scores
@@ -20,10 +21,12 @@ from pcsuite.analysis.tables import (
     effects,
     efficiency,
     entropy,
+    format_gap,
     information,
     mixed,
     objective,
     pooled,
+    registration,
     replicates,
     robustness,
     summary,
@@ -38,7 +41,8 @@ from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
-    summary.SUMMARY, summary.TASK_METRICS, effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
+    registration.REGISTRATION, registration.LOOKS, summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS,
+    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
@@ -60,12 +64,15 @@ class Analysis:
     total_tokens: int
     notes: list[str]
     """What could not be computed, and why."""
+    registered: registration.Registered = field(default_factory=registration.Registered)
+    """What was planned before the first call, and the looks that were taken."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write every table as CSV into a folder; returns the files."""
         return [table.write_csv(folder / f"{name}.csv") for name, table in self.tables.items()]
 
 
+@one_blas_thread()
 def analyse(
     tables: RunTables,
     truths: information.Truths | None = None,
@@ -94,14 +101,16 @@ def analyse(
             )
         scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
+        registered = registration.Registered.of(manifest, tables.logs)
         levels = summary.summary_by_condition(tables, scores, known)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
-            pool.submit(effects.effects, scores, known),
+            pool.submit(effects.effects, scores, known, registered),
             pool.submit(attribution.attribution, scores, known),
             pool.submit(pooled.pooled, scores, known),
             pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, known),
+            pool.submit(format_gap.format_gap, scores),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
             pool.submit(efficiency.abstention_table, scores),
@@ -125,8 +134,10 @@ def analyse(
             *attacked.result(),
         ]
     named = {table.name: table for table in made}
+    for table in registration.registration_tables(registered, named[effects.EFFECTS.name].records()):
+        named[table.name] = table
     judged = verdicts(evidence, retries)
     named |= {table.name: table for table in (judged.hypotheses, judged.structure, judged.scale)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
-    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes)
+    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes, registered)

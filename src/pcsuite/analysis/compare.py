@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
@@ -67,6 +68,7 @@ class Comparison:
         ]
 
 
+@one_blas_thread()
 def compare_runs(
     first: ItemScores,
     second: ItemScores,

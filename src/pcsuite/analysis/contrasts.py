@@ -21,10 +21,11 @@ from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.f1 import linearised_f1
 
-Kind = Literal["control", "twin", "main effect", "interaction"]
+Kind = Literal["control", "twin", "planned", "main effect", "interaction"]
 Bundle = tuple[str, ...]
 CONTROL: Kind = "control"
 TWIN: Kind = "twin"
+PLANNED: Kind = "planned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Contrast:
     @property
     def name(self) -> str:
         """``C6 − C4``, ``main effect of SCHEMA``, ``ROLE × SCHEMA``."""
-        if self.kind in (CONTROL, TWIN):
+        if self.kind in (CONTROL, TWIN, PLANNED):
             return f"{self.condition} − {self.baseline}"
         return (
             f"main effect of {self.operator}" if self.kind == "main effect" else self.operator
@@ -151,11 +152,21 @@ def _factorial(
     return found
 
 
-def group_contrasts(scores: ItemScores, keys: Sequence[CellKey]) -> list[Contrast]:
-    """The contrasts of one group of cells (a task, model and regime), against its control where it has one."""
+def group_contrasts(
+    scores: ItemScores, keys: Sequence[CellKey], planned: Sequence[tuple[str, str]] = ()
+) -> list[Contrast]:
+    """The contrasts of one group of cells (a task, model and regime), against its control where it has one.
+
+    ``planned`` pairs of condition and baseline that are not among them come last.
+    """
     control = scores.baseline(keys)
     bundles = {key.condition: scores.operators_in(key) for key in keys}
-    return contrasts_of(bundles, control and control.condition)
+    found = contrasts_of(bundles, control and control.condition)
+    known = {(contrast.condition, contrast.baseline) for contrast in found}
+    missing = [pair for pair in planned if pair not in known and bundles.keys() >= set(pair)]
+    return found + [
+        _pair(PLANNED, *pair, _added(*(tuple(bundles[name]) for name in pair))) for pair in missing
+    ]
 
 
 def item_matrix(scores: ItemScores, keys: Sequence[CellKey], metric: str) -> FloatArray:

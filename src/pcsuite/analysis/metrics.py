@@ -15,6 +15,8 @@ from pcsuite.config.yaml_source import YamlSource
 
 LOGGED_SCORE = "task_score"
 """The primary metric's name in the log and in metrics files; in tables it is :data:`SCORE`."""
+LENIENT = "lenient_score"
+"""The score under the lenient rules: what only these read is right in substance and wrong in form."""
 
 
 class Metrics(dict[str, MetricSpec]):

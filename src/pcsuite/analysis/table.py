@@ -6,8 +6,8 @@ The CSV header, the page, Markdown, LaTeX and ``docs/reference/tables.md`` are m
 
 from __future__ import annotations
 
-import csv
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +18,7 @@ from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_QUOTED = re.compile('[,"\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]')
 """A spreadsheet takes a text cell that begins with one of these for a formula."""
 Form = Literal["auto", "text", "number", "interval", "difference", "p"]
 
@@ -157,24 +158,32 @@ class Table:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerow(self.columns)
-                writer.writerows([_csv_cell(value) for value in row] for row in self.rows)
+                for row in (self.columns, *self.rows):
+                    stream.write(",".join(map(_csv_cell, row)) + "\n")
         except OSError as error:
             raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         return path
 
 
-def _csv_cell(value: Any) -> Any:
+def _csv_cell(value: Any) -> str:
+    """A cell as it stands in the file: quoted where it holds a comma, a quotation mark or any line end.
+
+    Python's own writer leaves a bare carriage return unquoted (before 3.13), and readers begin a new row there.
+    """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return format(value, ".10g")
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
-        return "'" + value
-    return value
+    text = str(value)
+    if isinstance(value, str):
+        text = text.encode("utf-8", "backslashreplace").decode(
+            "utf-8"
+        )  # lone surrogates, which UTF-8 has not
+        if text.startswith(FORMULA_STARTS):
+            text = "'" + text
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
 def number(value: Any) -> float | None:

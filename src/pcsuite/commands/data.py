@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pcsuite._util.text import behind, one_line
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import listed, settings_from
+from pcsuite.config.profile import check_run_name
 from pcsuite.data.task_recipes import RECIPES, Columns
-from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.errors import ConfigError, DataError, Exit, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
 from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages
 
@@ -59,7 +61,7 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
 
     def progress(line: str) -> None:
         if on_terminal:
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{one_line(line)}", end="", file=behind(sys.stderr), flush=True)
 
     results = export_datasets(
         args.cache_dir,
@@ -85,7 +87,7 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
     failed = [result for result in results if result.error is not None]
     for result in failed:
         print(f"pcsuite: {result.dataset}: {result.error}", file=sys.stderr)
-    return 2 if failed else 0
+    return Exit.BAD_INPUT if failed else Exit.DONE
 
 
 def configure_init_task(parser: argparse.ArgumentParser) -> None:
@@ -259,8 +261,10 @@ def execute_import(args: argparse.Namespace) -> int:
 
     if args.condition and args.condition_from:
         raise ConfigError("--condition and --condition-from exclude each other")
-    if Path(args.name).name != args.name or args.name in (".", ".."):
-        raise ConfigError(f"--name {args.name}: a run's name is no path")
+    try:
+        check_run_name(args.name)
+    except ValueError as error:
+        raise ConfigError(f"--name {args.name}: {error}") from None
     paths = RunPaths.of(args.output_dir, args.name)
     options = settings_from(ImportOptions, args, by_content=args.match_by == "content")
     for imported in import_logs(args.format, args.logs, paths, options):

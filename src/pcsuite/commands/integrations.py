@@ -9,6 +9,7 @@ from typing import Any
 from pcsuite.commands import DIR
 from pcsuite.commands.options import add_profile_arguments, executor_from, listed, next_line, suite_from
 from pcsuite.commands.run import add_run_arguments, print_summary
+from pcsuite.errors import Exit
 from pcsuite.integrations import environments
 from pcsuite.integrations.helm.models import BUILT_IN
 from pcsuite.integrations.helm.run import import_helm, plan_helm, run_helm
@@ -43,7 +44,7 @@ def configure_helm(parser: argparse.ArgumentParser) -> None:
 def execute_helm(args: argparse.Namespace) -> int:
     """Run HELM, or import what it left, and print its main figures.
 
-    Returns 1 where a run of HELM has no results. ``--scenarios``, ``--limit`` and ``--data`` change the profile's HELM
+    Returns 4 where a run of HELM has no results. ``--scenarios``, ``--limit`` and ``--data`` change the profile's HELM
     block, ``--models`` its selection.
     """
     model_ids = list(dict.fromkeys(listed(args.models)))
@@ -77,7 +78,7 @@ def execute_helm(args: argparse.Namespace) -> int:
         print(f"wrote {path}")
     # A report is one of a run: where there is none yet, it comes first.
     print(next_line(args, "report" if log_exists(RunPaths.of(run.output_dir, run.name).log) else "run"))
-    return 1 if imported.unfinished else 0
+    return Exit.FAILED_ROWS if imported.unfinished else Exit.DONE
 
 
 def configure_integrations(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +164,7 @@ def execute_promptbench(args: argparse.Namespace) -> int:
         use_cache=not args.no_cache,
         executor=executor_from(args),
     )
-    print_summary(args, summary, suite.profile.run.name)
+    status = print_summary(args, summary, suite.profile.run.name)
     if not args.no_tables:
         from pcsuite.report.build import write_robustness
 
@@ -172,4 +173,4 @@ def execute_promptbench(args: argparse.Namespace) -> int:
             print(f"wrote {path}")
         for note in written.notes:
             print(f"note: {note}")
-    return 0
+    return status

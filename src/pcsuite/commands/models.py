@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from pcsuite._util.secrets import public_url
+from pcsuite._util.text import behind
 from pcsuite.commands import DIR, FILE
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs
@@ -17,7 +20,7 @@ from pcsuite.engines import weights as weight_files
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.session import build_adapter, check_model
-from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
+from pcsuite.errors import ConfigError, Exit, PcsuiteError, did_you_mean
 
 DEFAULT_MODEL = "smollm2-135m"
 QUESTION = "What is the capital of France? Answer with one word."
@@ -76,7 +79,7 @@ def execute_models(args: argparse.Namespace) -> int:
         except PcsuiteError as error:
             failed += 1
             print(f"{name}: FAILED: {error}")
-    return 1 if failed else 0
+    return Exit.BELOW_GATE if failed else Exit.DONE
 
 
 def _list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> None:
@@ -102,12 +105,12 @@ def _list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> None:
                 state = "present" if path.is_dir() else f"hub: {options['path']}"
             columns = ("", "", state)
         else:
-            columns = ("", "", str(options.get("base_url", "")))
+            columns = ("", "", public_url(str(options.get("base_url", ""))))
         table.add_row(name, spec.provider, spec.size, *columns)
     for weights in weight_files.CATALOGUE.values():
         if not only and weights.id not in used:
             table.add_row(weights.id, "(file)", "", *_weights_columns(weights))
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(table)
     console.print(f"\nModel files are kept in {weight_files.models_dir()}", soft_wrap=True)
 
@@ -164,11 +167,12 @@ def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> weight_files.Weig
 
 @contextmanager
 def _progress_bar(label: str) -> Iterator[weight_files.Progress]:
+    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bar(*columns, TimeRemainingColumn()) as bar:
+    with Bar(*columns, TimeRemainingColumn(), console=Console(file=behind(sys.stdout))) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -11,9 +11,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import yaml
-
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def suite_from(
         key, sep, value = entry.partition("=")
         if not sep:
             raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
-        overrides[key.strip()] = yaml.safe_load(value)
+        overrides[key.strip()] = load_yaml(value, f"--set {key}")
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
     suite = load_suite(args.config, overrides)
@@ -104,6 +103,37 @@ def suite_from(
     for line in suite.schema_warnings():
         logger.warning("pcsuite: warning: %s", line)
     return suite
+
+
+def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--until``, ``--margin`` and ``--batch``, which override the profile's ``preregistration``."""
+    about = (
+        "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
+        " equivalent) or 'no-worse' (also not worse by more than --margin)"
+    )
+    parser.add_argument("--until", choices=("decided", "no-worse"), help=about)
+    about = "smallest difference that matters, e.g. 0.02"
+    parser.add_argument("--margin", type=float, metavar="D", help=about)
+    parser.add_argument("--batch", type=int, metavar="N", help="items between two looks (default 10)")
+
+
+def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
+    """What the flags of :func:`add_stopping_arguments` set in the profile.
+
+    Raises ``ConfigError`` for a margin or batch without a rule that would use it.
+    """
+    section = "preregistration."
+    given: dict[str, Any] = {}
+    if args.until is not None:
+        given[f"{section}stopping.rule"] = args.until.replace("-", "_")
+    if args.margin is not None:
+        given[f"{section}margin"] = args.margin
+    if args.batch is not None:
+        given[f"{section}stopping.batch"] = args.batch
+    if given and args.until is None:
+        flag = "--margin" if args.margin is not None else "--batch"
+        raise ConfigError(f"{flag} goes with --until", hint="pcsuite run --until decided --margin 0.02")
+    return given
 
 
 def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -> T:
@@ -182,7 +212,11 @@ def output_console() -> Console:
     """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, soft_wrap=False)
+    return (
+        Console(markup=False)
+        if sys.stdout.isatty()
+        else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
+    )
 
 
 def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:

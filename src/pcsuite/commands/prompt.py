@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
-from pcsuite.runners.plan import TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.registration import registered_plan
+from pcsuite.runners.until import check_metric
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +81,7 @@ def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id
     if condition_id not in members:
         raise ConfigError(f"unknown condition '{condition_id}'", hint=did_you_mean(condition_id, members))
     chosen = with_compiled_prompt(suite, members[condition_id], task.id, model_id)
-    return apply_condition(chosen, task.prompting.context(item.input_text))
+    return apply_condition(chosen, task.prompting.context(item.input_text, item.columns))
 
 
 def _policy(condition: PromptCondition) -> str:
@@ -161,19 +164,33 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
       pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl
     """
     options.add_profile_arguments(parser)
+    options.add_stopping_arguments(parser)
     about = "list every cell, not only the totals by task and model"
     parser.add_argument("--cells", action="store_true", help=about)
-    about = "the smallest effect the plan can detect, and what a wanted one needs"
+    about = (
+        "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
+        " regimes of a task)"
+    )
     add = parser.add_argument_group("power", about).add_argument
-    add("--power", action="store_true", help="show the smallest detectable effects")
-    add("--pilot", type=Path, metavar="LOG", help="take variances from this run log")
-    add("--effect", type=float, metavar="D", help="wanted effect, e.g. 0.03: items and replicates needed")
-    add("--accuracy", type=float, default=0.5, help="stated accuracy without a pilot (default 0.5)")
+    add("--power", action="store_true", help="show the smallest detectable gains and losses")
+    add("--pilot", type=Path, metavar="LOG", help="take accuracy, correlation and noise from this run log")
+    about = "wanted effect, e.g. 0.03 (a loss: -0.03): its power, and the items and replicates it needs"
+    add("--effect", type=float, metavar="D", help=about)
+    add(
+        "--accuracy",
+        type=float,
+        default=0.5,
+        help="stated accuracy of the control without a pilot (default 0.5)",
+    )
     about = "stated correlation of item means between conditions (default 0.5)"
     add("--correlation", type=float, default=0.5, help=about)
     add("--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)")
-    add("--alpha", type=float, default=0.05, help="two-sided level over all comparisons (default 0.05)")
+    add("--alpha", type=float, default=0.05, help="two-sided level after correction (default 0.05)")
     add("--target", type=float, default=0.8, help="wanted power (default 0.8)")
+    about = (
+        "comparisons of a task that have the effect, the others having none (default 1, the hardest to find)"
+    )
+    add("--affected", type=int, default=1, metavar="K", help=about)
 
 
 def execute_plan(args: argparse.Namespace) -> int:
@@ -183,11 +200,11 @@ def execute_plan(args: argparse.Namespace) -> int:
     """
     from rich.table import Table
 
-    plan = build_plan(options.suite_from(args))
+    plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
     estimates = estimate_plan(plan)
     console = options.output_console()
     run = plan.suite.profile.run
-    console.print(f"[bold]{run.name}[/bold]  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
+    console.print(f"{run.name}  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():
         console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
     names = ("condition", "regime") if args.cells else ("conditions", "regimes")
@@ -218,45 +235,87 @@ def execute_plan(args: argparse.Namespace) -> int:
     tokens = sum(entry.max_tokens for entry in estimates)
     cost = sum(entry.max_cost_usd for entry in estimates)
     console.print(f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}")
-    limits, over = plan.suite.profile.limits, "[yellow]over the budget:[/yellow]"
+    limits, over = plan.suite.profile.limits, "over the budget:"
     if limits.max_tokens_overall is not None and tokens > limits.max_tokens_overall:
         value = f"{limits.max_tokens_overall:,}"
         console.print(f"{over} limits.max_tokens_overall is {value}; the run will stop there")
     if limits.max_cost_usd is not None and cost > limits.max_cost_usd:
         console.print(f"{over} limits.max_cost_usd is ${limits.max_cost_usd:,.2f}; the run will stop there")
     if plan.not_applicable:
-        console.print("[bold]not applicable[/bold]")
+        console.print("not applicable", style="bold")
         for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
+    _print_registered(console, plan)
     if args.power or args.pilot is not None or args.effect is not None:
         settings = options.settings_from(PowerSettings, args, power=args.target)
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
 
 
+def _print_registered(console: Console, plan: Plan) -> None:
+    """Say what the profile registers: the primary contrasts, what they share, and when the run stops."""
+    registered, section = registered_plan(plan), plan.suite.profile.preregistration
+    if registered is None or section is None:
+        return
+    console.print(f"[bold]registered[/bold]  {registered.hash[:12]}, judged by {section.metric}")
+    names = dict.fromkeys(f"{condition} − {baseline}" for *_, condition, baseline in registered.contrasts)
+    together = "of a task" if section.family == "task" else "of all tasks"
+    console.print(
+        f"  {len(registered.contrasts)} primary contrasts ({', '.join(names)}), those {together} corrected together"
+    )
+    margin = "" if section.margin is None else f", margin {section.margin:g}"
+    rule = section.stopping.rule
+    if rule == "all_items":
+        console.print(f"  stops when all items are asked{margin}")
+    else:
+        check_metric(plan.suite, section.metric)
+        console.print(
+            f"  stops an arm when it is {rule.replace('_', ' ')}{margin}: a look every {section.stopping.batch} items,"
+            f" false decisions in at most {section.alpha:g} of studies over all looks and arms"
+        )
+
+
 def _print_power(console: Console, designs: list[DesignPower], settings: PowerSettings) -> None:
     from rich.table import Table
 
     table = Table("task", "model", "regime", title="smallest detectable effect")
-    for column in ("items", "replicates", "comparisons", "detectable"):
+    for column in ("items", "replicates", "comparisons", "gain", "loss"):
         table.add_column(column, justify="right")
     if settings.effect is not None:
-        table.add_column(f"items for {settings.effect:g}", justify="right")
-        table.add_column(f"replicates for {settings.effect:g}", justify="right")
+        for column in ("power for", "items for", "replicates for"):
+            table.add_column(f"{column} {settings.effect:g}", justify="right")
+
+    def shown(value: float | None) -> str:
+        return "none" if value is None else f"{value:+.3f}"
+
     for design in designs:
         cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
-        cells.append(f"{design.detectable:.3f}" + ("" if design.from_pilot else " *"))
-        if settings.effect is not None:
-            replicates = "none suffices" if design.replicates_needed is None else design.replicates_needed
-            cells += [str(design.items_needed), str(replicates)]
+        mark = "" if design.from_pilot else " *"
+        cells += [shown(design.gain) + mark, shown(design.loss) + mark]
+        if design.wanted is not None:
+            wanted = design.wanted
+            cells.append("no room" if wanted.power is None else f"{wanted.power:.2f}")
+            cells += ["none suffices" if n is None else f"{n:,}" for n in (wanted.items, wanted.replicates)]
         table.add_row(*cells)
     console.print(table)
+    for design in designs:
+        if not design.can_hold:
+            together = math.ceil(design.least_p * design.comparisons / settings.alpha)
+            joined = f" ({together} that all reach it would)" if together <= design.comparisons else ""
+            console.print(
+                f"[yellow]{' × '.join(design.key)}: no effect can hold with {design.items} items and"
+                f" {design.comparisons} tests: least p {design.least_p:.2g} against"
+                f" {settings.alpha / design.comparisons:.2g} for one alone{joined}; at least"
+                f" {design.items_to_hold} items needed[/yellow]"
+            )
+    hit = "one comparison has" if settings.affected == 1 else f"{settings.affected} comparisons have"
     console.print(
-        f"power {settings.power:g} at level {settings.alpha:g} shared over the comparisons (Bonferroni); "
-        "paired over items; replicates shrink only the variance within items (Miller 2024)"
+        f"power {settings.power:g} of an adjusted p (Benjamini–Hochberg over the comparisons of a task, as in the"
+        f" report) below {settings.alpha:g} where {hit} the effect and the others none; sign-flip test over items,"
+        " simulated; 'none': not even the largest possible change is found"
     )
     if not all(design.from_pilot for design in designs):
         console.print(
-            f"* variances are stated, not measured: accuracy {settings.accuracy:g}, correlation "
+            f"* stated, not measured: accuracy {settings.accuracy:g}, correlation "
             f"{settings.correlation:g}, noise {settings.noise:g}; --pilot LOG takes them from a run"
         )

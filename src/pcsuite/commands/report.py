@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from pcsuite.commands import DIR, FILE
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, Exit
 
 
 def configure_report(parser: argparse.ArgumentParser) -> None:
@@ -140,4 +140,4 @@ def execute_compare(args: argparse.Namespace) -> int:
     else:
         write = comparison_markdown if args.format == "md" else comparison_text
         print(write(comparison, logs[0].stem, logs[1].stem))
-    return 1 if args.fail_on_regression and comparison.regressions else 0
+    return Exit.BELOW_GATE if args.fail_on_regression and comparison.regressions else Exit.DONE

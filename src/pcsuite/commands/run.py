@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pcsuite.commands import options
+from pcsuite.errors import Exit
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary, run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
@@ -19,6 +20,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config quickstart
       pcsuite run --config configs/profile_A.yaml --tasks gsm8k --conditions C0,C4 --limit 50 --name trial
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
+      pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
     """
     options.add_profile_arguments(parser)
@@ -28,6 +30,9 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the commands that write rows: ``--overwrite``, those of calls, those of the executor."""
     parser.add_argument("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
+    options.add_stopping_arguments(parser)
+    about = "go on although what was registered has changed since the first row; the reason is kept in the manifest"
+    parser.add_argument("--deviation", metavar="REASON", help=about)
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)
 
@@ -35,17 +40,19 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 def execute_run(args: argparse.Namespace) -> int:
     """Run the profile and print the summary.
 
-    Raises what a run ends with: ``BudgetExceededError`` and ``ErrorRateError`` are exit status 3.
+    Returns 4 where rows failed. Raises what ends a run early: ``BudgetExceededError`` and ``ErrorRateError`` are exit
+    status 3.
     """
-    suite = options.suite_from(args)
+    suite = options.suite_from(args, options.stopping_overrides(args))
     executor = options.executor_from(args)
-    summary = run_suite(suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor)
-    print_summary(args, summary, suite.profile.run.name)
-    return 0
+    summary = run_suite(
+        suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor, deviation=args.deviation
+    )
+    return print_summary(args, summary, suite.profile.run.name)
 
 
-def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> None:
-    """Say what the run ``name`` came to, where its log is, and how to report on it."""
+def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> int:
+    """Say what the run ``name`` came to, where its log is, and how to report on it; returns the exit status."""
     tally = summary.tally
     words = [f"{tally.done} rows in {summary.seconds:.1f} s", f"{tally.tokens:,} tokens"]
     if tally.cost_usd:
@@ -59,8 +66,16 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> N
     print(f"{name}: " + ", ".join(words))
     for line in options.not_applicable_lines(summary.not_applicable):
         print(f"  not applicable: {line}")
+    for look in summary.looks:
+        end = "stopped" if look.stopped else "all items seen"
+        arm = f"{look.task} × {look.model} × {look.decoding}: {look.condition} against {look.baseline}"
+        print(
+            f"  {arm} is {look.verdict}"
+            f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
+        )
     print(f"log: {summary.paths.log}")
     print(options.next_line(args, "report"))
+    return Exit.FAILED_ROWS if tally.failed else Exit.DONE
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +113,9 @@ def execute_rescore(args: argparse.Namespace) -> int:
     outcome = rescore(options.suite_from(args), dry_run=args.dry_run)
     verb = "would change" if args.dry_run else "changed"
     print(f"{outcome.rows} rows read, {outcome.changed} {verb}, {outcome.skipped} without an answer or item")
-    return 0
+    if outcome.failed:
+        print(f"{outcome.failed} could not be scored and stay as they were; the first: {outcome.error}")
+    return Exit.FAILED_ROWS if outcome.failed else Exit.DONE
 
 
 def configure_verifier_pass(parser: argparse.ArgumentParser) -> None:
@@ -132,4 +149,4 @@ def execute_verifier_pass(args: argparse.Namespace) -> int:
         unread = f", {rate.unreadable} of {rate.answers} verdicts unreadable" if rate.unreadable else ""
         print(f"  {task} × {model} × {condition}: {shown} over {rate.items} items{unread}")
     print(f"log: {summary.paths.log}")
-    return 0
+    return Exit.FAILED_ROWS if summary.failed else Exit.DONE

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import DIR, FILE
+from pcsuite.errors import Exit
 
 if TYPE_CHECKING:
     from pcsuite.verifier.ci import Checked
@@ -77,12 +78,15 @@ def _ci_files(
 
     with ExitStack() as stack:
         for path, is_junit in ((args.junit, True), (args.sarif, False)):
-            if path is not None:
-                try:
-                    content = junit_xml(checked, problems) if is_junit else sarif_json(checked)
-                    stack.enter_context(replacing(path)).write_bytes(content)
-                except OSError as error:
-                    raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+            if path is None:
+                continue
+            if not path.parent.is_dir():
+                raise DataError(f"{path}: cannot be written (no folder {path.parent})")
+            content = junit_xml(checked, problems) if is_junit else sarif_json(checked)
+            try:
+                stack.enter_context(replacing(path)).write_bytes(content)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
         yield
 
 
@@ -165,7 +169,7 @@ def execute_verify(args: argparse.Namespace) -> int:
             webbrowser.open(report.resolve().as_uri())
     for problem in problems:
         print(f"pcsuite: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return Exit.BELOW_GATE if problems else Exit.DONE
 
 
 def _summary(document: dict[str, Any]) -> str:
@@ -309,7 +313,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
             print(f"all evals: {overview}")
     for problem in problems:
         print(f"pcsuite: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return Exit.BELOW_GATE if problems else Exit.DONE
 
 
 def _missed_gates(
@@ -388,7 +392,7 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
                 rows = [["", one.field_path, _words(one.before), _words(one.after)] for one in changes]
                 print(_table(["", "field", "before", "after"], rows))
         print(f"unchanged errors: {difference.unchanged}")
-    return 1 if args.fail_on_broken and difference.broken else 0
+    return Exit.BELOW_GATE if args.fail_on_broken and difference.broken else Exit.DONE
 
 
 def _words(entry: dict[str, Any] | None) -> str:

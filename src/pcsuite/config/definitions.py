@@ -121,7 +121,9 @@ class ModelSpec(Definition):
 
 WORDINGS = 3
 """Rewordings an operator has, where it has any: the variants of the perturbation ``paraphrase``."""
-OperatorType = Literal["prefix_block", "block", "post_block", "fewshot", "rule", "program", "constraint"]
+OperatorType = Literal[
+    "prefix_block", "block", "post_block", "fewshot", "rule", "program", "constraint", "verbatim"
+]
 ConditionDesign = Literal["ladder", "leave_one_out", "add_one_in", "factorial"]
 
 
@@ -145,9 +147,11 @@ class OperatorSpec(Definition):
 
     type: OperatorType
     """``prefix_block`` before the instruction, ``block`` and ``rule`` after it, ``fewshot`` before the input,
-    ``post_block`` after the input, ``program`` runs a loop, ``constraint`` restricts decoding."""
+    ``post_block`` after the input, ``program`` runs a loop, ``constraint`` restricts decoding. ``verbatim`` is a piece
+    of a prompt that is kept to the letter: the pieces of a condition joined are the whole prompt."""
     template: str | None = None
-    """Jinja2 text of the block, rendered with the task's context."""
+    """Jinja2 text of the block, rendered with the task's context. Of a ``verbatim`` piece it is no template: only
+    ``{{ input }}`` and ``{{ column }}`` of the item's columns are filled in."""
     k: int | None = Field(default=None, ge=0)
     """Number of exemplars (fewshot)."""
     mode: Literal["none", "brief", "full"] | None = None
@@ -180,7 +184,7 @@ class OperatorSpec(Definition):
         if self.paraphrases and not self.template:
             raise ValueError("'paraphrases' reword a 'template', and there is none")
         if self.alias_of is None:
-            if self.type in ("prefix_block", "block", "post_block", "rule") and not self.template:
+            if self.type in ("prefix_block", "block", "post_block", "rule", "verbatim") and not self.template:
                 raise ValueError(f"a {self.type} operator needs 'template'")
             if self.type == "fewshot" and self.k is None:
                 raise ValueError("a fewshot operator needs 'k'")

@@ -294,6 +294,20 @@ def _unknown_names(suite: Suite) -> list[str]:
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
     check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
+    planned = suite.profile.preregistration
+    if planned is not None:
+        at = ("preregistration", "primary")
+        for contrast in planned.primary:
+            check(contrast.tasks, selection.tasks, "selected task", *at)
+            check(contrast.models, selection.models, "selected model", *at)
+            check(contrast.regimes, selection.decoding_regimes, "selected regime", *at)
+            # What a design's conditions are called is known when they are made.
+            if not any(
+                suite.conditions[name].design for name in selection.conditions if name in suite.conditions
+            ):
+                named = [name for name in (contrast.condition, contrast.baseline) if name is not None]
+                check(named, selection.conditions, "selected condition", *at)
+        check([planned.metric], suite.metrics, "metric", "preregistration", "metric")
     for name, condition in suite.conditions.items():
         uses = [
             use for entry in condition.operators for use in (entry if isinstance(entry, tuple) else (entry,))

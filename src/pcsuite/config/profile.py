@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pcsuite.config.definitions import Definition
 from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
-_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+_VERSUS = re.compile(r"\s+(?:-|−|vs\.?)\s+")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LONGEST_NAME = 200
 
 
 def _expand_ranges(value: Any) -> Any:
@@ -26,6 +28,18 @@ def _expand_ranges(value: Any) -> Any:
 
 
 SeedList = Annotated[tuple[int, ...], BeforeValidator(_expand_ranges)]
+
+
+def check_run_name(value: str) -> str:
+    """The name of a run, which names its files; raises :class:`ValueError` with what is wrong with it.
+
+    Nothing but letters, digits, ``.``, ``_`` and ``-`` stands in one, so that ``~`` can mark what belongs to a run.
+    """
+    if not _SAFE_NAME.fullmatch(value):
+        raise ValueError("use letters, digits, '.', '_' and '-' only: it names files")
+    if len(value) > _LONGEST_NAME:
+        raise ValueError(f"at most {_LONGEST_NAME} characters: it names files, this has {len(value)}")
+    return value
 
 
 class RunSection(Definition):
@@ -49,9 +63,7 @@ class RunSection(Definition):
     @field_validator("name")
     @classmethod
     def _file_name(cls, value: str) -> str:
-        if not _SAFE_NAME.match(value):
-            raise ValueError("use letters, digits, '.', '_' and '-' only: it names files")
-        return value
+        return check_run_name(value)
 
 
 class ReproSection(Definition):
@@ -257,11 +269,68 @@ class OptimizationSection(Definition):
     """DSPy and the comparison methods."""
 
 
+def _contrast_in_words(value: Any) -> Any:
+    """Read ``C3``, ``C3 - C0`` and ``C3 vs C0`` as the mapping they stand for."""
+    if not isinstance(value, str):
+        return value
+    condition, *baseline = _VERSUS.split(value.strip(), maxsplit=1)
+    return {"condition": condition, "baseline": baseline[0] if baseline else None}
+
+
+class PrimaryContrast(Definition):
+    """A comparison that a study is about."""
+
+    condition: str
+    """Condition id."""
+    baseline: str | None = None
+    """What it is compared with; by default the control."""
+    tasks: tuple[str, ...] = ()
+    """Tasks it is about; by default all."""
+    models: tuple[str, ...] = ()
+    """Models it is about; by default all."""
+    regimes: tuple[str, ...] = ()
+    """Decoding regimes it is about; by default all."""
+
+
+class StoppingSection(Definition):
+    """When a run ends."""
+
+    rule: Literal["all_items", "decided", "no_worse"] = "all_items"
+    """``decided`` looks after every batch of items and stops arms that are better, worse or, with a margin, equivalent;
+    ``no_worse`` also those that are not worse by more than the margin."""
+    batch: int = Field(default=10, gt=0)
+    """Items between two looks."""
+
+
+class PreregistrationSection(Definition):
+    """What a study is about, hashed into the run's manifest before the first call."""
+
+    primary: tuple[Annotated[PrimaryContrast, BeforeValidator(_contrast_in_words)], ...] = ()
+    """Primary contrasts, as ``C3`` (against the control), ``C6 - C4`` or a mapping; none stands for every condition
+    against the control."""
+    metric: str = "task_score"
+    """The metric they are judged by."""
+    family: Literal["task", "all"] = "task"
+    """Which primary contrasts are corrected together: those of a task, or all."""
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    """Chance of any false finding in a family that the stopping rule allows."""
+    margin: float | None = Field(default=None, gt=0)
+    """Smallest difference that matters, in units of the metric."""
+    stopping: StoppingSection = StoppingSection()
+    """When the run ends."""
+
+    @model_validator(mode="after")
+    def _rule_has_its_margin(self) -> PreregistrationSection:
+        if self.stopping.rule == "no_worse" and self.margin is None:
+            raise ValueError("stopping.rule no_worse needs a margin, for example margin: 0.02")
+        return self
+
+
 class AnalysisSection(Definition):
     """What the report's verdicts are held against; it changes no row, only what is said of rows."""
 
     size_classes: dict[str, tuple[float, float | None]] = Field(
-        default_factory=lambda: {"S": (0, 10), "M": (10, 40), "L": (40, None)}
+        default_factory=lambda: {"S": (0.0, 10.0), "M": (10.0, 40.0), "L": (40.0, None)}
     )
     """Classes of model size by billions of parameters, from (included) and to (not included; ``null`` is no end), in
     ascending order. A model of unpublished size belongs to the last one, as the models behind an interface do."""
@@ -306,5 +375,7 @@ class Profile(Definition):
     """Other tools."""
     optimization: OptimizationSection = OptimizationSection()
     """Compilation of C8."""
+    preregistration: PreregistrationSection | None = Field(default=None, exclude=True)
+    """What the study is about and when it stops; without it everything explores."""
     analysis: AnalysisSection = Field(default=AnalysisSection(), exclude=True)
     """What the report's verdicts are held against."""

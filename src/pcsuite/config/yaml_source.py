@@ -10,11 +10,15 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, did_you_mean
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 _BaseLoader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_PROBLEMS = 10
+_LARGEST = 16 << 20
+_DEEPEST = 100
+_MOST_VALUES = 1_000_000
 
 
 class _StrictLoader(_BaseLoader):  # type: ignore[misc]  # the C loader is untyped
@@ -35,6 +39,63 @@ def _mapping_once(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
 _StrictLoader.add_constructor("tag:yaml.org,2002:map", _mapping_once)
 
 
+def load_yaml(text: str, label: str) -> Any:
+    """The value of a YAML text; what is no YAML, or grows out of bounds, is a ``ConfigError`` of one line.
+
+    ``label`` names the text in it. Aliases may repeat a value, but not so often that it becomes a million values; and
+    nothing may be nested deeper than 100 levels or contain itself.
+    """
+    try:
+        _check_depth(text)
+        loader = _StrictLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _check_size(node)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, KeyError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{label}:{mark.line + 1}" if mark else label
+        problem = getattr(error, "problem", None) or shorten(str(error)) or "cannot be parsed"
+        raise ConfigError(f"{where}: not valid YAML: {problem}") from error
+
+
+def _check_depth(text: str) -> None:
+    """Look at the depth of a text that could be deep: the composer, which is C, has no bound of its own."""
+    opening = sum(text.count(sign) for sign in ("[", "{", "- -", "? "))
+    if (
+        opening <= _DEEPEST and len(text) < _DEEPEST * _DEEPEST // 2
+    ):  # else each level is indented by one more
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_StrictLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ValueError(f"nested more than {_DEEPEST} levels deep")
+
+
+def _check_size(node: Any) -> None:
+    """Count values as if every alias were written out."""
+    sizes: dict[int, int] = {}
+
+    def size(at: Any) -> int:
+        if not isinstance(at, yaml.CollectionNode):
+            return 1
+        if id(at) not in sizes:
+            sizes[id(at)] = _MOST_VALUES  # a value that contains itself has no end
+            entries = (
+                at.value if isinstance(at, yaml.SequenceNode) else [n for pair in at.value for n in pair]
+            )
+            sizes[id(at)] = 1 + sum(map(size, entries))
+        return sizes[id(at)]
+
+    if size(node) > _MOST_VALUES:
+        raise ValueError(f"its aliases make more than {_MOST_VALUES:,} values of it")
+
+
 @dataclass(frozen=True, slots=True)
 class YamlSource:
     """A parsed YAML file that still knows where its keys stood."""
@@ -50,19 +111,14 @@ class YamlSource:
         A key that is given twice in a mapping is refused as well.
         """
         try:
+            if path.is_file() and path.stat().st_size > _LARGEST:
+                raise ConfigError(f"{path}: has more than {_LARGEST >> 20} MiB, which no configuration needs")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise ConfigError(f"{path}: no such file") from None
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read as UTF-8 text ({error})") from error
-        try:
-            data = yaml.load(text, Loader=_StrictLoader)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f"{path}:{mark.line + 1}" if mark else str(path)
-            problem = getattr(error, "problem", None) or "cannot be parsed"
-            raise ConfigError(f"{where}: not valid YAML: {problem}") from error
-        return cls(path, text, data)
+        return cls(path, text, load_yaml(text, str(path)))
 
     def line_of(self, keys: Sequence[str | int]) -> int | None:
         """Line of the deepest part of ``keys`` that exists, counted from 1; ``None`` where none does.

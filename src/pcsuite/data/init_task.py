@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from pcsuite._util.text import read_json, shorten
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text
@@ -34,9 +35,11 @@ def read_table(path: Path) -> list[Row]:
         rows = list(read_jsonl(path))
     elif suffix == ".json":
         try:
-            values = json.loads(path.read_text(encoding="utf-8-sig"))
+            values = read_json(path.read_text(encoding="utf-8-sig"))
         except json.JSONDecodeError as error:
             raise DataError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from error
+        except (ValueError, OSError) as error:  # not UTF-8, too deep, unreadable
+            raise DataError(f"{path}: cannot be read as JSON ({shorten(str(error))})") from error
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise DataError(f"{path}: expected a JSON list of objects")
         rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
@@ -103,6 +106,14 @@ class TaskRequest:
     overwrite: bool = False
 
 
+class TableTask(NamedTuple):
+    """What a user's table says: its items, the words of its kind of task, and the answer's schema."""
+
+    items: list[Item]
+    words: Wording
+    schema: Schema | None
+
+
 class InitResult(NamedTuple):
     """What was written."""
 
@@ -122,15 +133,10 @@ def init_task(request: TaskRequest) -> InitResult:
     if not _NAME.match(request.name):
         hint = "use small letters, digits and '_', a letter first"
         raise DataError(f"'{request.name}' cannot name a task", hint=hint)
-    if request.kind not in RECIPES:
-        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
     shares = (request.train_share, request.dev_share)
     if min(shares) < 0 or sum(shares) >= 1:
         raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
-    recipe = RECIPES[request.kind]
-    items = _read_items(recipe, request)
-    words = recipe.describe(items, request.columns)
-    schema = words.schema if request.schema_file is None else _own_schema(items, request)
+    items, words, schema = read_table_task(request)
     splits = _splits(items, request)
     task_file = request.out_dir / f"{request.name}_task.yaml"
     profile_file = request.out_dir / f"{request.name}_profile.yaml"
@@ -155,26 +161,43 @@ def init_task(request: TaskRequest) -> InitResult:
     return InitResult(task_file, profile_file, schema_file, written)
 
 
-def _read_items(recipe: Recipe, request: TaskRequest) -> list[Item]:
+def read_table_task(request: TaskRequest, *, least: int = MIN_ROWS) -> TableTask:
+    """Read a table as the request says, every row checked; nothing is written.
+
+    Raises :class:`DataError`, with the place in the table, on anything that cannot be used, and where there are fewer
+    than ``least`` rows.
+    """
+    if request.kind not in RECIPES:
+        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
+    recipe = RECIPES[request.kind]
+    items = _read_items(recipe, request, least)
+    words = recipe.describe(items, request.columns)
+    schema = words.schema if request.schema_file is None else _own_schema(items, request)
+    return TableTask(items, words, schema)
+
+
+def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
     rows = read_table(request.data)
     columns = request.columns
     several = {"--input": columns.inputs, "--choices": columns.choices, "--fields": columns.fields}
     wanted = several | {"--answer": (columns.answer,), "--id": (request.id_column,)}
+    wanted["a placeholder"] = columns.placed
     for flag, names in wanted.items():  # in the first row; later rows are checked when read
         for name in names:
             if name is not None and name not in rows[0].values:
                 hint = did_you_mean(name, list(rows[0].values))
                 raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
-    if len(rows) < MIN_ROWS:
+    if len(rows) < least:
         few = f"{request.data} has {len(rows)} rows: too few to part"
-        raise DataError(few, hint=f"give {MIN_ROWS} or more")
+        raise DataError(few, hint=f"give {least} or more")
     items: dict[str, Item] = {}
     for number, row in enumerate(rows, start=1):
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
         if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
-        items[item_id] = Item(item_id, *recipe.read(row, columns))
+        shown = {name: cell_text(row, name) for name in columns.placed}
+        items[item_id] = Item(item_id, *recipe.read(row, columns), columns=shown)
     return list(items.values())
 
 
@@ -182,7 +205,7 @@ def _own_schema(items: list[Item], request: TaskRequest) -> Schema:
     """The user's schema of the answer; for an extraction every truth must fit it."""
     assert request.schema_file is not None
     try:
-        schema = json.loads(request.schema_file.read_text(encoding="utf-8-sig"))
+        schema = read_json(request.schema_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise DataError(f"{request.schema_file} is not a readable JSON schema: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "object":

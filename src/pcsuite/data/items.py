@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from pcsuite._util.text import read_json, shorten
 from pcsuite.errors import DataError, did_you_mean
 
 T = TypeVar("T")
@@ -24,6 +25,8 @@ class Item:
     truth: dict[str, Any]
     folder: Path | None = field(default=None, compare=False)
     """Where relative file names in ``truth`` start; no part of the item's content, so moving it changes nothing."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Further texts of the item by name, for prompts that put them in different places."""
 
     def file(self, name: str) -> Path:
         """A file the truth names: relative names start from :attr:`folder`, else from the working directory.
@@ -34,7 +37,12 @@ class Item:
 
     def line(self) -> dict[str, Any]:
         """The item as a line of an items file holds it."""
-        return {"item_id": self.item_id, "input_text": self.input_text, "truth": self.truth}
+        line = {"item_id": self.item_id, "input_text": self.input_text, "truth": self.truth}
+        return line | {"columns": dict(self.columns)} if self.columns else line
+
+    def content(self) -> list[Any]:
+        """All that a prompt or a score can depend on, for hashing."""
+        return [self.input_text, self.truth, *([dict(self.columns)] if self.columns else [])]
 
 
 class Row(NamedTuple):
@@ -50,9 +58,9 @@ class Row(NamedTuple):
     def parse(cls, text: str, where: str) -> Row:
         """The row of one JSON object, or a :class:`DataError` that names the place."""
         try:
-            value = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            reason = "nested too deep"
+            value = read_json(text)
+        except ValueError as error:
+            reason = shorten(str(error))
             if isinstance(error, json.JSONDecodeError):
                 reason = f"{error.msg} at column {error.colno}"
             raise DataError(f"{where}: not valid JSON ({reason})", hint="is the file cut short?") from error
@@ -228,7 +236,8 @@ def read_items(path: Path, root: Path | None = None) -> list[Item]:
         if item_id in seen:
             raise row.error(f"item_id '{item_id}' was already used ({seen[item_id]})")
         seen[item_id] = row.where.removeprefix(f"{path} ")
-        items.append(Item(item_id, row.text("input_text"), row.row("truth").values, root))
+        columns = row.row("columns").values if "columns" in row.values else {}
+        items.append(Item(item_id, row.text("input_text"), row.row("truth").values, root, columns))
     if not items:
         raise DataError(f"{path} has no items", hint="export the dataset again: pcsuite export-datasets")
     return items

@@ -35,6 +35,8 @@ class Columns(NamedTuple):
     """Columns of a multiple choice's options, or one column that holds them as a list or ``|``-separated."""
     fields: tuple[str, ...] = ()
     """Columns that make the record to extract; without them the answer column holds a JSON object."""
+    placed: tuple[str, ...] = ()
+    """Columns that a prompt of the user's own puts in places of its own."""
 
 
 class Reading(NamedTuple):

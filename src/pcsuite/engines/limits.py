@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -100,6 +102,8 @@ class AdaptiveLimiter:
         """How often the limit was halved."""
         self.gate = asyncio.Semaphore(maximum)
         """Entered for each call after the model's own place is had; a session shares one among its models."""
+        self.longest_pause_s = 300.0
+        """A server that asks for a longer wait is not waited for; its calls fail for good."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._successes = 0
         self._paused_until = 0.0
@@ -116,7 +120,8 @@ class AdaptiveLimiter:
                 result = await function(*arguments)
         except EngineError as error:
             if is_overload(error):
-                self.record_overload(error.retry_after, cuts_before)
+                wait = error.retry_after
+                self.record_overload(wait if wait and wait <= self.longest_pause_s else None, cuts_before)
             raise
         else:
             self.record_success()
@@ -204,6 +209,33 @@ class AdaptiveLimiter:
                 self.in_flight += 1
                 self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
                 waiter.set_result(None)
+
+
+FILES_BESIDE_CALLS = 64
+"""Files that a run has open besides its connections: log, caches, libraries, pipes to children."""
+
+
+def calls_that_fit(wanted: int) -> int:
+    """How many calls may be in flight at once: ``wanted``, or fewer where the system allows fewer open files.
+
+    A connection is an open file. Fewer calls are warned of; at least one is left.
+    """
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY or wanted + FILES_BESIDE_CALLS <= limit:
+        return wanted
+    fitting = max(1, min(wanted, limit - FILES_BESIDE_CALLS))
+    if fitting < wanted:
+        logging.getLogger("pcsuite").warning(
+            "the system allows %d open files: %d calls in flight instead of %d (ulimit -n raises it)",
+            limit,
+            fitting,
+            wanted,
+        )
+    return fitting
 
 
 TEMPLATE_ALLOWANCE = 128

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS responses (
 CREATE INDEX IF NOT EXISTS responses_by_use ON responses (used);
 CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+_NEEDED = {"text", "finish_reason", "latency_ms", "usage"}
 _COUNTERS = ("bytes", "hits", "misses", "puts", "evicted")
 
 
@@ -161,11 +162,24 @@ class ResponseCache:
             if len(self._touched) >= 16 * FLUSH_EVERY:
                 self.flush()
         try:
-            generation = cast(Generation, msgspec.json.decode(value))
+            generation = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            generation = cast(Generation, json.loads(value))
+            try:
+                generation = json.loads(value)
+            except ValueError:
+                generation = None
+        if not isinstance(generation, dict) or not generation.keys() >= _NEEDED:
+            self._forget(key)
+            return None
         generation["cache_hit"] = True
-        return generation
+        return cast(Generation, generation)
+
+    def _forget(self, key: str) -> None:
+        """Remove an entry that is damaged, so that the answer is asked for and stored anew."""
+        with self._lock, self._translated():
+            self._pending.pop(key, None)
+            self._touched.pop(key, None)
+            self._database.execute("DELETE FROM responses WHERE key = ?", (key,))
 
     def put(self, key: str, generation: Generation) -> None:
         """Keep an answer under its :func:`response_key`; the first one stored under a key stays.
@@ -213,7 +227,8 @@ class ResponseCache:
                 self._evict()
                 self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
+                    self._database.execute("ROLLBACK")
                 raise
             self._pending.clear()
             self._touched.clear()

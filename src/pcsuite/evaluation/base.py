@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from abc import ABC, abstractmethod
@@ -43,10 +44,15 @@ class Parsed(msgspec.Struct):
 
 @dataclass(slots=True)
 class Evaluation:
-    """A scored answer. ``metrics`` always has ``task_score`` (0..1, 0 for a missing answer)."""
+    """A scored answer. ``metrics`` always has ``task_score`` (0..1, 0 for a missing answer) and ``lenient_score``."""
 
     parsed: Parsed
     metrics: dict[str, MetricValue]
+
+    def __post_init__(self) -> None:
+        # A scorer without a lenient rule of its own is as lenient as it is strict.
+        if "task_score" in self.metrics:
+            self.metrics.setdefault("lenient_score", self.metrics["task_score"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ def conclude(
     answer: Answer,
     *,
     score: float,
+    lenient: float | None = None,
     exact_match: bool | None = None,
     answered: bool | None = None,
     abstained: bool = False,
@@ -121,11 +128,15 @@ def conclude(
 ) -> Evaluation:
     """Put a score (0..1) and the common metrics together; a truncated or missing answer scores 0.
 
-    A truncated answer also loses its canonical answer, so that it neither votes nor counts as answered. ``answered``
-    is by default whether the model did not abstain; ``unanswerable`` says that abstaining is right;
+    A truncated answer also loses its canonical answer, so that it neither votes nor counts as answered. ``lenient`` is
+    the score (0..1) under the task's lenient rules, which count where they are kinder; a truncated answer has none.
+    ``answered`` is by default whether the model did not abstain; ``unanswerable`` says that abstaining is right;
     ``unsupported_rate`` is ``None`` where the task cannot have unsupported content; ``extra`` holds its own metrics.
     """
     truncated = answer.finish_reason == "length"
+    set_aside = reasoning_characters(answer.text)
+    if set_aside:
+        parsed.parse_errors.insert(0, f"reasoning block of {set_aside} characters set aside")
     if truncated:
         parsed.answer = None
         parsed.parse_errors.append("truncated: generation ended at the token limit")
@@ -133,8 +144,10 @@ def conclude(
     abstained = abstained and not missing
     if answered is None:
         answered = not abstained
+    strict = 0.0 if missing else float(score)
     metrics: dict[str, MetricValue] = {
-        "task_score": 0.0 if missing else float(score),
+        "task_score": strict,
+        "lenient_score": strict if truncated or lenient is None else max(strict, float(lenient)),
         "answered": answered and not missing,
         "truncated": truncated,
         "abstained": abstained,
@@ -149,6 +162,60 @@ def conclude(
         metrics["json_strict"] = parsed.json_mode == "strict"
     metrics.update(extra or {})
     return Evaluation(parsed, metrics)
+
+
+_REASONING_TAG = re.compile(
+    r"<(/?)(?:think|thinking|thought|reasoning|scratchpad|reflection)\s*>|\[(/?)THINK\]", re.IGNORECASE
+)
+
+
+def without_reasoning(text: str) -> str:
+    """The text less its reasoning blocks (``<think>…</think>`` and the like), which are not the answer.
+
+    A closing tag alone ends a block that the chat template opened; one that never ends takes all the rest. A text that
+    is JSON as it stands is left alone: a tag inside it is a part of some value.
+
+    >>> without_reasoning("<think>7 or 8?</think>It is 8.")
+    'It is 8.'
+    """
+    if "<" not in text and "THINK]" not in text:
+        return text
+    tags = list(_REASONING_TAG.finditer(text))
+    if not tags or _is_json(text):
+        return text
+    kept: list[str] = []
+    position, inside = 0, False
+    for tag in tags:
+        closing = bool(tag[1] or tag[2])
+        if closing:
+            if not inside:
+                kept.clear()
+            position, inside = tag.end(), False
+        elif not inside:
+            kept.append(text[position : tag.start()])
+            inside = True
+    if not inside:
+        kept.append(text[position:])
+    return "".join(kept).strip()
+
+
+def reasoning_characters(text: str) -> int:
+    """How many characters :func:`without_reasoning` sets aside; 0 for nearly every answer."""
+    kept = without_reasoning(text)
+    return 0 if kept is text else len(text) - len(kept)
+
+
+def without_reasoning_tags(text: str) -> str:
+    """The whole text with the tags of reasoning blocks blanked: what a lenient reader still sees."""
+    return _REASONING_TAG.sub(" ", text)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def truth_of(item: Item, key: str) -> Any:

@@ -13,11 +13,13 @@ from pydantic import BaseModel, Field
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains
 from pcsuite.evaluation.base import (
     Answer,
     Evaluation,
     Evaluator,
     MetricValue,
+    Parsed,
     Pooling,
     conclude,
     field_completeness,
@@ -26,14 +28,9 @@ from pcsuite.evaluation.base import (
     squad_normalise,
     word_limit_metrics,
 )
-from pcsuite.evaluation.parsing import (
-    ABSTENTION,
-    clean_text,
-    field_abstains,
-    number_of,
-    parse_object,
-    text_abstains,
-)
+from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
+from pcsuite.evaluation.numerals import number_of
+from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.evaluation.schema_check import fill_required
 from pcsuite.stats.f1 import f1_score
 
@@ -71,35 +68,72 @@ class ExtractionEvaluator(Evaluator):
         ``unsupported_rate`` the share of filled fields that were invented.
         """
         text = clean_text(answer.text)
-        parsed = parse_object(text, self.schema)
         truth = self._truth(item)
+        parsed = parse_object(text, self.schema, () if self.schema else self._top_names(truth))
         readable = parsed.json_valid and bool(parsed.fields or not any(map(is_present, truth.values())))
-        abstained = field_abstains(parsed.fields.get(self.options.abstain_field)) or text_abstains(text)
-        given = dict(flatten(parsed.fields)) if readable and answer.finish_reason != "length" else {}
-        verdicts = Counter(self._verdict(name, truth[name], given.get(name)) for name in truth)
-        tp, wrong, invented, omitted = (verdicts[name] for name in ("right", "wrong", "invented", "omitted"))
+        stated = stated_abstention(parsed.fields.get(self.options.abstain_field))
+        abstained = text_abstains(text) if stated is None else stated
+        whole = answer.finish_reason != "length"
+        given = dict(flatten(parsed.fields)) if readable and whole else {}
+        tp, wrong, invented, omitted = counts = self._counts(truth, given)
+        kinder = counts
+        if whole and not abstained and (wrong or omitted):
+            kinder = self._lenient_counts(answer.text, truth, parsed, counts)
         if abstained:
             parsed.answer = ABSTENTION
         elif readable:
             canonical = {name: self._canonical(name, truth[name], given.get(name)) for name in sorted(truth)}
             parsed.answer = json.dumps(canonical, ensure_ascii=False, sort_keys=True)
-        fp, fn, filled = wrong + invented, wrong + omitted, tp + wrong + invented
+        filled = tp + wrong + invented
         present = [name for name in truth if is_present(truth[name])]
+        lenient = _confusion(kinder)
         extra: dict[str, MetricValue] = {
-            **{"tp": tp, "fp": fp, "fn": fn, "wrong": wrong, "invented": invented, "omitted": omitted},
+            **dict(zip(("tp", "fp", "fn"), _confusion(counts), strict=True)),
+            **dict(zip(("lenient_tp", "lenient_fp", "lenient_fn"), lenient, strict=True)),
+            **{"wrong": wrong, "invented": invented, "omitted": omitted},
             "field_completeness": field_completeness(given, present),
             **word_limit_metrics(parsed.fields, self.options.word_limits),
         }
         return conclude(
             parsed,
             answer,
-            score=float(abstained) if is_unanswerable(item) else f1_score(tp, fp, fn, empty=1.0),
+            score=float(abstained) if is_unanswerable(item) else f1_score(*_confusion(counts), empty=1.0),
+            lenient=None if is_unanswerable(item) or kinder is counts else f1_score(*lenient, empty=1.0),
             exact_match=not (wrong or invented or omitted),
             abstained=abstained,
             unanswerable=is_unanswerable(item),
             unsupported_rate=invented / filled if filled else 0.0,
             extra=extra,
         )
+
+    def _counts(self, truth: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, int, int, int]:
+        """Fields that are right, wrong, invented and omitted."""
+        verdicts = Counter(self._verdict(name, truth[name], given.get(name)) for name in truth)
+        return verdicts["right"], verdicts["wrong"], verdicts["invented"], verdicts["omitted"]
+
+    def _lenient_counts(
+        self, text: str, truth: Mapping[str, Any], parsed: Parsed, strict: tuple[int, int, int, int]
+    ) -> tuple[int, int, int, int]:
+        """Counts where broken JSON is mended and keys match whatever their case; the strict ones unless kinder."""
+        fields, rule = parsed.fields, "another spelling"
+        names = self._top_names(truth)
+        if not fields:
+            found = loose_object(lenient_text(text), names)
+            if found is None:
+                return strict
+            fields, rule = found
+        given = dict(flatten(fields))
+        if rule == "another spelling" and all(name in given for name in truth):
+            return strict
+        kinder = self._counts(truth, {name: loose_field(given, (name,)) for name in truth})
+        if kinder[0] <= strict[0]:
+            return strict
+        parsed.parse_errors.append(f"lenient: fields by {rule}")
+        return kinder
+
+    def _top_names(self, truth: Mapping[str, Any]) -> tuple[str, ...]:
+        """The outermost keys of the scored fields."""
+        return tuple(dict.fromkeys(name.partition(".")[0] for name in truth))
 
     def gold_answer(self, item: Item) -> str:
         """The truth's fields as one JSON object."""
@@ -156,6 +190,12 @@ class ExtractionEvaluator(Evaluator):
         if match == "text" and isinstance(given, (str, int, float)):
             return squad_normalise(str(given)) or _exact(given)
         return _exact(given)
+
+
+def _confusion(counts: tuple[int, int, int, int]) -> tuple[int, int, int]:
+    """True positives, false positives and false negatives: a wrong field is both of the latter."""
+    right, wrong, invented, omitted = counts
+    return right, wrong + invented, wrong + omitted
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,22 @@ from pcsuite.evaluation.base import (
     Evaluation,
     Evaluator,
     MetricValue,
+    Parsed,
     conclude,
     field_completeness,
     fold,
     harmonic_mean,
     truth_of,
 )
+from pcsuite.evaluation.lenient import (
+    field_line,
+    lenient_text,
+    loose_field,
+    loose_object,
+    one_mention,
+    prose_of,
+)
+from pcsuite.evaluation.numerals import marked_answer
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.evaluation.schema_check import fill_required
 
@@ -37,7 +48,16 @@ MOST_EVIDENCE = 5
 
 _MOST_CITED = 1_000
 _SPELLINGS = {fold(label.replace("_", " ")): label for label in LABELS}
-_ESCAPES = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-colon-": ":", "_": " "}
+_LENIENT = {
+    "SUPPORTS": "SUPPORTS", "SUPPORTED": "SUPPORTS", "SUPPORT": "SUPPORTS",
+    "REFUTES": "REFUTES", "REFUTED": "REFUTES", "REFUTE": "REFUTES",
+    "NOT ENOUGH INFO": NOT_ENOUGH_INFO, "NOT_ENOUGH_INFO": NOT_ENOUGH_INFO, "NOT ENOUGH INFORMATION": NOT_ENOUGH_INFO,
+    "NOT_ENOUGH_INFORMATION": NOT_ENOUGH_INFO, "NOT ENOUGH EVIDENCE": NOT_ENOUGH_INFO, "NEI": NOT_ENOUGH_INFO,
+    "INSUFFICIENT_INFO": NOT_ENOUGH_INFO, "INSUFFICIENT INFORMATION": NOT_ENOUGH_INFO,
+}  # fmt: skip
+"""What only ``lenient_score`` takes for a verdict."""
+_LABEL_NAMES = ("label", "verdict", "answer", "claim_label", "classification")
+_ESCAPE = re.compile(r"-(?:(LRB)|(RRB)|(LSB)|(RSB)|(COLON))-", re.IGNORECASE)
 
 
 class FeverOptions(Definition):
@@ -98,7 +118,7 @@ class FeverEvaluator(Evaluator):
 
         ``fever_score`` is 1 where the label is right and the evidence covers a whole set (Thorne et al. 2018).
         """
-        parsed = parse_object(clean_text(answer.text), self.schema)
+        parsed = parse_object(clean_text(answer.text), self.schema, (self.options.label_field,))
         gold_label = canonical_label(truth_of(item, "label"))
         label = canonical_label(parsed.fields.get(self.options.label_field))
         parsed.answer = label
@@ -129,6 +149,7 @@ class FeverEvaluator(Evaluator):
             parsed,
             answer,
             score=float(right),
+            lenient=None if label is not None else float(self._lenient_label(answer, parsed) == gold_label),
             exact_match=right,
             answered=label is not None,
             abstained=label == NOT_ENOUGH_INFO,
@@ -136,6 +157,24 @@ class FeverEvaluator(Evaluator):
             unsupported_rate=rate,
             extra=extra,
         )
+
+    def _lenient_label(self, answer: Answer, parsed: Parsed) -> str | None:
+        """The verdict by another name, in broken JSON or in a sentence that names just one; ``None`` if cut off."""
+        if answer.finish_reason == "length":
+            return None
+        names = tuple(dict.fromkeys((self.options.label_field, *_LABEL_NAMES)))
+        seen = lenient_text(answer.text)
+        value, rule = loose_field(parsed.fields, names, scalar=True), "another spelling"
+        if value is None and (loose := loose_object(seen, names, scalar=True)) is not None:
+            value, rule = loose_field(loose[0], names, scalar=True), loose[1]
+        elif value is None and (prose := prose_of(seen).strip()):
+            value, rule = field_line(prose, names) or marked_answer(prose) or prose, "verdict in a sentence"
+        if not isinstance(value, str):
+            return None
+        found = canonical_label(value) or one_mention(value, _LENIENT, any_case=len(value) <= 60)
+        if found is not None:
+            parsed.parse_errors.append(f"lenient: {found!r} by {rule}")
+        return found
 
     def gold_answer(self, item: Item) -> str:
         """The right label with the smallest evidence set; none for a claim without enough information.
@@ -194,15 +233,18 @@ def canonical_label(value: object) -> str | None:
 
 
 def normalise_page(title: str) -> str:
-    """One spelling of a page title, whatever its case, blanks and FEVER's escapes.
+    """One spelling of a page title, whatever its blanks and FEVER's escapes; case counts but for the first letter.
 
-    >>> normalise_page("Soul_Food_-LRB-film-RRB-")
-    'soul food (film)'
+    "Match_Point" and "Match_point" are two pages of the encyclopedia; that a title begins with a capital is its rule.
+
+    >>> normalise_page("soul_Food_-LRB-film-RRB-"), normalise_page("Match_point") == normalise_page("Match_Point")
+    ('Soul Food (film)', False)
     """
-    name = unicodedata.normalize("NFC", title).casefold()
-    for escape, character in _ESCAPES.items():
-        name = name.replace(escape, character)
-    return " ".join(name.split())
+    name = unicodedata.normalize("NFC", title).replace("_", " ")
+    if "-" in name:
+        name = _ESCAPE.sub(lambda found: "()[]:"[(found.lastindex or 1) - 1], name)
+    name = " ".join(name.split())
+    return name[:1].upper() + name[1:]
 
 
 def _evidence_sets(item: Item) -> list[list[Mapping[str, Any]]]:

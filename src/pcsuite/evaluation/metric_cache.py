@@ -10,6 +10,7 @@ import atexit
 import hashlib
 import itertools
 import json
+import logging
 import os
 import sqlite3
 import threading
@@ -22,6 +23,8 @@ from pathlib import Path
 from pcsuite._util.files import replacing
 from pcsuite.errors import DataError
 
+_LOGGER = logging.getLogger("pcsuite")
+IN_MEMORY = ":memory:"
 CACHE_VARIABLE = "PCS_METRIC_CACHE"
 STATS_VARIABLE = "PCS_CACHE_STATS_DIR"
 DEFAULT_CACHE = Path(".cache") / "metric_cache.sqlite"
@@ -95,10 +98,12 @@ class MetricCache:
         self._lock = threading.RLock()
         self._pending: dict[bytes, tuple[str, float]] = {}
         self._last_flush = time.monotonic()
+        self._given_up = False
         self._dirty_stats = False
         self._stats_name = f"{os.getpid()}-{time.time_ns()}-{next(_serial)}.json"
         with _usable(self.path, "opened"), ExitStack() as failed:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if str(self.path) != IN_MEMORY:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)
             failed.callback(self._connection.close)
             self._connection.execute("PRAGMA journal_mode = WAL")
@@ -145,18 +150,35 @@ class MetricCache:
     def compute(self, metric: str, answer: str, reference: str, function: Callable[[], float]) -> float:
         """The stored value, else that of ``function``, which is timed and stored.
 
+        A file that fails costs no value: a warning says so once, and from then on ``function`` is always called.
+
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder, MetricCache(Path(folder) / "cache.sqlite") as cache:
         ...     cache.compute("length", "answer", "", lambda: 6.0), cache.get("length", "answer", "")
         (6.0, 6.0)
         """
-        value = self.get(metric, answer, reference)
+        if self._given_up:
+            return float(function())
+        value = None
+        try:
+            value = self.get(metric, answer, reference)
+        except DataError as error:
+            self._give_up(error)
         if value is not None:
             return value
         started = time.perf_counter()
         value = float(function())
-        self.put(metric, answer, reference, value, time.perf_counter() - started)
+        try:
+            self.put(metric, answer, reference, value, time.perf_counter() - started)
+        except DataError as error:
+            self._give_up(error)
         return value
+
+    def _give_up(self, error: DataError) -> None:
+        """Go on without the file: what it would have kept is computed anew, and no answer goes unscored."""
+        if not self._given_up:
+            self._given_up = True
+            _LOGGER.warning("%s; values are computed anew", error.message)
 
     def flush(self) -> None:
         """Write the batch and the statistics; :class:`~pcsuite.errors.DataError` where either cannot be written."""
@@ -167,7 +189,7 @@ class MetricCache:
                 with _usable(self.path, "written"), self._connection:
                     self._connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", rows)
                 self._pending.clear()
-            if not self._dirty_stats:
+            if not self._dirty_stats or str(self.path) == IN_MEMORY:
                 return
             metrics = {metric: asdict(stats) for metric, stats in self.stats.items()}
             statistics = {"cache": str(self.path.resolve()), "metrics": metrics}
@@ -216,13 +238,18 @@ _shared_lock = threading.Lock()
 def shared_metric_cache() -> MetricCache:
     """The process's cache at its current location, opened on first use and closed at exit.
 
-    A forked child opens its own: a SQLite connection must not cross a fork.
+    A forked child opens its own: a SQLite connection must not cross a fork. Where the file cannot be opened a warning
+    says so, and values are kept in memory.
     """
     path = cache_path().absolute()
     key = (os.getpid(), path, stats_dir(path))
     with _shared_lock:
         if key not in _shared:
-            _shared[key] = MetricCache(path, key[2])
+            try:
+                _shared[key] = MetricCache(path, key[2])
+            except DataError as error:
+                _LOGGER.warning("%s; values are kept for this session only", error.message)
+                _shared[key] = MetricCache(Path(IN_MEMORY), key[2])
         return _shared[key]
 
 
@@ -230,7 +257,10 @@ def close_shared_caches() -> None:
     """Write and close the shared caches of this process."""
     with _shared_lock:
         for key in [key for key in _shared if key[0] == os.getpid()]:
-            _shared.pop(key).close()
+            try:
+                _shared.pop(key).close()
+            except DataError as error:
+                _LOGGER.warning("%s; values will be computed anew", error.message)
 
 
 atexit.register(close_shared_caches)

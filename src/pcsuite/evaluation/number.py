@@ -10,15 +10,21 @@ from pydantic import BaseModel
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import is_unanswerable, truth_of
-from pcsuite.evaluation.parsing import (
-    ABSTENTION,
+from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
+from pcsuite.evaluation.base import Answer, Evaluation, is_unanswerable, truth_of
+from pcsuite.evaluation.harness import (
+    helm_final_number_exact_match,
+    lm_eval_flexible_extract,
+    lm_eval_strict_match,
+)
+from pcsuite.evaluation.numerals import (
     final_number,
+    has_unit_suffix,
     last_line,
+    loose_numbers,
     marked_answer,
     number_of,
     number_text,
-    text_abstains,
 )
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
 
@@ -35,6 +41,16 @@ class NumberEvaluator(SingleAnswerEvaluator):
 
     Options: ClassVar[type[BaseModel]] = NumberOptions
 
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer; lm-evaluation-harness' and HELM's verdicts on its text stand beside ours."""
+        evaluation = super().evaluate(item, answer)
+        if not is_unanswerable(item):
+            gold, metrics = str(truth_of(item, "answer")), evaluation.metrics
+            metrics["lm_eval_strict_match"] = lm_eval_strict_match(answer.text, gold)
+            metrics["lm_eval_flexible_extract"] = lm_eval_flexible_extract(answer.text, gold)
+            metrics["helm_final_number_exact_match"] = helm_final_number_exact_match(answer.text, gold)
+        return evaluation
+
     def plain_value(self, text: str, item: Item) -> object:
         """What is marked or said last where that abstains, else the marked number, else the last one.
 
@@ -49,6 +65,25 @@ class NumberEvaluator(SingleAnswerEvaluator):
     def canonical(self, value: object, item: Item) -> str | None:
         """One spelling of the number."""
         return number_of(value)
+
+    def settled(self, text: str) -> bool:
+        """Only a number that may stand in other units than the gold one makes a lenient reader look again."""
+        return not has_unit_suffix(text)
+
+    def lenient_value(self, value: object, item: Item) -> str | None:
+        """The gold number where a lenient reader may take the text for it, else the strict one.
+
+        See :func:`~pcsuite.evaluation.numerals.loose_numbers`.
+        """
+        gold = self.gold_value(item)
+        if isinstance(value, str) and gold in loose_numbers(value):
+            return gold
+        return number_of(value)
+
+    def lenient_prose(self, text: str, item: Item) -> str | None:
+        """The gold number where the text states it in other units or in words, else the strict reading."""
+        gold = self.gold_value(item)
+        return gold if gold in loose_numbers(text) else final_number(text)[0]
 
     def gold_value(self, item: Item) -> str:
         """The item's number in its canonical spelling.

@@ -1,4 +1,4 @@
-"""Reading a model's answer: JSON strictly first, then the first balanced object; abstentions; numbers.
+"""Reading JSON out of a model's answer: strictly first, then the last balanced object that has the answer's keys.
 
 Every pattern is linear in the length of the text: answers are whatever a model wrote.
 """
@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
-from pcsuite.evaluation.base import JsonMode, Parsed
+from pcsuite.evaluation.base import JsonMode, Parsed, required_fields, without_reasoning
 from pcsuite.evaluation.schema_check import schema_error
 
 MAX_DEPTH = 64
@@ -23,8 +20,9 @@ MAX_DEPTH = 64
 
 _CANDIDATE_DEPTH = 16
 _INT64_DIGITS = 18
-_TOKENS = re.compile(r'\\.|["{}\n]', re.DOTALL)
-_KEY_FOLLOWS = re.compile(r'\s*"')
+_TOKENS = re.compile(r'\\.|["{}\[\]\n]', re.DOTALL)
+# After its brace an object has a quoted key, a bare one as in JavaScript, or its end; prose and LaTeX have not.
+_OBJECT_FOLLOWS = re.compile(r"""\s*(?:["'}]|[A-Za-z_]\w*\s*:)""")
 # What can stand in a numeral that is beyond a double or 64 bits; any other is read as Python reads it.
 _UNUSUAL_NUMBER = re.compile(r"[0-9]{18}|[eE][+-]?[0-9]{3}|NaN|Infinity")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -40,10 +38,15 @@ class JsonReading:
 
 
 def clean_text(text: str) -> str:
-    """Replace lone surrogates, which no log and no database can store, by U+FFFD.
+    """The text to score: reasoning blocks set aside, lone surrogates (which no log can store) replaced by U+FFFD.
 
-    Every evaluator cleans an answer's text first; plain ASCII is returned as it is.
+    Every evaluator cleans an answer's text first; what was set aside, :func:`~pcsuite.evaluation.base.conclude` notes.
     """
+    return storable(without_reasoning(text))
+
+
+def storable(text: str) -> str:
+    """The text with U+FFFD for lone surrogates; plain ASCII is returned as it is."""
     if text.isascii():
         return text
     try:
@@ -53,8 +56,18 @@ def clean_text(text: str) -> str:
     return text
 
 
-def read_json(text: str) -> JsonReading:
-    """Read the whole text as JSON, else the first balanced object in it that is JSON.
+def read_json(
+    text: str,
+    required: Collection[str] = (),
+    answer_fields: Collection[str] = (),
+    known: Collection[str] = (),
+) -> JsonReading:
+    """Read the whole text as JSON, else the last balanced object in it that is the answer.
+
+    The answer is the last object that has all ``required`` keys (and, where ``known`` names those an answer may have,
+    one of them), else the last that has all ``answer_fields``, else the last that is not empty: an echoed schema, an
+    empty object or a draft before the final answer is none. A part of an object is never read by itself, whether the
+    object is valid, broken or cut off.
 
     ``NaN``, ``Infinity`` and numbers beyond a double are not JSON. Of a repeated key the last value counts,
     as with every common reader, and the repetition is noted. Integers beyond 64 bits become floats.
@@ -69,22 +82,63 @@ def read_json(text: str) -> JsonReading:
         whole_text_error = str(error)
     else:
         return JsonReading("strict", value, notes)
-    for start, end in _candidate_spans(stripped):
+    best, best_rank = None, -1
+    for start, end in reversed(object_spans(stripped)):
         try:
             value, notes = _load(stripped[start:end])
         except ValueError:
             continue
-        return JsonReading("embedded", value, notes)
-    return JsonReading("none", None, [f"no JSON object: {whole_text_error}"])
+        rank = _rank(value, required, answer_fields, known)
+        if rank > best_rank:
+            best, best_rank = JsonReading("embedded", value, notes), rank
+            if rank == _COMPLETE:
+                break
+    return best or JsonReading("none", None, [f"no JSON object: {whole_text_error}"])
 
 
-def parse_object(text: str, schema: Mapping[str, Any] | None) -> Parsed:
+_COMPLETE = 4
+_SCHEMA_WORDS = frozenset(
+    {"type", "enum", "properties", "items", "maxLength", "minimum", "description", "const"}
+)
+
+
+def _rank(
+    value: Mapping[str, Any],
+    required: Collection[str],
+    answer_fields: Collection[str],
+    known: Collection[str],
+) -> int:
+    """How much an object is the answer; an object that repeats the schema is none, whatever keys it has."""
+    if not value:
+        return 0
+    if is_schema_echo(value, {*required, *answer_fields, *known}):
+        return 1
+    if all(key in value for key in required) and (not known or any(key in value for key in known)):
+        return _COMPLETE
+    return 3 if answer_fields and all(key in value for key in answer_fields) else 2
+
+
+def is_schema_echo(value: Mapping[str, Any], keys: Collection[str]) -> bool:
+    """Whether an object is the schema itself, or its properties: the answer's keys with a description each.
+
+    >>> is_schema_echo({"label": {"type": "string"}}, ["label"]), is_schema_echo({"label": "World"}, ["label"])
+    (True, False)
+    """
+    if isinstance(value.get("properties"), dict) and not any(key in value for key in keys):
+        return True
+    described = [value[key] for key in keys if isinstance(value.get(key), dict)]
+    return bool(described) and all(_SCHEMA_WORDS & entry.keys() for entry in described)
+
+
+def parse_object(text: str, schema: Mapping[str, Any] | None, answer_fields: Sequence[str] = ()) -> Parsed:
     """Read an answer that should be one JSON object and check it against the schema.
 
-    ``json_valid`` is true in both modes (``json_mode`` tells them apart); ``schema_valid`` is ``None``
-    where there is no schema. ``fields`` is empty where the value is no object; ``parse_errors`` says what was wrong.
+    ``answer_fields`` are the keys the scorer cannot do without; the schema may require more. ``json_valid`` is true in
+    both modes (``json_mode`` tells them apart); ``schema_valid`` is ``None`` where there is no schema. ``fields`` is
+    empty where the value is no object; ``parse_errors`` says what was wrong.
     """
-    reading = read_json(text)
+    known = (schema or {}).get("properties", ())
+    reading = read_json(text, required_fields(schema, answer_fields), answer_fields, known)
     parsed = Parsed(
         json_valid=reading.mode != "none", json_mode=reading.mode, parse_errors=list(reading.errors)
     )
@@ -136,7 +190,7 @@ def _load(text: str) -> tuple[Any, list[str]]:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if _SURROGATE_ESCAPE.search(text):
         value = _without_surrogates(value)
-    return value, [f"repeated key '{clean_text(key)[:80]}'" for key in repeated[:5]]
+    return value, [f"repeated key '{storable(key)[:80]}'" for key in repeated[:5]]
 
 
 def _depth(value: object) -> int:
@@ -159,24 +213,24 @@ def _depth(value: object) -> int:
 def _without_surrogates(value: Any) -> Any:
     """Clean every string of a value whose depth is known to be bounded."""
     if isinstance(value, str):
-        return clean_text(value)
+        return storable(value)
     if isinstance(value, list):
         return [_without_surrogates(child) for child in value]
     if isinstance(value, dict):
-        return {clean_text(key): _without_surrogates(child) for key, child in value.items()}
+        return {storable(key): _without_surrogates(child) for key, child in value.items()}
     return value
 
 
-def _candidate_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Every ``{…}`` whose braces match outside strings, by opening position, outermost first.
+def object_spans(text: str) -> list[tuple[int, int]]:
+    """Every ``{…}`` that may be an object of its own, in order of its end.
 
-    Quotes count only inside an object (prose has apostrophes and quotations); a raw line break inside a
-    string is not JSON, so it ends whatever was open. What stands inside an object that was cut off is a part
-    of it and no answer by itself. Spans nested too deep in other spans are left out: with at most
-    ``_CANDIDATE_DEPTH`` candidates around any character the work stays linear.
+    Quotes count only inside an object (prose has apostrophes and quotations); a raw line break inside a string is not
+    JSON, so it ends whatever was open, and so does a bracket that closes what is not open. What stands inside an object
+    is a part of it and no answer by itself; braces of prose or LaTeX around an object do not make it one. Spans nested
+    too deep are left out: with at most ``_CANDIDATE_DEPTH`` around any character the work stays linear.
     """
     spans: list[tuple[int, int]] = []
-    open_at: list[int] = []
+    opened: list[tuple[int, str, int]] = []  # position, bracket, how many enclosing braces are objects
     in_string = False
     for match in _TOKENS.finditer(text):
         token = match[0]
@@ -185,227 +239,24 @@ def _candidate_spans(text: str) -> Iterator[tuple[int, int]]:
                 in_string = False
             elif token == "\n":
                 in_string = False
-                open_at.clear()
-        elif token == "{":
-            open_at.append(match.start())
+                opened.clear()
+        elif token in "{[":
+            if token == "{" or opened:
+                objects = opened[-1][2] if opened else 0
+                objects += token == "{" and _OBJECT_FOLLOWS.match(text, match.end()) is not None
+                opened.append((match.start(), token, objects))
         elif token == "}":
-            if open_at:
-                spans.append((open_at.pop(), match.end()))
-        elif token == '"' and open_at:
+            if opened and opened[-1][1] == "[":
+                opened.clear()
+            elif opened:
+                start, _, _ = opened.pop()
+                if not (opened and opened[-1][2]) and len(opened) < _CANDIDATE_DEPTH:
+                    spans.append((start, match.end()))
+        elif token == "]":
+            if opened and opened[-1][1] == "[":
+                opened.pop()
+            elif opened and opened[-1][2]:
+                opened.clear()
+        elif token == '"' and opened:
             in_string = True
-    cut_off = next((start for start in open_at if _KEY_FOLLOWS.match(text, start + 1)), len(text))
-    enclosing_ends: list[int] = []
-    for start, end in sorted(spans):
-        if start >= cut_off:
-            return
-        while enclosing_ends and enclosing_ends[-1] <= start:
-            enclosing_ends.pop()
-        if len(enclosing_ends) < _CANDIDATE_DEPTH:
-            yield start, end
-        enclosing_ends.append(end)
-
-
-ABSTENTION = "INSUFFICIENT_INFO"
-"""The literal that prompts offer for abstaining, and the canonical answer of every abstention."""
-
-_LITERAL = re.compile(r"\binsufficient[ _-](?:info(?:rmation)?|evidence|context|data)\b", re.IGNORECASE)
-_PHRASES = re.compile(
-    r"\b(?:i (?:do not|don['’]t) know"
-    r"|i(?: am|['’]m) (?:not sure|unsure|not certain|(?:unable|not able) to (?:answer|determine|say|tell))"
-    r"|i (?:cannot|can['’]t|can not) (?:answer|determine|say|tell|(?:give|provide) (?:an|any|the) answer)"
-    r"|i (?:do not|don['’]t) have (?:enough |sufficient |that |this |the |any )?"
-    r"(?:information|info|evidence|context|an answer)"
-    r"|i have no (?:answer|idea|information)"
-    r"|(?:i have )?no comment"
-    r"|(?:it )?(?:cannot|can['’]t|can not) be (?:determined|answered|known)"
-    r"|not[ _]enough[ _](?:information|info|evidence|context)"
-    r"|(?:impossible|not possible) to (?:answer|determine|say|tell)"
-    r"|i (?:decline|prefer not) to answer"
-    r"|i(?: would|['’]d) rather not (?:answer|say)"
-    r"|i (?:(?:choose to|have to|must|will) )?abstain)\b",
-    re.IGNORECASE,
-)
-_WHOLE = re.compile(
-    r"(?:unknown|abstain(?:ed)?|unanswerable|n/?a|undetermined|cannot say)\W{0,3}", re.IGNORECASE
-)
-_OPENING = re.compile(
-    r"\W*(?:sorry\W+)?(?:(?:unable|not able) to|cannot|can['’]t|can not) (?:answer|determine|say|tell)\b",
-    re.IGNORECASE,
-)
-"""Without "I" these decline only at the beginning: "dogs are unable to tell red from green" answers."""
-_PHRASING_LENGTH = 300
-
-
-def text_abstains(text: str) -> bool:
-    """Whether a short answer text declines: the literal, a word such as "unknown" alone, or a phrase.
-
-    Phrases count only in short texts (up to 300 characters): a long argument may well mention what is not known and
-    still answer.
-
-    >>> text_abstains("I don't know."), text_abstains("Dogs are unable to tell red from green.")
-    (True, False)
-    """
-    stripped = text.strip()
-    if not stripped or len(stripped) > _PHRASING_LENGTH:
-        return False
-    return bool(
-        _LITERAL.search(stripped)
-        or _WHOLE.fullmatch(stripped)
-        or _OPENING.match(stripped)
-        or _PHRASES.search(stripped)
-    )
-
-
-def value_abstains(value: object) -> bool:
-    """Whether the value of an answer field declines."""
-    return isinstance(value, str) and text_abstains(value)
-
-
-def field_abstains(value: object) -> bool:
-    """Whether the value of an ``abstained`` field says yes: true, or the text "true" or "yes".
-
-    >>> field_abstains(True), field_abstains("Yes"), field_abstains("no")
-    (True, True, False)
-    """
-    return value is True or (isinstance(value, str) and value.strip().casefold() in ("true", "yes"))
-
-
-def last_line(text: str) -> str:
-    """Last line with content, where a reasoned answer states its conclusion."""
-    return text.rstrip().rpartition("\n")[2]
-
-
-_NUMERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3}(?![0-9A-Za-z]))?|\.[0-9]+")
-_DENOMINATOR = re.compile(r"\s?/\s?([0-9]{1,12})(?![0-9.,])")
-_LEADING_MARKUP = "*_`\"'“”($€£¥₹\\[{:= \t"
-_CURRENCY = "$€£¥₹"
-_MINUS = "-−–"
-_HASH_LINE = re.compile(r"####[ \t]*([^\n]*)")
-_ANSWER_LINE = re.compile(
-    r"(?im)^[ \t*_>#-]{0,16}(?:(?:so|therefore|thus|hence)[ ,]{1,3})?(?:the[ ]{1,2})?(?:final[ ]{1,2})?"
-    r"(?:answer|result|a)(?:[ *_]{0,4}[:=]|[ ]{1,2}is\b[ :]{0,3})([^\n]*)"
-)
-_BOXED = re.compile(r"\\boxed[ ]{0,2}\{([^{}\n]{0,200})\}")
-
-
-def normalise_number(text: str) -> str | None:
-    """One spelling of the number a short text starts with: ``"$1,200.00."`` gives ``"1200"``.
-
-    Thousands separators, currency signs, a trailing full stop and needless zeros go; a fraction becomes its
-    decimal value where that is finite, else ``"p/q"``. ``None`` where the text does not start with a number.
-
-    >>> normalise_number("$1,200.00."), normalise_number("3/8"), normalise_number("none")
-    ('1200', '0.375', None)
-    """
-    rest = text.lstrip()
-    skipped = len(rest) - len(rest.lstrip(_LEADING_MARKUP + _MINUS))
-    match = _NUMERAL.match(rest, skipped)
-    if match is None or skipped > 24:
-        return None
-    return _value_of(rest, match)
-
-
-def final_number(text: str) -> tuple[str | None, bool]:
-    """The number an answer ends on, and whether it was marked as the answer.
-
-    ``#### 42`` wins over ``A: 42`` and ``The answer is 42``, these over ``\\boxed{42}``, and all over the
-    last number in the text. Of several marks of a kind the last that carries a number counts.
-
-    >>> final_number("16 - 3 = 13\\n#### 13"), final_number("about 7 or 8")
-    (('13', True), ('8', False))
-    """
-    for pattern in (_HASH_LINE, _ANSWER_LINE, _BOXED):
-        for payload in reversed([match[1] for match in pattern.finditer(text)]):
-            number = normalise_number(payload)
-            if number is not None:
-                return number, True
-    last = deque(_NUMERAL.finditer(text), maxlen=1)
-    return (_value_of(text, last[0]) if last else None), False
-
-
-def marked_answer(text: str) -> str | None:
-    """Text after the last ``####`` or answer mark, or ``None`` where nothing is marked.
-
-    >>> marked_answer("Let me think.\\nFinal answer: blue")
-    'blue'
-    """
-    for pattern in (_HASH_LINE, _ANSWER_LINE):
-        payloads: list[str] = [match[1].strip() for match in pattern.finditer(text)]
-        for payload in reversed(payloads):
-            if payload:
-                return payload
-    return None
-
-
-def number_of(value: object) -> str | None:
-    """Normalised number of a JSON value: a number, or a text that starts with one; ``None`` for anything else.
-
-    >>> number_of(42.0), number_of("42 apples"), number_of(True)
-    ('42', '42', None)
-    """
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (int, float)):
-        try:
-            return _plain(format(Decimal(repr(value)), "f"))
-        except (ArithmeticError, ValueError):
-            return None
-    return normalise_number(value) if isinstance(value, str) else None
-
-
-def number_text(value: Fraction) -> str:
-    """A fraction in the same spelling: a decimal numeral where that is finite, else ``"p/q"``.
-
-    >>> number_text(Fraction(3, 8)), number_text(Fraction(1, 3))
-    ('0.375', '1/3')
-    """
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if rest != 1:
-        return f"{value.numerator}/{value.denominator}"
-    # A denominator 2^a·5^b needs max(a, b) decimals, and its bit length is no less.
-    places = value.denominator.bit_length()
-    digits = str(abs(value.numerator) * (10**places // value.denominator)).rjust(places + 1, "0")
-    return _plain(f"{'-' if value < 0 else ''}{digits[:-places]}.{digits[-places:]}")
-
-
-def _value_of(text: str, match: re.Match[str]) -> str | None:
-    digits = match[0].replace(",", "")
-    if "e" in digits or "E" in digits:
-        digits = format(Decimal(digits), "f")
-    sign = "-" if _is_negative(text, match.start()) else ""
-    below = _DENOMINATOR.match(text, match.end())
-    if below is None or "." in digits or len(digits) > 12:
-        return _plain(sign + digits)
-    if int(below[1]) == 0:
-        return None
-    return number_text(Fraction(int(sign + digits), int(below[1])))
-
-
-def _is_negative(text: str, start: int) -> bool:
-    """Whether a sign stands at the numeral (a currency sign may lie between).
-
-    ``16-3`` and ``16 -3`` are differences, ``- 3`` is an item of a list: none has a sign.
-    """
-    position = start - 1
-    while position >= 0 and position > start - 4 and text[position] in _CURRENCY + "\\":
-        position -= 1
-    if position < 0 or text[position] not in _MINUS:
-        return False
-    before = text[max(0, position - 3) : position]
-    if before[-1:].isalnum():
-        return False
-    left = before.rstrip()[-1:]
-    return not (left.isdigit() or left in (")", "%", ">", "]"))
-
-
-def _plain(digits: str) -> str:
-    """Strip needless zeros from a decimal numeral of any length."""
-    sign = "-" if digits.startswith("-") else ""
-    whole, _, decimals = digits.lstrip("+-").partition(".")
-    whole = whole.lstrip("0") or "0"
-    decimals = decimals.rstrip("0")
-    number = f"{whole}.{decimals}" if decimals else whole
-    return number if number == "0" else sign + number
+    return spans

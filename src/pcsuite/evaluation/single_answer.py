@@ -9,6 +9,7 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from random import Random
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel, Field
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains, value_abstains
 from pcsuite.evaluation.base import (
     Answer,
     Evaluation,
@@ -36,16 +38,23 @@ from pcsuite.evaluation.base import (
     truth_of,
     word_limit_metrics,
 )
-from pcsuite.evaluation.parsing import (
-    ABSTENTION,
-    clean_text,
-    field_abstains,
-    last_line,
-    marked_answer,
-    parse_object,
-    text_abstains,
-    value_abstains,
+from pcsuite.evaluation.harness import (
+    helm_f1_score,
+    helm_quasi_prefix_exact_match,
+    lm_eval_exact_match,
 )
+from pcsuite.evaluation.lenient import (
+    field_line,
+    lenient_text,
+    loose_choice,
+    loose_field,
+    loose_object,
+    one_mention,
+    prose_of,
+    yes_or_no,
+)
+from pcsuite.evaluation.numerals import last_line, marked_answer
+from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.evaluation.schema_check import fill_required
 
 
@@ -73,6 +82,8 @@ class SingleAnswerEvaluator(Evaluator):
     options: SingleAnswerOptions
     gold_key: ClassVar[str] = "answer"
     """Key of the truth that holds the right answer."""
+    other_names: ClassVar[tuple[str, ...]] = ("answer", "final_answer", "result", "response")
+    """Names of the answer field that a lenient reader accepts too."""
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
@@ -120,8 +131,8 @@ class SingleAnswerEvaluator(Evaluator):
         """Other fields a complete JSON answer has beside the value."""
         return {}
 
-    def answer_metrics(self, item: Item, parsed: Parsed) -> dict[str, MetricValue]:
-        """Further metrics of one row."""
+    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+        """Further metrics of one row; ``value`` is what was read as the answer, before its canonical form."""
         return {}
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
@@ -132,9 +143,9 @@ class SingleAnswerEvaluator(Evaluator):
         text = clean_text(answer.text)
         parsed, value = self._read(text, item)
         parsed.answer = None if value is None else self.canonical(value, item)
-        stated = parsed.fields.get(self.options.abstain_field)
-        if stated and field_abstains(stated):
-            abstained = True
+        stated = stated_abstention(parsed.fields.get(self.options.abstain_field))
+        if stated is not None:
+            abstained = stated
         elif parsed.answer is not None and self.recognises(parsed.answer, item):
             abstained = False
         else:
@@ -149,16 +160,20 @@ class SingleAnswerEvaluator(Evaluator):
             correct = unanswerable and abstained
         else:
             correct = parsed.answer is not None and self.is_correct(parsed.answer, item)
+        truncated, lenient = answer.finish_reason == "length", None
+        if not (correct or abstained or unanswerable or truncated):
+            lenient = self._lenient_score(answer.text, item, parsed)
         extra = word_limit_metrics(parsed.fields, self.options.word_limits)
         if parsed.json_mode != "not_json":
             extra["field_completeness"] = field_completeness(parsed.fields, self._expected)
         if self.options.confidence_field is not None:
             extra["confidence"] = confidence_of(parsed.fields.get(self.options.confidence_field))
-        extra |= self.answer_metrics(item, parsed)
+        extra |= self.answer_metrics(item, parsed, None if truncated else value)
         evaluation = conclude(
             parsed,
             answer,
             score=float(correct),
+            lenient=lenient,
             exact_match=correct,
             abstained=abstained,
             unanswerable=unanswerable,
@@ -169,6 +184,55 @@ class SingleAnswerEvaluator(Evaluator):
             score = evaluation.metrics["task_score"]
             evaluation.metrics["brier"] = (confidence - float(score or 0.0)) ** 2
         return evaluation
+
+    def lenient_value(self, value: object, item: Item) -> str | None:
+        """What a lenient reader takes the answer field's value for: its canonical form, or one by looser rules.
+
+        Called with what stood in the field; ``None`` where even that reader finds no answer.
+        """
+        return self.canonical(value, item)
+
+    def lenient_prose(self, text: str, item: Item) -> str | None:
+        """What a lenient reader finds in an answer outside JSON: a line that names the field, or what is marked.
+
+        ``text`` holds no object; by default the value is then read as in a field.
+        """
+        found = field_line(text, self.field_names) or marked_answer(text) or text
+        return self.lenient_value(found, item)
+
+    def is_leniently_correct(self, value: str, item: Item) -> bool:
+        """Whether a leniently read value is right: by default as for any canonical answer."""
+        return self.is_correct(value, item)
+
+    @cached_property
+    def field_names(self) -> tuple[str, ...]:
+        """The answer field and the names that models give it instead."""
+        return tuple(dict.fromkeys((self.options.answer_field, *self.other_names)))
+
+    def _lenient_score(self, text: str, item: Item, parsed: Parsed) -> float:
+        """1 where a lenient reader finds the right answer in what the strict one could not use."""
+        if parsed.answer is not None and self.settled(text):
+            return 0.0
+        seen = lenient_text(text)
+        found, rule = None, ""
+        value = loose_field(parsed.fields, self.field_names, scalar=True) if parsed.fields else None
+        if value is not None:
+            found, rule = self.lenient_value(value, item), "another spelling"
+        elif (loose := loose_object(seen, self.field_names, scalar=True)) is not None:
+            found, rule = (
+                self.lenient_value(loose_field(loose[0], self.field_names, scalar=True), item),
+                loose[1],
+            )
+        elif prose := prose_of(seen).strip():
+            found, rule = self.lenient_prose(prose, item), "answer in a sentence"
+        if found is None or not self.is_leniently_correct(found, item):
+            return 0.0
+        parsed.parse_errors.append(f"lenient: {found[:40]!r} by {rule}")
+        return 1.0
+
+    def settled(self, text: str) -> bool:
+        """Whether a text with a canonical answer leaves a lenient reader nothing to find: by default any does."""
+        return True
 
     def gold_answer(self, item: Item) -> str:
         """A perfect answer: in JSON where the task has a schema, else as marked text.
@@ -202,11 +266,13 @@ class SingleAnswerEvaluator(Evaluator):
         plain = self.options.plain_text
         if plain is None:
             plain = self.schema is None
-        parsed = parse_object(text, self.schema)
+        if self.schema is None and "{" not in text and text.lstrip()[:1] != "[":
+            return Parsed(), (self.plain_value(text, item) if text.strip() else None)
+        parsed = parse_object(text, self.schema, (self.options.answer_field,))
         value = parsed.fields.get(self.options.answer_field)
         if self.schema is None and parsed.json_mode == "embedded" and marked_answer(text) is not None:
             value = None  # a text task's marked answer wins over an object that happens to stand in the text
-        if value is not None or not plain or field_abstains(parsed.fields.get(self.options.abstain_field)):
+        if value is not None or not plain or stated_abstention(parsed.fields.get(self.options.abstain_field)):
             if parsed.json_valid and value is None:
                 parsed.parse_errors.append(f"no field '{self.options.answer_field}'")
             return parsed, value
@@ -232,6 +298,8 @@ class ClassificationOptions(SingleAnswerOptions):
     """Field with the stated confidence (0..1)."""
     rationale_field: str = "rationale"
     """Field with the reason, written into gold answers where the schema has it."""
+    lenient_aliases: dict[str, str] = Field(default_factory=dict)
+    """Further names of a label that only ``lenient_score`` accepts, such as ``Science and Technology: Sci/Tech``."""
 
 
 class ClassificationEvaluator(SingleAnswerEvaluator):
@@ -240,6 +308,14 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
     Options: ClassVar[type[BaseModel]] = ClassificationOptions
     options: ClassificationOptions
     gold_key: ClassVar[str] = "label"
+    other_names: ClassVar[tuple[str, ...]] = (
+        "label",
+        "category",
+        "class",
+        "topic",
+        "answer",
+        "prediction",
+    )
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
@@ -252,6 +328,11 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         if set(spellings) == {"yes", "no"}:
             spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
         self._spellings = spellings | {fold(alias): label for alias, label in self.options.aliases.items()}
+        self._loose = (
+            {label: label for label in self.labels} | self.options.aliases | self.options.lenient_aliases
+        )
+        self._loose_folded = {fold(name): label for name, label in self._loose.items()}
+        self._is_yes_no = set(map(fold, self.labels)) == {"yes", "no"}
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The label as the label set spells it, whatever the case and punctuation around it.
@@ -268,6 +349,23 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
                 gold = str(truth_of(item, "label"))
                 return gold if form == fold(gold) else form
         return None
+
+    def lenient_value(self, value: object, item: Item) -> str | None:
+        """The label by another name, or the one that a short text names; of yes and no, what a sentence opens with.
+
+        A list of one label is that label.
+        """
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        strict = self.canonical(value, item)
+        if strict is not None or not isinstance(value, str) or not self.labels:
+            return strict
+        if self._is_yes_no:
+            found = yes_or_no(value)
+            return None if found is None else self._spellings[found]
+        named = self._loose_folded.get(fold(value.strip(_WRAPPING)))
+        # In a longer text a label counts only as it is spelled: "all over the world" names no desk.
+        return named or one_mention(value, self._loose, any_case=len(value) <= 60)
 
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether the label is the item's."""
@@ -298,6 +396,7 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
 
 _LETTER_FIRST = re.compile(r"[(\[*\"'`]{0,3}([A-Za-z])[)\]*\"'`]{0,3}(?:[.:)\-–—]|\s*$)")
 _OPTION_WORD = re.compile(r"(?:option|choice|answer)\s{1,3}", re.IGNORECASE)
+_OPTION_LINE = re.compile(r"(?m)^\W{0,3}([A-Z])[.:)]\s")
 _CHOICE_WRAPPING = " \t\r\n.\"'“”‘’*`"
 
 
@@ -318,6 +417,14 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
     Options: ClassVar[type[BaseModel]] = ChoiceOptions
     options: ChoiceOptions
     gold_key: ClassVar[str] = "choice"
+    other_names: ClassVar[tuple[str, ...]] = (
+        "choice",
+        "answer",
+        "option",
+        "letter",
+        "selected",
+        "final_answer",
+    )
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The letter of the chosen option."""
@@ -325,6 +432,28 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
             return None
         choices: Mapping[str, str] = truth_of(item, "choices")
         return match_choice(value, choices)
+
+    def lenient_value(self, value: object, item: Item) -> str | None:
+        """The option meant by a letter with text beside it, or by an option's text in a sentence.
+
+        A list of one choice is that choice.
+        """
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if not isinstance(value, str):
+            return None
+        return self.canonical(value, item) or loose_choice(value, truth_of(item, "choices"))
+
+    def lenient_prose(self, text: str, item: Item) -> str | None:
+        """What a line names or marks as the choice, else the choice of the whole text; a list of the options is none.
+
+        ``A: …`` is no mark here, but the beginning of an option.
+        """
+        marked = marked_answer(text) if "answer" in text.casefold() else None
+        found = field_line(text, self.field_names) or marked
+        if found is None and len(set(_OPTION_LINE.findall(text))) > 1:
+            return None
+        return self.lenient_value(found or text, item)
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another letter, drawn at random."""
@@ -362,6 +491,7 @@ def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
 
 
 _LONGEST_ANSWER = 2_000
+_MOST_WORDS = 20
 _WRONG = ("none of these", "the opposite", "something else entirely", "nobody in particular")
 
 
@@ -378,23 +508,6 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
 
     Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer; ``exact_match`` and ``quasi_exact_match`` follow HELM's definitions.
-
-        They are left as they are where the model abstains.
-        """
-        evaluation = super().evaluate(item, answer)
-        if evaluation.metrics["abstained"]:
-            return evaluation
-        _, value = self._read(clean_text(answer.text), item)
-        text = str(value) if evaluation.metrics["answered"] else ""
-        references = self._references(item) if "answers" in item.truth else []
-        evaluation.metrics["exact_match"] = any(exact_match(text, reference) for reference in references)
-        evaluation.metrics["quasi_exact_match"] = any(
-            quasi_exact_match(text, reference) for reference in references
-        )
-        return evaluation
-
     def canonical(self, value: object, item: Item) -> str | None:
         """The normalised text; where normalisation leaves nothing ("The"), the folded text."""
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -404,6 +517,17 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether the answer equals one of the item's."""
         return any(answer == _normalised(reference) for reference in self._references(item))
+
+    def settled(self, text: str) -> bool:
+        """Any text has a canonical form, so a lenient reader may find the answer inside it."""
+        return False
+
+    def is_leniently_correct(self, value: str, item: Item) -> bool:
+        """Whether a short text (up to 20 words) holds one of the item's answers as whole words and denies nothing."""
+        words = f" {value} "
+        if len(value.split()) > _MOST_WORDS or " not " in words:
+            return False
+        return any(f" {_normalised(reference)} " in words for reference in self._references(item))
 
     def recognises(self, answer: str, item: Item) -> bool:
         """Any text has a canonical form, so only a right one is surely an answer."""
@@ -418,12 +542,24 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
         taken = {_normalised(str(reference)) for reference in item.truth.get("answers", ())}
         return rng.choice([text for text in _WRONG if _normalised(text) not in taken])
 
-    def answer_metrics(self, item: Item, parsed: Parsed) -> dict[str, MetricValue]:
-        """Best token F1 over the references."""
-        if parsed.answer is None or "answers" not in item.truth:
-            return {"token_f1": 0.0}
-        text = parsed.answer[:_LONGEST_ANSWER]
-        return {"token_f1": max(token_f1(text, reference) for reference in self._references(item))}
+    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+        """Best token F1 over the references, and other tools' verdicts on the text as it was read.
+
+        ``exact_match`` and ``quasi_exact_match`` follow HELM's definitions; they are left out where the model abstains.
+        """
+        references = self._references(item) if "answers" in item.truth else []
+        metrics: dict[str, MetricValue] = {"token_f1": 0.0}
+        if parsed.answer is not None and references:
+            text = parsed.answer[:_LONGEST_ANSWER]
+            metrics["token_f1"] = max(token_f1(text, reference) for reference in references)
+        if parsed.answer != ABSTENTION:
+            text = "" if value is None or parsed.answer is None else str(value)[:_LONGEST_ANSWER]
+            metrics["exact_match"] = any(exact_match(text, reference) for reference in references)
+            metrics["quasi_exact_match"] = any(quasi_exact_match(text, reference) for reference in references)
+            metrics["helm_quasi_prefix_exact_match"] = helm_quasi_prefix_exact_match(text, references)
+            metrics["helm_f1_score"] = helm_f1_score(text, references)
+            metrics["lm_eval_exact_match"] = lm_eval_exact_match(text, references)
+        return metrics
 
     def _references(self, item: Item) -> list[str]:
         references = [str(reference) for reference in truth_of(item, "answers")]

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-import sqlite3
-import sys
-import time
-from collections import Counter
-from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -21,73 +14,21 @@ from pydantic import BaseModel, Field
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed, conclude, is_unanswerable, truth_of
-from pcsuite.evaluation.parsing import ABSTENTION, clean_text, parse_object, text_abstains
+from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
+from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.evaluation.schema_check import fill_required
-
-Value = int | float | str | bytes | None
-Row = tuple[Value, ...]
-
-_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
-_REFUSED_FUNCTIONS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"}
-_OPERATIONS_BETWEEN_CHECKS = 10_000
-_LARGEST_VALUE = 10_000_000
-_LARGEST_RESULT = 50_000_000
-
-
-class QueryRefusedError(Exception):
-    """A query was refused, failed, ran too long or returned too much."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
-    """What a query may take."""
-
-    seconds: float
-    rows: int
-
-
-def run_query(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ...]:
-    """Rows of one reading query; :class:`QueryRefusedError` says why there are none.
-
-    The query is a stranger's: the file is opened read-only, anything but reading is refused, time and result are
-    bounded. Floats are rounded to 10 significant digits, because the order of summation may change the last ones.
-    """
-    deadline = time.monotonic() + limits.seconds
-    rows: list[Row] = []
-    size = 0
-    try:
-        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            # Published databases hold text that is not UTF-8.
-            connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            connection.execute("PRAGMA query_only = 1")
-            if sys.version_info >= (3, 11):
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
-            connection.set_authorizer(_authorise)
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPERATIONS_BETWEEN_CHECKS)
-            for row in connection.execute(query):
-                size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-                if len(rows) >= limits.rows or size > _LARGEST_RESULT:
-                    raise QueryRefusedError(f"more than {limits.rows} rows or {_LARGEST_RESULT} bytes")
-                rows.append(tuple(float(f"{v:.10g}") if isinstance(v, float) else v for v in row))
-            return tuple(rows)
-    except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
-        stopped = f"stopped after {limits.seconds:g} s"
-        raise QueryRefusedError(stopped if time.monotonic() > deadline else str(error)) from error
-
-
-def _authorise(
-    action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
-) -> int:
-    refused = action == sqlite3.SQLITE_FUNCTION and (second or "").casefold() in _REFUSED_FUNCTIONS
-    return sqlite3.SQLITE_OK if action in _ALLOWED and not refused else sqlite3.SQLITE_DENY
-
-
-_FENCE = re.compile(r"```(?:sql(?:ite)?)?[ \t]*\n(.*?)```", re.IGNORECASE | re.DOTALL)
-_QUERY_START = re.compile(r"\b(?:select|with)\b", re.IGNORECASE)
-_QUOTED = re.compile(r"""'[^']*'?|"[^"]*"?|`[^`]*`?|\[[^\]]*\]?""")
-_ORDER_BY = re.compile(r"\border\s+by\b", re.IGNORECASE)
-_LONGEST_QUERY = 100_000
+from pcsuite.evaluation.sql_contents import generated_contents, stored_contents
+from pcsuite.evaluation.sql_match import naive_match, same_result
+from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, Row, run_query
+from pcsuite.evaluation.sql_text import (
+    LONGEST_QUERY,
+    find_query,
+    has_top_level_order,
+    mend_query,
+    normalise_sql,
+)
 
 
 class SqlOptions(Definition):
@@ -101,13 +42,30 @@ class SqlOptions(Definition):
     """Seconds a query may run."""
     max_rows: int = Field(default=100_000, gt=0)
     """Rows a result may have."""
+    generated_contents: int = Field(default=3, ge=0, le=20)
+    """Further contents that are made for a database which has none stored beside it; 0 for the given one only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What came of running a query beside the gold one."""
+
+    executed: bool = False
+    naive: bool = False
+    """Same result with the columns as they stand."""
+    match: bool = False
+    """Same result on the given database, in any order of columns."""
+    contents: int = 0
+    """Contents compared, the given one included."""
+    everywhere: bool = False
+    """Same result on every content."""
 
 
 class SqlEvaluator(Evaluator):
-    """Execution accuracy: same rows as the gold query, in the same order where the gold query orders them.
+    """Execution accuracy: the gold query's result on every content, whatever the order of columns.
 
-    The database is opened read-only, anything but reading is refused, and a query that runs too long is
-    stopped.
+    Rows count in their order where the gold query orders them at its outermost level. The databases are opened
+    read-only, anything but reading is refused, and a query that runs too long is stopped.
     """
 
     Options: ClassVar[type[BaseModel]] = SqlOptions
@@ -116,38 +74,88 @@ class SqlEvaluator(Evaluator):
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer by what its query returns; ``executed`` says whether it ran at all.
 
+        Beside the score: ``execution_match`` (the given database alone), ``naive_match`` (and its order of columns),
+        ``contents`` compared, ``coincidental_match`` (right on the given database, wrong on another content).
         ``exact_match`` compares the queries' texts. ``DataError`` where the gold query or the database is at fault.
         """
         text = clean_text(answer.text)
         parsed, query = self._read(text)
         abstained = query is None and text_abstains(text)
         parsed.answer = ABSTENTION if abstained else (normalise_sql(query) if query else None)
-        same = executed = False
-        if query and answer.finish_reason != "length" and not is_unanswerable(item):
-            database = self._database(item)
-            limits = QueryLimits(self.options.time_limit_s, self.options.max_rows)
-            try:
-                rows = run_query(database, query[:_LONGEST_QUERY], limits)
-                executed = True
-            except QueryRefusedError as error:
-                parsed.parse_errors.append(f"query not run: {str(error)[:200]}")
-            else:
-                gold_query = str(truth_of(item, "query"))
-                gold_rows = _gold_rows(database, gold_query, limits)
-                if isinstance(gold_rows, str):
-                    raise DataError(f"item '{item.item_id}': the gold query does not run: {gold_rows}")
-                ordered = has_top_level_order(gold_query)
-                same = rows == gold_rows if ordered else Counter(rows) == Counter(gold_rows)
-        correct = abstained if is_unanswerable(item) else same
+        unanswerable = is_unanswerable(item)
+        done, lenient = Execution(), None
+        if answer.finish_reason != "length" and not unanswerable and not abstained:
+            if query:
+                done = self._execute(item, query, parsed)
+            if not done.executed:
+                lenient = self._lenient_score(item, answer.text, query, parsed)
         return conclude(
             parsed,
             answer,
-            score=float(correct),
+            score=float(abstained if unanswerable else done.everywhere),
+            lenient=lenient,
             exact_match=bool(query) and parsed.answer == normalise_sql(str(item.truth.get("query", ""))),
             abstained=abstained,
-            unanswerable=is_unanswerable(item),
-            extra={"executed": executed},
+            unanswerable=unanswerable,
+            extra={
+                "executed": done.executed,
+                "execution_match": done.match,
+                "naive_match": done.naive,
+                "coincidental_match": done.match and not done.everywhere,
+                "contents": done.contents,
+            },
         )
+
+    def _execute(self, item: Item, query: str, parsed: Parsed) -> Execution:
+        """Run a query and the gold one on the given database and, where they agree, on its other contents."""
+        database = self._database(item)
+        limits = QueryLimits(self.options.time_limit_s, self.options.max_rows)
+        gold_query = str(truth_of(item, "query"))
+        try:
+            rows = run_query(database, query[:LONGEST_QUERY], limits)
+        except QueryRefusedError as error:
+            parsed.parse_errors.append(f"query not run: {str(error)[:200]}")
+            return Execution()
+        gold_rows = _gold_rows(database, gold_query, limits)
+        if isinstance(gold_rows, str):
+            raise DataError(f"item '{item.item_id}': the gold query does not run: {gold_rows}")
+        ordered = has_top_level_order(gold_query)
+        naive = naive_match(gold_rows, rows, ordered=ordered)
+        if not naive and not same_result(gold_rows, rows, ordered=ordered):
+            return Execution(executed=True, contents=1)
+        everywhere, contents = True, 1
+        if normalise_sql(query) != normalise_sql(gold_query):
+            others = stored_contents(database) or generated_contents(
+                database, gold_query, self.options.generated_contents
+            )
+            for content in others:
+                expected = _gold_rows(content, gold_query, limits)
+                if isinstance(expected, str):
+                    continue
+                contents += 1
+                try:
+                    given = run_query(content, query[:LONGEST_QUERY], limits)
+                except QueryRefusedError as error:
+                    parsed.parse_errors.append(f"query not run on another content: {str(error)[:200]}")
+                    given = ((error.__class__.__name__,),)
+                if not same_result(expected, given, ordered=ordered):
+                    everywhere = False
+                    break
+        return Execution(True, naive, True, contents, everywhere)
+
+    def _lenient_score(self, item: Item, text: str, query: str | None, parsed: Parsed) -> float:
+        """1 where the query is right once typographic quotes, escapes, wrapping JSON and prose behind it are gone."""
+        seen = lenient_text(text)
+        names = tuple(dict.fromkeys((self.options.query_field, "sql", "query", "answer")))
+        loose = loose_object(seen, names, scalar=True)
+        value = loose_field(loose[0], names, scalar=True) if loose is not None else None
+        mended = mend_query(value if isinstance(value, str) else seen)
+        if mended is None or mended == query:
+            return 0.0
+        done = self._execute(item, mended, Parsed())
+        if done.everywhere:
+            parsed.parse_errors.append("lenient: query by mended text")
+        return float(done.everywhere)
 
     def gold_answer(self, item: Item) -> str:
         """The gold query."""
@@ -167,7 +175,7 @@ class SqlEvaluator(Evaluator):
 
     def _read(self, text: str) -> tuple[Parsed, str | None]:
         if self.schema is not None or text.lstrip().startswith("{"):
-            parsed = parse_object(text, self.schema)
+            parsed = parse_object(text, self.schema, (self.options.query_field,))
             value = parsed.fields.get(self.options.query_field)
             if self.schema is not None or isinstance(value, str):
                 return parsed, value if isinstance(value, str) and not text_abstains(value) else None
@@ -190,50 +198,3 @@ def _gold_rows(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ..
         return run_query(database, query, limits)
     except QueryRefusedError as error:
         return str(error)
-
-
-def find_query(text: str) -> str | None:
-    """The SQL in an answer: a fenced block, else from the first SELECT or WITH to the first semicolon.
-
-    >>> find_query("The query is SELECT name FROM singer; it lists all names.")
-    'SELECT name FROM singer'
-    """
-    fence = _FENCE.search(text)
-    source = fence[1] if fence else text
-    start = _QUERY_START.search(source)
-    if start is None:
-        return None
-    query = source[start.start() :][:_LONGEST_QUERY]
-    end = blank_quoted(query).find(";")
-    query = query[:end] if end >= 0 else query.partition("\n\n")[0]
-    return query.strip().rstrip("`").strip() or None
-
-
-def has_top_level_order(query: str) -> bool:
-    """Whether the outermost query orders its rows; an ORDER BY inside parentheses does not count.
-
-    >>> has_top_level_order("SELECT * FROM (SELECT a FROM t ORDER BY a)")
-    False
-    """
-    text = blank_quoted(query)
-    depths = accumulate((character == "(") - (character == ")") for character in text)
-    outer = (character for character, depth in zip(text, depths, strict=True) if depth == 0)
-    return bool(_ORDER_BY.search("".join(outer)))
-
-
-def normalise_sql(query: str) -> str:
-    """One spelling of a query for comparing texts: folded blanks and case, no final semicolon.
-
-    >>> normalise_sql("SELECT  a\\nFROM t;")
-    'select a from t'
-    """
-    return " ".join(query.split()).rstrip("; ").casefold()
-
-
-def blank_quoted(query: str) -> str:
-    """The query with quoted texts and names blanked out, of the same length; an open quote goes to the end.
-
-    >>> blank_quoted("SELECT 'a;b'")
-    'SELECT _____'
-    """
-    return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), query)

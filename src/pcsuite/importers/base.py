@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from pcsuite._util.text import read_json
 from pcsuite.errors import DataError
 from pcsuite.logging.row import UsageRecord
 from pcsuite.registry import Registry
@@ -136,8 +136,8 @@ def decode_json(data: bytes | memoryview, shape: type[T], problem: str) -> T:
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
-            return msgspec.convert(json.loads(bytes(data)), type=shape)
-    except (msgspec.MsgspecError, ValueError) as error:
+            return msgspec.convert(read_json(bytes(data)), type=shape)
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         raise DataError(f"{problem} ({error})") from error
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
+from pcsuite._util.text import describe
 from pcsuite.errors import DataError, require
 
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -53,6 +54,9 @@ class JsonDocument:
         Raises :class:`DataError` where the document is not whole.
         """
         ranges = self._top_level().items()
+        for key, (start, end) in ranges:
+            if key != without and end - start > LARGEST_PIECE:
+                raise _too_large(self.path, f"'{key}'", end - start)
         return {key: self._bytes[start:end] for key, (start, end) in ranges if key != without}
 
     def elements(self, key: str) -> Iterator[bytes]:
@@ -66,6 +70,8 @@ class JsonDocument:
         offset = self._past_gap(start + 1)
         while offset < end - 1:
             after = self._end_of_value(offset)
+            if after - offset > LARGEST_PIECE:
+                raise _too_large(self.path, f"a value of '{key}'", after - offset)
             yield self._bytes[offset:after]
             offset = self._past_gap(after)
 
@@ -106,6 +112,8 @@ class JsonDocument:
         return DataError(f"{self.path}: the JSON document is not whole")
 
 
+LARGEST_PIECE = 256 << 20
+"""Bytes of one sample, member or header that are read into memory; a long transcript has a few million."""
 ZSTANDARD = 93
 """The compression method's number in the zip specification (APPNOTE.TXT 4.4.5)."""
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
@@ -123,11 +131,11 @@ class ZipMembers:
         try:
             self._stream = path.open("rb")
             self._zip = zipfile.ZipFile(self._stream)
-        except zipfile.BadZipFile as error:
-            self._stream.close()
-            raise DataError(f"{path}: not a whole zip file ({error})") from error
         except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+            raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+        except Exception as error:  # the module raises half a dozen kinds on damaged directories
+            self._stream.close()
+            raise DataError(f"{path}: not a whole zip file ({describe(error)})") from error
         self._members = {info.filename: info for info in self._zip.infolist()}
 
     def __contains__(self, name: str) -> bool:
@@ -138,12 +146,21 @@ class ZipMembers:
         """Every name once, in the order of the file."""
         return list(self._members)
 
-    def read(self, name: str) -> bytes:
-        """A member's bytes, checked against its checksum; :class:`DataError` where it is damaged.
+    def check_together(self, names: list[str]) -> None:
+        """Raise :class:`DataError` where members that are to be read together are too large together."""
+        size = sum(self._members[name].file_size for name in names)
+        if size > LARGEST_PIECE:
+            raise _too_large(self.path, f"{names[0]} and what goes with it", size)
 
+    def read(self, name: str) -> bytes:
+        """A member's bytes, checked against its checksum; :class:`DataError` where it is damaged or too large.
+
+        A small file can be packed so that it unpacks to gigabytes: nothing larger than a quarter of one is unpacked.
         Raises :class:`KeyError` where there is no member of that name.
         """
         info = self._members[name]
+        if info.file_size > LARGEST_PIECE:
+            raise _too_large(self.path, f"member {name}", info.file_size)
         try:
             if info.compress_type != ZSTANDARD:
                 return self._zip.read(info)
@@ -153,9 +170,9 @@ class ZipMembers:
                 raise ValueError("no local header")
             *_, name_length, extra_length = _LOCAL_HEADER.unpack(head)
             self._stream.seek(name_length + extra_length, io.SEEK_CUR)
-            data = _zstd_decompress(self._stream.read(info.compress_size))
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError) as error:
-            raise DataError(f"{self.path}: member {name} is damaged ({error})") from error
+            data = _zstd_decompress(self._stream.read(info.compress_size), info.file_size)
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, OSError) as error:
+            raise DataError(f"{self.path}: member {name} is damaged ({describe(error)})") from error
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise DataError(f"{self.path}: member {name} is damaged (checksum)")
         return data
@@ -165,18 +182,23 @@ class ZipMembers:
         self._stream.close()
 
 
-def _zstd_decompress(data: bytes) -> bytes:
-    """Decompress all frames: large members are written as several, one after the other."""
+def _too_large(path: Path, what: str, size: int) -> DataError:
+    return DataError(f"{path}: {what} has {size >> 20} MiB; more than {LARGEST_PIECE >> 20} are not read")
+
+
+def _zstd_decompress(data: bytes, size: int) -> bytes:
+    """Decompress all frames, but no more than one byte past ``size``: large members are written as several."""
     try:
         native = importlib.import_module("compression.zstd")  # Python 3.14 and later
     except ModuleNotFoundError:
         zstandard = require("zstandard", "import")
         reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True)
         try:
-            return cast(bytes, reader.read())
+            return cast(bytes, reader.read(size + 1))
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
     try:
-        return cast(bytes, native.decompress(data))
-    except native.ZstdError as error:
+        with native.ZstdFile(io.BytesIO(data)) as stream:
+            return cast(bytes, stream.read(size + 1))
+    except (native.ZstdError, EOFError) as error:
         raise ValueError(str(error)) from error

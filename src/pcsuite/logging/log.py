@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
+import re
 import time
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +21,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pcsuite._util.files import file_lock
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import LogError
 from pcsuite.logging import segments
 from pcsuite.logging.row import RunRow, decode_row, encode_row
 
+_LOGGER = logging.getLogger("pcsuite")
 _HASH_CHARS = 64
+_STORED = re.compile(rb"[0-9a-f]{64} [A-Za-z0-9+/]+=*\Z")
 _MAX_NAMED = 20
 _MAX_BUCKET_BITS = 24
 _SYNC_ROWS = 200
@@ -40,8 +44,11 @@ class PromptStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = segments.AppendFile(path)
-        self._known = {bytes.fromhex(line[:32].decode("ascii")) for line in segments.read_lines(path)}
+        self.file = segments.AppendFile(path)
+        # A line that is no prompt's is left alone: the log check names it, and its prompt is kept anew.
+        self._known = {
+            bytes.fromhex(line[:32].decode()) for line in segments.read_lines(path) if _STORED.match(line)
+        }
 
     def add(self, prompt_hash: str, text: str) -> None:
         """Keep a prompt, unless it is there already.
@@ -52,20 +59,20 @@ class PromptStore:
         if key in self._known:
             return
         body = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 3))
-        self._file.write(prompt_hash.encode("ascii") + b" " + body + b"\n")
+        self.file.write(prompt_hash.encode("ascii") + b" " + body + b"\n")
         self._known.add(key)
 
     def sync(self) -> None:
-        self._file.sync()
+        self.file.sync()
 
     def close(self) -> None:
-        self._file.close()
+        self.file.close()
 
 
-def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
+def read_prompts(path: Path, wanted: Iterable[str], *, damaged_too: bool = False) -> dict[str, str]:
     """The texts of the wanted prompt hashes, by hash; those that the file does not have are left out.
 
-    Raises :class:`LogError` where a wanted prompt is damaged.
+    Raises :class:`LogError` where a wanted prompt is damaged, unless ``damaged_too``: then it is left out as well.
     """
     hashes = {prompt_hash.encode("ascii") for prompt_hash in wanted}
     found: dict[str, str] = {}
@@ -75,6 +82,8 @@ def read_prompts(path: Path, wanted: Iterable[str]) -> dict[str, str]:
                 data = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :]))
                 text = data.decode("utf-8", "surrogatepass")
             except (ValueError, zlib.error) as error:
+                if damaged_too:
+                    continue
                 raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
             found[line[:_HASH_CHARS].decode("ascii")] = text
             if len(found) == len(hashes):
@@ -160,7 +169,7 @@ class ResumeIndex:
                 key = bytes.fromhex(row.run_id[:32])
                 if len(key) != 16:
                     raise ValueError("short run_id")
-            except (msgspec.MsgspecError, ValueError):
+            except (msgspec.MsgspecError, ValueError, RecursionError):
                 malformed_count += 1
                 if len(malformed) < _MAX_NAMED:
                     malformed.append(number)
@@ -244,7 +253,6 @@ class RunPaths:
 
     log: Path
     prompts: Path
-    lock: Path
 
     @classmethod
     def of(cls, output_dir: str | Path, name: str) -> RunPaths:
@@ -253,7 +261,13 @@ class RunPaths:
         RunPaths.of("outputs", "quickstart").log  # outputs/runs/quickstart.jsonl
         """
         folder = Path(output_dir) / "runs"
-        return cls(folder / f"{name}.jsonl", folder / f"{name}.prompts.z", folder / f"{name}.jsonl.lock")
+        return cls(folder / f"{name}.jsonl", folder / f"{name}.prompts.z")
+
+    @property
+    def rescue(self) -> RunPaths:
+        """Where a run goes on whose files were deleted or replaced while it was writing them."""
+        stem = f"{self.log.stem}{segments.PART_MARK}rescue"
+        return RunPaths(self.log.with_name(f"{stem}.jsonl"), self.log.with_name(f"{stem}.prompts.z"))
 
 
 class RunLog:
@@ -276,14 +290,9 @@ class RunLog:
         self.paths = paths
         self._rotation = rotation
         self._overwrite = overwrite
-        self._lock = file_lock(
-            paths.lock,
-            timeout=0,
-            refusal=lambda by: f"{paths.log}: the run is in use{by}",
-            hint="wait for it to end, or give this run another name with --name",
-        )
         self._lines: list[bytes] = []
         self._failure: LogError | None = None
+        self._rescued: list[Path] = []
         self._unsynced = 0
         self._synced_at = time.monotonic()
         self._syncer = ThreadPoolExecutor(1, "log-sync")
@@ -296,19 +305,24 @@ class RunLog:
         return cls(paths, overwrite=overwrite, rotation=rotation)
 
     def __enter__(self) -> RunLog:
-        self._lock.__enter__()
-        try:
+        waiting = [str(path) for path in astuple(self.paths.rescue) if path.exists()]
+        if waiting:
+            raise LogError(
+                f"{', '.join(waiting)}: rows of a session whose log was deleted or replaced",
+                hint=f"pcsuite log check {self.paths.log} --repair puts them back; or delete the file",
+            )
+        with ExitStack() as opened:
+            self._file = segments.AppendFile(self.paths.log, locked=True)
+            opened.callback(lambda: self._file.close())
             if self._overwrite:
                 self._set_aside()
-            self._file = segments.AppendFile(self.paths.log)
             self.repaired_bytes = self._file.repaired_bytes
             """Bytes of a torn last line that were cut off when the log was opened."""
             self.index = ResumeIndex.read(self.paths.log)
             self.prompts = PromptStore(self.paths.prompts)
+            opened.callback(self.prompts.close)
             self._rotator = segments.LogRotator(self.paths.log, self._rotation)
-        except BaseException:
-            self._lock.__exit__(None, None, None)
-            raise
+            opened.pop_all()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -320,11 +334,16 @@ class RunLog:
         finally:
             self._syncer.shutdown()
             self.prompts.close()
-            self._file.close()
             self._rotator.close()
-            self._lock.__exit__(kind, error, trace)
+            self._file.close()  # last: with it the lock goes
         if error is None:
             self._rotator.check()
+            if self._rescued:
+                kept = " and ".join(str(path) for path in self._rescued)
+                raise LogError(
+                    f"{self.paths.log}: was deleted or replaced while the run wrote it; all its rows are in {kept}",
+                    hint=f"pcsuite log check {self.paths.log} --repair puts them back",
+                )
 
     def append(self, row: RunRow, prompt: str | None = None) -> None:
         """Write one row, and its prompt if it is new.
@@ -363,6 +382,7 @@ class RunLog:
         self._write()
         self._start_sync()
         self._finish_sync()
+        self._rescue()
 
     def _start_sync(self) -> None:
         """Sync in a thread: the disk may take long, and calls to models need not wait for it."""
@@ -388,34 +408,53 @@ class RunLog:
         if not lines:
             return
         try:
+            self._rescue()
             self._file.write(b"".join(lines))
             self._unsynced += len(lines)
             if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
                 self._start_sync()
-            if self._file.size >= self._rotator.limit_bytes:
+            if self._file.size >= self._rotator.limit_bytes and not self._rescued:
                 self.sync()  # every row so far is on the disk before the file is renamed
-                self._file.close()
-                try:
+                if not self._rescued:
+                    closed = self._file
                     self._rotator.close_live_file()
-                finally:
-                    self._file = segments.AppendFile(self.paths.log)
+                    self._file = segments.AppendFile(self.paths.log, locked=True)
+                    closed.close()  # only now: until then its lock keeps others out
         except LogError as error:
+            self._failure = error
             if not in_loop:
                 raise
-            self._failure = error
+
+    def _rescue(self) -> None:
+        """Go on in other files where a sync found that the log or the prompts are no longer at their place."""
+        places = ((self._file, self.paths.rescue.log), (self.prompts.file, self.paths.rescue.prompts))
+        for file, target in places:
+            if file.displaced:
+                lost = file.path
+                file.move_to(target)
+                self._rescued.append(target)
+                _LOGGER.warning("%s was deleted or replaced: the run goes on in %s", lost, target)
 
     def _set_aside(self) -> None:
+        """Give what the log has had so far the next free name; the log begins anew."""
         log = self.paths.log
-        if not segments.log_exists(log):
+        closed = segments.closed_segments(log)
+        if not closed and not self._file.size:
             return
         number = 1
         while segments.log_exists(aside := log.with_suffix(f".old-{number}.jsonl")):
             number += 1
-        for segment in segments.closed_segments(log):
-            target = segments.closed_path(aside, segment.number)
-            ending = segments.COMPRESSED if segment.compressed else ""
-            segment.path.rename(target.with_name(target.name + ending))
-        if log.exists():
+        old = self._file
+        try:
+            for segment in closed:
+                target = segments.closed_path(aside, segment.number)
+                ending = segments.COMPRESSED if segment.compressed else ""
+                segment.path.rename(target.with_name(target.name + ending))
+            for ending in (".prompts.z", ".manifest.json"):
+                if log.with_suffix(ending).exists():
+                    log.with_suffix(ending).rename(aside.with_suffix(ending))
             log.rename(aside)
-        if self.paths.prompts.exists():
-            self.paths.prompts.rename(aside.with_suffix(".prompts.z"))
+        except OSError as error:
+            raise LogError(f"{log}: cannot be set aside ({error.strerror})") from error
+        self._file = segments.AppendFile(log, locked=True)
+        old.close()

@@ -68,6 +68,20 @@ class NotApplicableNote(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class RegisteredPlan(msgspec.Struct):
+    """What a run was about, written down before its first call."""
+
+    hash: str = ""
+    """sha256 (hex) of ``plan``."""
+    plan: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The profile's ``preregistration`` section."""
+    contrasts: list[list[str]] = msgspec.field(default_factory=list)
+    """Its contrasts spelled out: task, model, decoding, condition, baseline."""
+    registered_utc: str = ""
+    deviations: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """Later plans: hashes ``from`` and ``to``, the ``reason`` given, ``rows`` logged by then, and ``at_utc``."""
+
+
 class RunManifest(msgspec.Struct):
     """What a run is made of: definitions, sources of items, and what did not apply."""
 
@@ -90,6 +104,7 @@ class RunManifest(msgspec.Struct):
     """What the profile's metrics file declared beyond the bundled one."""
     compiled: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Compiled prompts of the run: make-up and development figures."""
+    preregistration: RegisteredPlan | None = None
     planned_rows: int = 0
     not_applicable: list[NotApplicableNote] = msgspec.field(default_factory=list)
     blocks: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
@@ -112,6 +127,7 @@ class RunManifest(msgspec.Struct):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         for name in ("tasks", "models", "conditions", "operator_types", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
+        self.preregistration = self.preregistration or other.preregistration
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
 
 
@@ -130,10 +146,16 @@ def manifest_path(log: Path) -> Path:
 def write_manifest(log: Path, manifest: RunManifest) -> None:
     """Write the manifest of a log, whole or not at all, in place of an earlier one.
 
-    Readers see the old or the new manifest and nothing between.
+    Readers see the old or the new manifest and nothing between. Raises :class:`LogError` where it cannot be written.
     """
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-    replace_atomically(manifest_path(log), text + b"\n")
+    try:
+        replace_atomically(manifest_path(log), text + b"\n")
+    except OSError as error:
+        raise LogError(
+            f"{manifest_path(log)}: cannot be written ({error.strerror or error})",
+            hint="see to space and permissions, and run the same command again",
+        ) from error
 
 
 def read_manifest(log: Path) -> RunManifest | None:
@@ -146,7 +168,7 @@ def read_manifest(log: Path) -> RunManifest | None:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise LogError(f"{path.name} could not be read ({error})") from error
 
 

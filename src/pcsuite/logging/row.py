@@ -7,6 +7,8 @@ a column there. ``Annotated[..., Column(...)]`` says where a column differs from
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -137,26 +139,45 @@ class RunRow(msgspec.Struct, frozen=True):
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(RunRow)
+_SUMMED = re.compile(rb',"checksum":"([0-9a-f]{16})"}\Z')
 
 
 def encode_row(row: RunRow) -> bytes:
-    """A row as one line of JSON in UTF-8, newline included.
+    """A row as one line of JSON in UTF-8, newline included; its last key is ``checksum``.
 
-    Lone surrogates, which a model may emit and UTF-8 has not, are written out as ``\\udXXX``.
+    Lone surrogates, which a model may emit and UTF-8 has not, are written out as ``\\udXXX``. The checksum (BLAKE2b,
+    8 bytes, in hexadecimal) is that of the line without it, and no field of the row: who reads one need not know.
     """
     try:
-        return _ENCODER.encode(row) + b"\n"
+        body = _ENCODER.encode(row)
     except UnicodeEncodeError:
-        return _ENCODER.encode(_without_surrogates(msgspec.to_builtins(row))) + b"\n"
+        body = _ENCODER.encode(_without_surrogates(msgspec.to_builtins(row)))
+    return b'%b,"checksum":"%b"}\n' % (body[:-1], _checksum(body))
+
+
+def line_is_sound(line: bytes) -> bool | None:
+    """Whether a line (without its newline) is as it was written; ``None`` for one that has no checksum.
+
+    Logs of earlier versions have none, and neither have lines that another program wrote anew.
+    """
+    match = _SUMMED.search(line)
+    return None if match is None else _checksum(line[: match.start()] + b"}") == match[1]
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=8).hexdigest().encode()
 
 
 def decode_row(line: bytes) -> RunRow:
-    """A row from its line; raises :class:`msgspec.MsgspecError` on a malformed one.
+    """A row from its line; raises :class:`msgspec.MsgspecError` on a malformed one, and nothing else.
 
     Keys that this version does not know are passed over, and missing ones get their defaults where they have
     one.
     """
-    return _DECODER.decode(line)
+    try:
+        return _DECODER.decode(line)
+    except (RecursionError, UnicodeDecodeError) as error:  # a line that no row's writer wrote
+        raise msgspec.DecodeError(str(error)) from None
 
 
 def _without_surrogates(value: Any) -> Any:

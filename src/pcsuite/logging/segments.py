@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import gzip
 import io
@@ -15,11 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from pcsuite._util.files import replacing, sync_folder
+from pcsuite._util.files import lock_holder, replacing, say_without_locks, sync_folder, try_lock
 from pcsuite.config.profile import RunSection
-from pcsuite.errors import LogError
+from pcsuite.errors import LogError, RunLockedError
 
 COMPRESSED = ".gz"
+PART_MARK = "~"
+"""Stands before the number of a closed segment. No run may have it in its name (``run.name`` allows letters, digits,
+``.``, ``_`` and ``-``), so the log of one run is never taken for a part of another's."""
 MOST_BYTES = (1 << 32) - 1
 """A gzip file says its length in 32 bits, so no segment may be longer."""
 _CHUNK_BYTES = 1 << 20
@@ -51,43 +55,34 @@ def _split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
         yield rest
 
 
-def repair_torn_line(path: Path) -> int:
-    """Cut an unfinished last line off a file; returns the number of bytes removed.
-
-    A line is torn when the process ended while it was being written; what it held is run again.
-    """
-    if not path.exists():
-        return 0
-    with path.open("r+b") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        end = size
-        while end > 0:
-            start = max(0, end - _BLOCK_BYTES)
-            stream.seek(start)
-            newline = stream.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
-            stream.truncate(end)
-            os.fsync(stream.fileno())
-        return size - end
-
-
 class AppendFile:
-    """A file that is repaired when opened and then only grows, by whole lines."""
+    """A file that is repaired when opened and then only grows, by whole lines.
 
-    def __init__(self, path: Path) -> None:
+    ``locked`` keeps other processes out for as long as it is open: the lock is on the file itself, so nothing that
+    happens to other files lets a second writer in. Without ``repair`` a torn line stays, for whoever wants to see it.
+    """
+
+    def __init__(self, path: Path, *, locked: bool = False, repair: bool = True) -> None:
         self.path = path
+        self.displaced = False
+        """Whether a sync found that the path no longer leads to this file."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.repaired_bytes = repair_torn_line(path)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            self._descriptor = _open_locked(path) if locked else _open(path)
+            try:
+                self.repaired_bytes = _cut_torn_line(self._descriptor) if repair else 0
+                """Bytes of an unfinished last line that were cut off; what it held is run again."""
+            except OSError:
+                os.close(self._descriptor)
+                raise
         except OSError as error:
-            raise LogError(f"{path}: cannot be opened for writing ({error.strerror})") from error
+            raise LogError(
+                f"{path}: cannot be opened for writing ({error.strerror})",
+                hint="see to its folder's permissions and space, or set another run.output_dir",
+            ) from error
         self.size = os.fstat(self._descriptor).st_size
         """Bytes in the file."""
+        self.synced_size = self.size
+        """Bytes that were in the file when it was last synced."""
         self._dirty = False
 
     def write(self, lines: bytes) -> None:
@@ -101,25 +96,59 @@ class AppendFile:
             while written < len(lines):
                 written += os.write(self._descriptor, lines[written:])
         except OSError as error:
-            if written:
+            # Where not even this works the torn line is cut off when the file is opened again.
+            with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise self._failure(error) from error
         self.size += len(lines)
         self._dirty = True
 
     def sync(self) -> None:
-        """Bring what was written to the disk.
+        """Bring what was written to the disk, and look whether the file is still where it was.
 
-        Does nothing where nothing was written since. Raises :class:`LogError`.
+        A file that was deleted or replaced is ``displaced`` from then on. Raises :class:`LogError` where the disk
+        refuses, or where another program has cut the file.
         """
-        if not self._dirty:
-            return
-        self._dirty = False  # before: what is written meanwhile needs a sync of its own
         try:
-            os.fsync(self._descriptor)
+            if self._dirty:
+                self._dirty = False  # before: what is written meanwhile needs a sync of its own
+                os.fsync(self._descriptor)
+            here = os.fstat(self._descriptor)
         except OSError as error:
             self._dirty = True
             raise self._failure(error) from error
+        if here.st_size < self.synced_size:
+            raise LogError(
+                f"{self.path}: another program has cut it from {self.synced_size} to {here.st_size} bytes",
+                hint="the rows that are gone are asked for again when you run the same command",
+            )
+        self.synced_size = here.st_size
+        self.displaced = self.displaced or not _leads_to(self.path, here)
+
+    def move_to(self, target: Path) -> None:
+        """Go on in another file, which gets everything this one has, whether or not a name leads to it.
+
+        Raises :class:`LogError` where the other file is there already or cannot be written.
+        """
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                offset = 0
+                while block := os.pread(self._descriptor, _CHUNK_BYTES, offset):
+                    offset += len(block)
+                    while block:
+                        block = block[os.write(copy, block) :]
+                os.fsync(copy)
+            except OSError:
+                os.close(copy)
+                target.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            why = f"was deleted or replaced, and {target} cannot be written ({error.strerror})"
+            raise LogError(f"{self.path}: {why}", hint="the rows of this session are lost") from error
+        os.close(self._descriptor)
+        self._descriptor, self.path, self.displaced = copy, target, False
 
     def close(self) -> None:
         """Close the file; unsynced lines are the operating system's to write."""
@@ -132,6 +161,59 @@ class AppendFile:
             f"{self.path}: cannot be written ({error.strerror})",
             hint="free some space and run the same command again: it goes on from the last finished row",
         )
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+
+
+def _open_locked(path: Path) -> int:
+    """The file, opened and locked; raises :class:`RunLockedError` where another process has it."""
+    for _ in range(_TRIES):
+        descriptor = _open(path)
+        try:
+            held = try_lock(descriptor)
+            if held is False:
+                hint = "wait for it to end, or give this run another name with --name"
+                by = lock_holder(descriptor)
+                raise RunLockedError(f"{path}: the run is in use{by}", hint=hint)
+            if held is None:
+                say_without_locks(path)
+            # Between opening and locking its owner may have renamed it: then it is a closed segment by now.
+            if _leads_to(path, os.fstat(descriptor)):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise LogError(f"{path}: is being renamed by another process", hint="wait for that to end")
+
+
+def _leads_to(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), file)
+    except FileNotFoundError:
+        return False
+
+
+def _cut_torn_line(descriptor: int) -> int:
+    """Cut an unfinished last line off an open file; returns the number of bytes removed.
+
+    A line is torn when the process ended while it was being written.
+    """
+    size = end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - _BLOCK_BYTES)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(descriptor, end)
+        os.fsync(descriptor)
+    return size - end
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +342,12 @@ class Segment(NamedTuple):
 
 
 def closed_path(log: Path, number: int) -> Path:
-    """Where the closed segment ``number`` of a log lies before it is compressed."""
-    return log.with_name(f"{log.stem}.{number:04d}{log.suffix}")
+    """Where the closed segment ``number`` of a log lies before it is compressed.
+
+    >>> closed_path(Path("runs/sweep.jsonl"), 1).name
+    'sweep~0001.jsonl'
+    """
+    return log.with_name(f"{log.stem}{PART_MARK}{number:04d}{log.suffix}")
 
 
 def closed_segments(log: Path) -> list[Segment]:
@@ -272,9 +358,9 @@ def closed_segments(log: Path) -> list[Segment]:
     if not log.suffix or not log.parent.is_dir():
         return []
     stem, suffix, gz = (re.escape(part) for part in (log.stem, log.suffix, COMPRESSED))
-    pattern = re.compile(rf"{stem}\.(\d{{4,}}){suffix}({gz})?")
+    pattern = re.compile(rf"{stem}{PART_MARK}(\d{{4,}}){suffix}({gz})?")
     found: dict[int, Path] = {}
-    for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}*"):
+    for path in log.parent.glob(f"{glob.escape(log.stem)}{PART_MARK}*{log.suffix}*"):
         match = pattern.fullmatch(path.name)
         if match and (match[2] is None or int(match[1]) not in found):
             found[int(match[1])] = path
@@ -315,7 +401,11 @@ def read_log_lines(log: Path) -> Iterator[bytes]:
             except FileNotFoundError:  # compressed since it was listed
                 stream = next(one for one in closed_segments(log) if one.number == segment.number).open()
             with stream:
-                yield from _split_lines(stream)
+                try:
+                    yield from _split_lines(stream)
+                except (OSError, EOFError, zlib.error) as error:
+                    hint = f"pcsuite log check {log} --repair keeps what can be read"
+                    raise LogError(f"{segment.path}: is damaged ({error})", hint=hint) from error
         if live is not None:
             yield from _split_lines(live)
     finally:

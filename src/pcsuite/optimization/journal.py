@@ -28,7 +28,7 @@ def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunP
     """Files of the log of candidates for a task and a model, under ``<output_dir>/optimization``."""
     stem = compiled_path(output_dir, task_id, model_id).stem
     folder = Path(output_dir) / FOLDER
-    return RunPaths(folder / f"{stem}.jsonl", folder / f"{stem}.prompts.z", folder / f"{stem}.jsonl.lock")
+    return RunPaths(folder / f"{stem}.jsonl", folder / f"{stem}.prompts.z")
 
 
 def replicate_of(row: RunRow) -> Replicate | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,6 +61,8 @@ class PromptContext:
     answer_regex: str = ""
     grammar: str = ""
     lmql_query: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the item that placeholders of a verbatim prompt name."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> PromptContext:
@@ -110,9 +112,9 @@ class TaskPrompting:
     exemplars: tuple[Exemplar, ...] = ()
     lmql_query: str | None = None
 
-    def context(self, input_text: str) -> PromptContext:
+    def context(self, input_text: str, columns: Mapping[str, str] | None = None) -> PromptContext:
         """The context of one item; an empty ``input_text`` gives what all items of the task share."""
-        return replace(self._without_input, input_text=input_text)
+        return replace(self._without_input, input_text=input_text, columns=columns or {})
 
     @cached_property
     def _without_input(self) -> PromptContext:

@@ -19,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pcsuite.config.definitions import OperatorSpec, OperatorUse
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.verbatim import fill_placeholders, placeholders
 
 BASE_TEMPLATES = Path(__file__).parent / "base_templates"
 
@@ -57,7 +58,7 @@ def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
         raise PromptError(f"{where}: template cannot be rendered: {error}") from error
 
 
-Slot = Literal["prefix", "block", "fewshot", "post", "none"]
+Slot = Literal["prefix", "block", "fewshot", "post", "verbatim", "none"]
 
 _SLOTS: dict[str, Slot] = {
     "prefix_block": "prefix",
@@ -66,6 +67,7 @@ _SLOTS: dict[str, Slot] = {
     "program": "block",
     "fewshot": "fewshot",
     "post_block": "post",
+    "verbatim": "verbatim",
     "constraint": "none",
 }
 
@@ -114,7 +116,10 @@ class Operator:
     @property
     def reads_input(self) -> bool:
         """Whether the operator's text may depend on the item; else it is the same for all items of a task."""
-        return bool(_ITEM_DEPENDENT.search(self.spec.template or ""))
+        template = self.spec.template or ""
+        if self.spec.type == "verbatim":
+            return bool(placeholders(template))
+        return bool(_ITEM_DEPENDENT.search(template))
 
     def render(self, ctx: PromptContext) -> str:
         """The operator's text for one item; empty for operators that show nothing.
@@ -124,6 +129,8 @@ class Operator:
         """
         if not self.spec.template:
             return ""
+        if self.spec.type == "verbatim":
+            return fill_placeholders(self.spec.template, ctx.input_text, ctx.columns)
         variables: dict[str, Any] = ctx.variables() | {
             "mode": self.spec.mode,
             "max_steps": self.spec.max_steps,

@@ -52,8 +52,11 @@ class PromptTree:
     def parts(self, templates_dir: Path | None = None) -> list[str]:
         """The prompt's parts as the base template orders them: prefix, instruction, blocks, input, post.
 
-        They are what :meth:`reordered` permutes and what an attack may rewrite; filler is not among them.
+        Of a verbatim prompt they are its pieces. They are what :meth:`reordered` permutes and what an attack may
+        rewrite; filler is not among them.
         """
+        if exact := self.texts("verbatim"):
+            return [*self.texts("prefix"), *exact, *self.texts("post")]
         if self.around is not None:
             shown_input = (self.around[0].lstrip("\n") + self.input_text + self.around[1]).rstrip("\n")
         else:
@@ -82,6 +85,8 @@ class PromptTree:
         if self.order:
             parts = self.parts(templates_dir)
             return "\n\n".join(filler + [parts[index] for index in self.order]).strip("\n")
+        if exact := self.texts("verbatim"):
+            return "\n\n".join([*filler, *self.texts("prefix"), "".join(exact), *self.texts("post")])
         if self.around is not None:
             # What a perturbation adds stands before or after; the compiled text itself stays as it was found.
             text = self.instruction + self.around[0] + self.input_text + self.around[1]
@@ -109,8 +114,16 @@ class PromptTree:
 def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
     """The prompt of one item under a bundle: each operator rendered into its block, empty ones left out.
 
-    A template that uses a name the context lacks is a ``PromptError``.
+    A template that uses a name the context lacks is a ``PromptError``, and so are verbatim pieces beside other text:
+    they are the whole prompt.
     """
+    slots = {operator.slot for operator in bundle}
+    if "verbatim" in slots and slots - {"verbatim", "none"}:
+        mixed = [operator.name for operator in bundle if operator.slot not in ("verbatim", "none")]
+        raise PromptError(
+            f"verbatim pieces are the whole prompt, and {', '.join(mixed)} would add text to it",
+            hint="use either verbatim operators or others in a condition",
+        )
     rendered = [Block(operator.name, operator.slot, operator.render(ctx)) for operator in bundle]
     return PromptTree(
         template=BASE_TEMPLATE[ctx.task_kind],
@@ -168,9 +181,11 @@ def fit(
         line_tokens = max(1, _count(FILLER_LINE + "\n", counter))
         lines = math.ceil((low - tokens) / line_tokens)
         while tokens < low:
-            tree = replace(tree, filler=lines)
+            tree, before = replace(tree, filler=lines), tokens
             text = tree.assemble(templates_dir)
             tokens = _count(text, counter)
+            if tokens <= before:
+                raise PromptError("the prompt cannot be padded: more text does not count as more tokens")
             lines += 1
     position: Literal["inside", "below", "above"] = (
         "below" if tokens < low else "above" if tokens > high else "inside"

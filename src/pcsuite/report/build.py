@@ -13,6 +13,7 @@ import msgspec
 
 import pcsuite
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.parts import file_stamp
@@ -23,6 +24,7 @@ from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
+from pcsuite.logging.looks import looks_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
 from pcsuite.report.grid import ExtraSection
@@ -144,6 +146,7 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     return RobustnessFiles(written, [figure.png for figure in figures if figure.png is not None], notes)
 
 
+@one_blas_thread()
 def build_report(
     logs: Sequence[Path],
     output_dir: Path,
@@ -172,7 +175,9 @@ def build_report(
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
     note = output_dir / "tables" / ".parts" / "report.json"
-    memory = _ReportMemory(note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml"])
+    memory = _ReportMemory(
+        note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml", *map(looks_path, logs)]
+    )
     if (known := memory.recall()) is not None:
         known.reports.append(write_cache_report(folder / "cache_report.md"))
         return known

@@ -142,6 +142,9 @@ def finish(
     ``kind`` is what the page's filter calls figures of this sort. Raises :class:`AnalysisError` where the file cannot
     be written.
     """
+    # Panels find their places once, not again for each format: a draw of its own and half the time of a figure.
+    figure.get_layout_engine().execute(figure)
+    figure.set_layout_engine(None)
     name = "__".join(file_slug(part) for part in (stem, task, model or tail) if part)
     png = None
     buffer = io.StringIO()
@@ -152,7 +155,9 @@ def finish(
             png = folder / f"{name}.png"
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                figure.savefig(png, facecolor="white", metadata={"Software": None})
+                figure.savefig(
+                    png, facecolor="white", metadata={"Software": None}, pil_kwargs={"compress_level": 3}
+                )
             except OSError as error:
                 raise AnalysisError(f"{png}: cannot be written ({error.strerror})") from error
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

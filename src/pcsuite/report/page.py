@@ -16,6 +16,7 @@ from pcsuite import __version__
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import natural_key
+from pcsuite.analysis.tables.registration import registration_notices
 from pcsuite.analysis.twins import constraints
 from pcsuite.report import sections
 from pcsuite.report.drawing import Figure
@@ -169,7 +170,7 @@ def _notices(analysis: Analysis) -> list[str]:
         notices.append(
             f"The log mixes {health.config_hashes} configurations; for each cell the newest row counts."
         )
-    return notices + manifest.problems
+    return notices + registration_notices(analysis.registered) + manifest.problems
 
 
 def _excluded(analysis: Analysis) -> list[str]:

@@ -13,6 +13,7 @@ from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, TableSpec
 from pcsuite.analysis.tables.attribution import ATTRIBUTION, NOT_IDENTIFIED
 from pcsuite.analysis.tables.effects import EFFECTS
+from pcsuite.analysis.tables.format_gap import FORMAT_GAP
 from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, makeup_agreement
 from pcsuite.analysis.tables.pooled import POOLED
 from pcsuite.logging.manifest import ConditionNote, TaskNote
@@ -161,6 +162,16 @@ def levels_section(analysis: Analysis) -> Section:
     table = analysis.tables["summary_by_condition"]
     records = [record for record in table.records() if record["perturbation"] == CLEAN]
     extras = []
+    gaps = list(analysis.tables["format_gap"].records())
+    if gaps:
+        extras.append(
+            Extra(
+                "format-gap-table",
+                f"{FORMAT_GAP.title}: strict and lenient scores",
+                table_grid(FORMAT_GAP, gaps[:MOST_SHOWN]),
+                f"{FORMAT_GAP.note} What each rule accepts: docs/reference/scoring.md; the figures: format_gap.csv.",
+            )
+        )
     identity = tuple(Column(name, "") for name in ("model", "decoding", "condition"))
     measured = list(analysis.tables["task_metrics"].records())
     for index, task in enumerate(dict.fromkeys(record["task"] for record in measured)):

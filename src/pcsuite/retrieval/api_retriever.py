@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
+from pcsuite._util.http import is_retryable, post_blocking
+from pcsuite._util.secrets import public_url
+from pcsuite._util.text import read_json, shorten
 from pcsuite.config.profile import RetrievalSection
 from pcsuite.errors import ConfigError, EngineError
 from pcsuite.retrieval.base import DEFAULT_K, Passage, Retriever
@@ -43,7 +43,7 @@ class ApiRetriever(Retriever):
     @classmethod
     def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
         """The address: what stands behind it cannot be known."""
-        return {"backend": "api_retriever", "url": _checked_url(settings)}
+        return {"backend": "api_retriever", "url": public_url(_checked_url(settings))}
 
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
         """Ask the endpoint for at most ``k`` passages.
@@ -52,26 +52,24 @@ class ApiRetriever(Retriever):
         """
         body = json.dumps({"query": query, "k": k}).encode()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        where = f"search endpoint {public_url(self.url)}"
         try:
-            with urlopen(Request(self.url, body, headers), timeout=self._timeout_s) as response:
-                content = response.read(_MAX_BYTES + 1)
-        except HTTPError as error:
-            with error:
-                status = error.code
-            again = status >= 500 or status in (408, 425, 429)
-            problem = f"search endpoint {self.url} answered HTTP {status}"
-            raise EngineError(problem, status=status, retryable=again) from None
-        except (OSError, HTTPException) as error:
-            problem = f"search endpoint {self.url} cannot be reached: {error}"
-            raise EngineError(problem, retryable=True) from None
+            reply = post_blocking(
+                self.url, body, headers=headers, timeout_s=self._timeout_s, most_bytes=_MAX_BYTES
+            )
+        except EngineError as error:
+            raise EngineError(
+                f"{where}: {error.message}", hint=error.hint, retryable=error.retryable
+            ) from None
+        if reply.status != 200:
+            problem = f"{where} answered HTTP {reply.status}"
+            raise EngineError(problem, status=reply.status, retryable=is_retryable(reply.status))
         try:
-            if len(content) > _MAX_BYTES:
-                raise ValueError(f"more than {_MAX_BYTES >> 20} MB")
-            return [_passage(entry) for entry in json.loads(content)["passages"]][:k]
-        except (ValueError, TypeError, KeyError) as error:
+            return [_passage(entry) for entry in read_json(reply.body)["passages"]][:k]
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise EngineError(
-                f"search endpoint {self.url} answered in another form: {reason}",
+                f"{where} answered in another form: {shorten(reason)}",
                 hint='expected {"passages": [{"page", "sentence", "text"}]}',
             ) from None
 

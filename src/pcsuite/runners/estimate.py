@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.plan import Cell, Plan
+from pcsuite.runners.registration import planned_contrasts
 from pcsuite.stats.power import (
-    PairedVariances,
-    binary_variances,
+    BinaryWorld,
+    PairedWorld,
+    achieved_power,
+    items_to_hold,
+    least_p,
     minimal_detectable_effect,
-    pilot_variances,
+    pilot_world,
     required_items,
     required_replicates,
 )
@@ -80,13 +86,15 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
 def _mean_tokens(plan: Plan, cell: Cell) -> int:
     counts = []
     for item in cell.task.items[:_SAMPLED_PROMPTS]:
-        condition = apply_condition(cell.condition, cell.task.prompting.context(item.input_text))
+        condition = apply_condition(
+            cell.condition, cell.task.prompting.context(item.input_text, item.columns)
+        )
         measured = fit(condition.tree, cell.task.band, plan.suite.profile.length_control, lambda _: None)
         counts.append(measured.tokens)
     return round(sum(counts) / len(counts))
 
 
-# What a plan can detect: the smallest effect for its items and replicates, before anything is called.
+# What a plan can find: simulated with the test and the correction of the report, before anything is called.
 
 
 DesignKey = tuple[str, str, str]
@@ -100,13 +108,27 @@ class PowerSettings:
     alpha: float = 0.05
     power: float = 0.8
     effect: float | None = None
-    """A wanted effect, for which items and replicates are worked out."""
+    """A wanted effect (a loss is negative), for which power, items and replicates are worked out."""
     accuracy: float = 0.5
-    """Stated accuracy where there is no pilot."""
+    """Stated accuracy of the control where there is no pilot."""
     correlation: float = 0.5
     """Stated correlation of two conditions' item means."""
     noise: float = 0.5
     """Stated share of a score's variance that lies within the item."""
+    affected: int = 1
+    """How many comparisons of a family have the effect; the others have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedEffect:
+    """What a wanted effect would take in a design."""
+
+    power: float | None
+    """Chance that this design finds it; ``None`` where scores leave no room for it."""
+    items: int | None
+    """Items that find it with the wanted power; ``None`` where no number does."""
+    replicates: int | None
+    """Replicates that do with the design's items; ``None`` where no number does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +139,68 @@ class DesignPower:
     items: int
     replicates: int
     comparisons: int
+    """Everything that the report corrects for together with one of the design's comparisons."""
     from_pilot: bool
-    variances: PairedVariances
-    detectable: float
-    items_needed: int | None
-    replicates_needed: int | None
+    world: PairedWorld
+    gain: float | None
+    """Smallest gain found with the wanted power; ``None`` where not even the largest possible one is."""
+    loss: float | None
+    """Smallest loss, a negative number, likewise."""
+    least_p: float
+    """What no p-value of the design can fall below."""
+    items_to_hold: int
+    """Items below which no effect that stands alone in its family can hold."""
+    wanted: WantedEffect | None = None
+
+    @property
+    def can_hold(self) -> bool:
+        """Whether an effect that stands alone can hold at all."""
+        return self.items >= self.items_to_hold
 
 
 def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -> list[DesignPower]:
-    """Power of every task, model and regime of a plan; comparisons are all conditions against the first.
+    """What every task, model and regime of a plan can find, with the report's own test and correction.
 
-    Variances come from the ``pilot`` log where one is given, else from the stated accuracy and correlation. Designs
-    of fewer than two items or conditions are left out.
+    The worlds come from the ``pilot`` log where one is given, else from the stated accuracy, correlation and noise.
+    Designs of fewer than two items or conditions are left out. Raises ``AnalysisError`` for settings out of range.
     """
     measured = _pilot(pilot, plan) if pilot is not None else {}
-    designs: dict[DesignKey, list[tuple[int, int, str]]] = defaultdict(list)
+    families = family_sizes(plan)
+    stated = BinaryWorld(settings.accuracy, settings.correlation, settings.noise)
+    designs: dict[DesignKey, list[Cell]] = defaultdict(list)
     for cell in plan.cells:
-        key = (cell.task.id, cell.model_id, cell.decoding.id)
-        designs[key].append((len(cell.task.items), len(cell.seeds), cell.condition.id))
-    results = []
-    for key, members in designs.items():
-        items, replicates, _ = members[0]
-        if items < 2 or len(members) < 2:
+        designs[cell.task.id, cell.model_id, cell.decoding.id].append(cell)
+    results, known = [], dict[tuple[object, ...], DesignPower]()
+    for key, cells in designs.items():
+        items = len(cells[0].task.items)
+        if items < 2 or len(cells) < 2:
             continue
-        stated = binary_variances(
-            settings.accuracy, settings.accuracy, correlation=settings.correlation, noise=settings.noise
-        )
-        if replicates == 1 and plan.suite.regimes[key[2]].greedy and key not in measured:
-            stated = PairedVariances(stated.of_difference(1), 0.0, 0.0)
-        results.append(_design(key, items, replicates, len(members) - 1, measured.get(key), stated, settings))
+        # Seeds of greedy decoding repeat the answer: they are no replicates.
+        greedy = plan.suite.regimes[key[2]].greedy
+        replicates = 1 if greedy else len(cells[0].seeds)
+        world = measured.get(key, stated)
+        sort = (id(world), items, replicates, greedy, families[key[0]])
+        if sort not in known:
+            known[sort] = _design(key, items, replicates, families[key[0]], world, settings, greedy=greedy)
+        results.append(replace(known[sort], key=key, from_pilot=key in measured))
     return results
+
+
+def family_sizes(plan: Plan) -> Mapping[str, int]:
+    """By task: how many comparisons the report corrects together on one metric, over conditions, models and regimes.
+
+    Where primary contrasts are registered, those are the family.
+    """
+    section = plan.suite.profile.preregistration
+    if section is not None:
+        planned = Counter(arm.task for arm in planned_contrasts(plan, section))
+        every = sum(planned.values())
+        return {task: planned[task] if section.family == "task" else every for task in plan.tasks}
+    groups = Counter((cell.task.id, cell.model_id, cell.decoding.id) for cell in plan.cells)
+    sizes: Counter[str] = Counter()
+    for (task_id, _, _), conditions in groups.items():
+        sizes[task_id] += conditions - 1
+    return sizes
 
 
 def _design(
@@ -154,38 +208,56 @@ def _design(
     items: int,
     replicates: int,
     comparisons: int,
-    measured: PairedVariances | None,
-    stated: PairedVariances,
+    world: PairedWorld,
     settings: PowerSettings,
+    *,
+    greedy: bool,
 ) -> DesignPower:
-    variances = measured or stated
-    rates = {"alpha": settings.alpha, "power": settings.power}
-    needed_items = needed_replicates = None
-    if settings.effect is not None:
-        needed_items = required_items(
-            variances, settings.effect, replicates=replicates, comparisons=comparisons, **rates
+    affected = min(settings.affected, comparisons)
+    family: dict[str, Any] = {"alpha": settings.alpha, "comparisons": comparisons, "affected": affected}
+    wanted = None
+    gain, loss = (
+        minimal_detectable_effect(
+            world,
+            items,
+            rng=named_rng("power", items, replicates, comparisons),
+            replicates=replicates,
+            power=settings.power,
+            loss=down,
+            **family,
         )
-        needed_replicates = required_replicates(
-            variances, settings.effect, items, comparisons=comparisons, **rates
-        )
-    detectable = minimal_detectable_effect(
-        variances, items, replicates=replicates, comparisons=comparisons, **rates
+        for down in (False, True)
     )
+    if settings.effect is not None:
+        low, high = world.room
+        fits = low <= settings.effect <= high
+        common = {**family, "power": settings.power}
+        rng = named_rng("power", settings.effect, items, replicates, comparisons)
+        wanted = WantedEffect(None, None, None)
+        if fits:
+            effect = settings.effect
+            wanted = WantedEffect(
+                achieved_power(world, effect, items, rng=rng, replicates=replicates, **family),
+                required_items(world, effect, rng=rng, replicates=replicates, **common),
+                None if greedy else required_replicates(world, effect, items, rng=rng, **common),
+            )
     return DesignPower(
         key,
         items,
         replicates,
         comparisons,
-        measured is not None,
-        variances,
-        detectable,
-        needed_items,
-        needed_replicates,
+        False,
+        world,
+        gain,
+        loss,
+        least_p(items),
+        items_to_hold(comparisons, alpha=settings.alpha),
+        wanted,
     )
 
 
-def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedVariances]:
-    """Variances in a pilot log: the largest over conditions, each against the design's first condition."""
+def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
+    """Worlds of a pilot log: of each design the condition that differs most from item to item against the first."""
     scores: dict[DesignKey, dict[str, dict[str, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
@@ -196,23 +268,27 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedVariances]:
         key = (row.task.id, row.model.id, row.decoding.id)
         scores[key][row.condition.id][row.task.item_id].append(float(score))
     order = [cell.condition.id for cell in plan.cells]
-    found = {}
+    found: dict[DesignKey, PairedWorld] = {}
     for key, conditions in scores.items():
         names = sorted(
             conditions, key=lambda name: (order.index(name) if name in order else len(order), name)
         )
-        pairs = [_paired(conditions[names[0]], conditions[name]) for name in names[1:]]
+        pairs = [_paired(conditions[name], conditions[names[0]]) for name in names[1:]]
         usable = [pair for pair in pairs if pair is not None]
         if usable:
-            found[key] = max(usable, key=lambda variances: variances.of_difference(1))
+            found[key] = max(usable, key=lambda pair: pair[0])[1]
     return found
 
 
-def _paired(first: Mapping[str, list[float]], second: Mapping[str, list[float]]) -> PairedVariances | None:
-    shared = sorted(first.keys() & second.keys())
+def _paired(
+    treated: Mapping[str, list[float]], control: Mapping[str, list[float]]
+) -> tuple[float, PairedWorld] | None:
+    """The variance of the item differences of two conditions, and their world; ``None`` with fewer than two items."""
+    shared = sorted(treated.keys() & control.keys())
     if len(shared) < 2:
         return None
-    return pilot_variances(_table(first, shared), _table(second, shared))
+    first, second = _table(treated, shared), _table(control, shared)
+    return float((first.mean(axis=1) - second.mean(axis=1)).var()), pilot_world(first, second)
 
 
 def _table(

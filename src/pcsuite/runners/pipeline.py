@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
+from pcsuite._util.processes import child_environment
+from pcsuite._util.text import check_depth, describe, shorten
 from pcsuite.engines.adapters.base import Constraint, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
-from pcsuite.errors import BudgetExceededError, EngineError
-from pcsuite.evaluation.base import Answer, Evaluation
+from pcsuite.errors import BudgetExceededError, EngineError, MissingExtraError, PcsuiteError
+from pcsuite.evaluation.base import Answer, Evaluation, Parsed
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
@@ -30,6 +34,7 @@ from pcsuite.logging.row import (
     RunRow,
     TaskRef,
     UsageRecord,
+    decode_row,
     encode_row,
 )
 from pcsuite.perturbations import Site, perturb, variant_of, variants
@@ -41,7 +46,12 @@ T = TypeVar("T")
 PROGRAM_METRIC = "program_"
 """What the names of metrics begin with that a program logs, so that scoring anew leaves them alone."""
 METRIC_CACHE = "metric_cache.sqlite"
+PREPARING, ASKING, SCORING, WRITING = "preparing", "asking", "scoring", "writing"
+"""What an error that became a row's begins with: where it happened."""
+NO_PROMPT = PromptRecord("", None, "", 0, None, 0)
+"""Of a row whose prompt could not be made."""
 _PROMPTS_KEPT = 512
+_LONGEST_ERROR = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,8 @@ class Work:
     use_cache: bool
     commit: str | None
     """Commit of the checkout the profile lies in; found once, where the files are."""
+    unproven: Mapping[tuple[str, Constraint], str] = field(default_factory=dict)
+    """Constraints, by model, that could not be tried on it, and why; their rows fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,7 @@ class FinishedRow:
             prompt=prompt,
             error=row.errors[0] if row.errors else None,
             tokens=made.usage.total_tokens if paid and made and made.usage else 0,
-            cost_usd=row.metrics["cost_usd"] if paid else 0.0,
+            cost_usd=row.metrics.get("cost_usd", 0.0) if paid else 0.0,
             cache_hit=made is not None and made.cache_hit,
         )
 
@@ -108,6 +120,7 @@ class Pipeline:
         self._suite = session.suite
         self._perturber = work.perturber
         self._commit = work.commit
+        self._unproven = work.unproven
         self._retrievers = TaskRetrievers(session.suite, session.policy)
         self._prepared: OrderedDict[tuple[str, str, str, str, str], _Prepared] = OrderedDict()
 
@@ -117,46 +130,57 @@ class Pipeline:
             await self._retrievers.open(task_id)
 
     async def answer(self, unit: Unit) -> FinishedRow:
-        """The row of a unit, answered or failed; only a used-up budget is raised.
+        """The row of a unit, answered or failed, whatever happens while it is prepared, asked or scored.
 
-        A call that failed for good becomes the row's error, and is tried again on resume.
+        What went wrong becomes the row's error, and the unit is tried again on resume; an answer that could not be
+        scored is kept. Only what concerns every unit is raised: a used-up budget, a package that is not installed.
         """
         cell, item, task = unit.cell, unit.item, unit.cell.task
         client = self.session.clients[cell.model_id]
-        key = (cell.model_id, cell.condition.id, task.id, item.item_id, unit.perturbation.id)
-        ready = self._prepared.get(key) or self._prepare(key, unit, client)
-        prompt, program, constraint = ready.prompt, ready.program, cell.constraint
-        request = Request(
-            prompt.text,
-            cell.decoding,
-            unit.seed,
-            constraint,
-            cell.context(item, unit.perturbation.type),
-            prompt_tokens=prompt.tokens if prompt.exact else None,
-        )
-        search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
-        job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
+        prompt, record, constraint = "", NO_PROMPT, cell.constraint
         generation, parsed, honoured = None, None, False
         metrics: dict[str, object] = {}
         errors: list[str] = []
+        stage = PREPARING
         try:
+            ready = await self._ready(unit, client)
+            prompt, record = ready.prompt.text, ready.record
+            request = Request(
+                prompt,
+                cell.decoding,
+                unit.seed,
+                constraint,
+                cell.context(item, unit.perturbation.type),
+                prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
+            )
+            program = ready.program
+            search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
+            job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
+            stage = ASKING
+            if constraint is not None and (cell.model_id, constraint) in self._unproven:
+                raise EngineError(self._unproven[cell.model_id, constraint])
             outcome = await program.run(job, client.ask)
-        except EngineError as error:
-            errors.append(str(error))
-        else:
-            evaluation = task.evaluator.evaluate(item, outcome)
             generation, usage = generation_record(outcome)
-            parsed = evaluation.parsed
-            metrics.update(evaluation.metrics)
             metrics["token_cost"] = usage.total_tokens
             metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
-            if task.spec.retrieval:
-                metrics["retrieval"] = outcome.retrieved is not None
-            for name, value in outcome.metrics.items():
-                metrics[f"{PROGRAM_METRIC}{name}"] = value
-            if constraint is not None:
-                metrics["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
+            stage = SCORING
+            evaluation = task.evaluator.evaluate(item, outcome)
+            bound_depth(outcome.text, evaluation.parsed)
+            scored: dict[str, object] = {**evaluation.metrics, **metrics}
+            if task.spec.retrieval:
+                scored["retrieval"] = outcome.retrieved is not None
+            for name, value in outcome.metrics.items():
+                scored[f"{PROGRAM_METRIC}{name}"] = value
+            if constraint is not None:
+                scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
+            metrics, parsed = scored, evaluation.parsed
+        except (BudgetExceededError, MissingExtraError):
+            raise
+        except EngineError as error:
+            errors.append(shorten(str(error), _LONGEST_ERROR))
+        except Exception as error:
+            errors.append(unforeseen(stage, error))
         model, decoding = client.spec, cell.decoding
         row = RunRow(
             run_id=unit.run_id,
@@ -172,17 +196,39 @@ class Pipeline:
             seed=unit.seed,
             seed_honoured=honoured,
             perturbation=unit.perturbation,
-            prompt=ready.record,
+            prompt=record,
             generation=generation,
             parsed=parsed,
             metrics=metrics,
             errors=errors,
             engine=client.identity,
         )
-        return FinishedRow.of(row, prompt.text)
+        try:
+            finished = FinishedRow.of(row, prompt)
+            decode_row(finished.line)  # what an adapter or a scorer put in must come back, or the row is lost
+            return finished
+        except Exception as error:
+            errors.append(unforeseen(WRITING, error))
+            bare = msgspec.structs.replace(row, generation=None, parsed=None, metrics={}, errors=errors)
+            return FinishedRow.of(bare, prompt)
 
-    def _prepare(self, key: tuple[str, str, str, str, str], unit: Unit, client: ModelClient) -> _Prepared:
-        """Make the prompt of a unit; replicates of an item share it."""
+    async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
+        """The prompt of a unit; replicates of an item share it."""
+        cell = unit.cell
+        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.id)
+        ready = self._prepared.get(key)
+        if ready is None:
+            if client.adapter.counts_remotely:
+                # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
+                ready = await client.retried(lambda: asyncio.to_thread(self._prepare, unit, client))
+            else:
+                ready = self._prepare(unit, client)
+            self._prepared[key] = ready
+            if len(self._prepared) > _PROMPTS_KEPT:
+                self._prepared.popitem(last=False)
+        return ready
+
+    def _prepare(self, unit: Unit, client: ModelClient) -> _Prepared:
         cell = unit.cell
         tree = cell.tree(unit.item)
         edit = None if unit.perturbation == CLEAN else self._perturber(unit)
@@ -201,11 +247,26 @@ class Pipeline:
             band=prompt.band,
             tokens_exact=prompt.exact,
         )
-        ready = _Prepared(prompt, record, cell.program())
-        self._prepared[key] = ready
-        if len(self._prepared) > _PROMPTS_KEPT:
-            self._prepared.popitem(last=False)
-        return ready
+        return _Prepared(prompt, record, cell.program())
+
+
+def bound_depth(text: str, parsed: Parsed) -> None:
+    """Leave out the fields of an answer that is nested deeper than a log can hold; the answer itself stays."""
+    try:
+        check_depth(text, parsed.fields)
+    except ValueError as error:
+        parsed.fields = {}
+        parsed.parse_errors.append(f"fields left out: {error}")
+
+
+def unforeseen(stage: str, error: Exception) -> str:
+    """What a row says of an error that no part of the suite foresaw, or that concerns this unit alone.
+
+    >>> unforeseen(SCORING, KeyError("label"))
+    "scoring: KeyError: 'label'"
+    """
+    said = shorten(str(error), _LONGEST_ERROR) if isinstance(error, PcsuiteError) else describe(error)
+    return f"{stage}: {said}"
 
 
 def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
@@ -269,7 +330,13 @@ def git_commit(folder: Path) -> str | None:
     """
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5, check=False
+            ["git", "rev-parse", "HEAD"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+            env=child_environment(("GIT_",)),
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -347,7 +414,7 @@ def site_of(unit: Unit) -> Site:
     Holds what perturbations may ask: the right answer, a wrong one, and whether a text is right.
     """
     task, item = unit.cell.task, unit.item
-    ctx = task.prompting.context(item.input_text)
+    ctx = task.prompting.context(item.input_text, item.columns)
     bundle = unit.cell.condition.bundle(ctx)
     assert bundle is not None, "cells are made of applicable conditions only"
     evaluator = task.evaluator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -106,8 +107,17 @@ class Cell:
         Raises :class:`PromptError` where an operator's template cannot be rendered.
         """
         if self.applied.reads_input:
-            return apply_condition(self.condition, self.task.prompting.context(item.input_text)).tree
+            ctx = self.task.prompting.context(item.input_text, item.columns)
+            return apply_condition(self.condition, ctx).tree
         return replace(self.applied.tree, input_text=item.input_text)
+
+    def units(self, item: Item) -> Iterator[Unit]:
+        """The rows of an item in this cell: one for each perturbation and seed."""
+        shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
+        for perturbation in self.perturbations:
+            for seed in self.seeds:
+                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                yield Unit(self, item, seed, perturbation, run_id)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
         """What a call for an item of this cell is for; a simulated model answers from it."""
@@ -135,6 +145,11 @@ class Scope:
     """At most so many items a task, the first of those the profile takes."""
     block: str = ""
     """Name of the block this plan adds to the profile's run; empty for the run itself."""
+    skip_items: int = 0
+    """Leaves out so many items of the front, so that plans can share a task's items between them."""
+    items_together: int = 1
+    """So many items are asked under one condition before the next: prompts that begin alike go out together, which
+    servers' prefix caches like, and at most so many items lack a condition where a run ends early."""
 
     @classmethod
     def of_selection(cls, suite: Suite) -> Scope:
@@ -188,17 +203,16 @@ class Plan:
     def units(self, model_id: str) -> Iterator[Unit]:
         """A model's rows, item by item, so that conditions stay paired however early a run ends.
 
-        Tasks come in the order of the profile; the same plan always gives the same units.
+        Tasks come in the order of the profile; the same plan always gives the same units. A scope may take several
+        items together.
         """
         for task in self.tasks.values():
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
-            for item in task.items if cells else ():
-                for cell in cells:
-                    shared = f"{cell.fingerprint}|{item.item_id}|{task.item_digests[item.item_id]}"
-                    for perturbation in cell.perturbations:
-                        for seed in cell.seeds:
-                            run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
-                            yield Unit(cell, item, seed, perturbation, run_id)
+            together = self.scope.items_together
+            groups = [task.items[at : at + together] for at in range(0, len(task.items), together)]
+            for group in groups if cells else ():
+                for cell, item in itertools.product(cells, group):
+                    yield from cell.units(item)
 
 
 def build_plan(
@@ -218,8 +232,9 @@ def build_plan(
     retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
     tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
-    if scope.max_items is not None:
-        tasks = {name: replace(task, items=task.items[: scope.max_items]) for name, task in tasks.items()}
+    if scope.max_items is not None or scope.skip_items:
+        taken = slice(scope.skip_items, scope.max_items)
+        tasks = {name: replace(task, items=task.items[taken]) for name, task in tasks.items()}
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
     for model_id in scope.models:
@@ -280,7 +295,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         _exemplars(suite, spec, evaluator, scored=items),
         suite.lmql_query(task_id),
     )
-    digests = {item.item_id: digest([item.input_text, item.truth])[:16] for item in items}
+    digests = {item.item_id: digest(item.content())[:16] for item in items}
     return TaskPlan(
         task_id,
         spec,

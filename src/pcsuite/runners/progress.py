@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
+from pcsuite._util.text import behind
 from pcsuite.engines.limits import check_error_rate
 from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
@@ -56,7 +58,7 @@ class Progress:
                 progress.TextColumn("left"),
                 progress.TimeRemainingColumn(),
                 progress.TextColumn("{task.fields[facts]}"),
-                console=Console(file=self._stream),
+                console=Console(file=behind(self._stream)),
             )
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
@@ -150,6 +152,8 @@ class RowSink:
         self.stop: PcsuiteError | None = None
         self._log = log
         self._most_failed = stop_on_error_rate
+        self.watch: Callable[[bytes], None] | None = None
+        """Is given every row's line as it is logged."""
 
     def accept(self, row: FinishedRow) -> None:
         """Log and count one row; a row that is done already is left out.
@@ -159,7 +163,10 @@ class RowSink:
         if row.run_id in self._log.index:
             return
         failed = row.error is not None
-        self._log.append_line(row.run_id, row.line, done=not failed, prompt=(row.prompt_hash, row.prompt))
+        prompt = (row.prompt_hash, row.prompt) if row.prompt_hash else None
+        self._log.append_line(row.run_id, row.line, done=not failed, prompt=prompt)
+        if self.watch is not None:
+            self.watch(row.line)
         tally = self.progress.tally
         tally.done += 1
         tally.failed += failed

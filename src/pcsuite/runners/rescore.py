@@ -11,12 +11,12 @@ import msgspec
 from pcsuite import __version__
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, load_items
-from pcsuite.errors import LogError
+from pcsuite.errors import LogError, MissingExtraError
 from pcsuite.evaluation.base import Answer, Evaluator
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
-from pcsuite.runners.pipeline import PROGRAM_METRIC, utc_now
+from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
 from pcsuite.runners.plan import build_evaluator
 
 _KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval")
@@ -29,6 +29,10 @@ class Rescored:
     rows: int = 0
     changed: int = 0
     skipped: int = 0
+    failed: int = 0
+    """Rows whose answer could not be scored; they stay as they were."""
+    error: str = ""
+    """Why the first of them could not."""
 
 
 def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
@@ -71,8 +75,16 @@ def _again(
     if row.generation is None or row.kind != "main" or task is None or item is None:
         outcome.skipped += 1
         return None
-    answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row))
-    evaluation = task[0].evaluate(item, answer)
+    try:
+        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row))
+        evaluation = task[0].evaluate(item, answer)
+        bound_depth(row.generation.text, evaluation.parsed)
+    except MissingExtraError:
+        raise
+    except Exception as error:
+        outcome.failed += 1
+        outcome.error = outcome.error or f"item '{item.item_id}': {unforeseen(SCORING, error)}"
+        return None
     kept = {
         name: value
         for name, value in row.metrics.items()
@@ -82,6 +94,7 @@ def _again(
         row,
         parsed=evaluation.parsed,
         metrics=evaluation.metrics | kept,
+        errors=[error for error in row.errors if not error.startswith(f"{SCORING}: ")],
         timestamp_utc=utc_now(),
         pcsuite_version=__version__,
     )
@@ -107,4 +120,4 @@ def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
 
 def _scores(row: RunRow) -> Any:
     """Parse and metrics as the log would hold them, for comparison."""
-    return msgspec.json.decode(msgspec.json.encode([row.parsed, row.metrics]))
+    return msgspec.json.decode(msgspec.json.encode([row.parsed, row.metrics, row.errors]))

@@ -12,13 +12,16 @@ from pcsuite import __version__
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.load import Suite, operator_type
 from pcsuite.data.items import closed_answers
+from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.errors import LogError
+from pcsuite.errors import EngineError, LogError
 from pcsuite.logging.log import RunLog, RunPaths
+from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
     ConditionNote,
     ModelNote,
     NotApplicableNote,
+    RegisteredPlan,
     RunManifest,
     TaskNote,
     read_manifest,
@@ -29,6 +32,8 @@ from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phase
 from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
 from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan
 from pcsuite.runners.progress import Progress, RowSink, Tally
+from pcsuite.runners.registration import register
+from pcsuite.runners.until import UntilDecided
 
 
 def plan_manifest(plan: Plan) -> RunManifest:
@@ -85,9 +90,10 @@ def plan_manifest(plan: Plan) -> RunManifest:
     )
 
 
-def _record_plan(plan: Plan, log: Path) -> None:
+def _record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> None:
     """Write the plan's manifest; a further block of the same log is added to the one that is there."""
     manifest = plan_manifest(plan)
+    manifest.preregistration = registered
     if plan.scope.block:
         try:
             main = read_manifest(log) or RunManifest()
@@ -130,6 +136,8 @@ class RunSummary:
     """Rows that were done already."""
     not_applicable: tuple[NotApplicable, ...]
     seconds: float
+    looks: tuple[Look, ...] = ()
+    """The last look at each arm of a run that may stop early."""
 
 
 def run_suite(
@@ -139,14 +147,23 @@ def run_suite(
     policy: RetryPolicy | None = None,
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
+    deviation: str | None = None,
 ) -> RunSummary:
-    """Run a profile, or go on with it; returns when every row is logged.
+    """Run a profile, or go on with it; returns when every row is logged or its stopping rule has decided.
 
-    ``policy`` replaces the profile's ``limits.retry``. Raises what :func:`build_plan` and :func:`run_into` raise.
+    ``policy`` replaces the profile's ``limits.retry``; ``deviation`` is the reason why what was registered changed
+    after the first row. Raises what :func:`build_plan`, :func:`register` and :func:`run_into` raise.
 
         run_suite(load_suite("quickstart"), quiet=True).tally.done
     """
-    return run_plan(build_plan(suite), quiet=quiet, policy=policy, use_cache=use_cache, executor=executor)
+    return run_plan(
+        build_plan(suite),
+        quiet=quiet,
+        policy=policy,
+        use_cache=use_cache,
+        executor=executor,
+        deviation=deviation,
+    )
 
 
 def run_plan(
@@ -157,28 +174,38 @@ def run_plan(
     use_cache: bool = True,
     perturber: Perturber = registered_perturbation,
     executor: ExecutorChoice = LOCAL,
+    deviation: str | None = None,
 ) -> RunSummary:
     """Run a plan into its profile's log, or go on with it.
 
-    ``perturber`` finds the edits of perturbed units, by default those of the registered kinds.
+    ``perturber`` finds the edits of perturbed units, by default those of the registered kinds. What the profile
+    registers is written down before anything is called; a further block of a run registers nothing.
     """
     commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit)
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return asyncio.run(_run(plan, chosen, quiet=quiet))
+    return asyncio.run(_run(plan, chosen, quiet=quiet, deviation=deviation))
 
 
-async def _run(plan: Plan, executor: Executor, *, quiet: bool) -> RunSummary:
+async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | None) -> RunSummary:
     run = plan.suite.profile.run
     started = time.monotonic()
     async with executor:
         with RunLog.of(run, overwrite=run.overwrite) as log:
-            summary = await run_into(log, plan, executor, quiet=quiet)
+            registered = None
+            if not plan.scope.block:
+                registered = register(plan, log, deviation)
+                _record_plan(plan, log.paths.log, registered)
+            summary = await run_into(log, plan, executor, quiet=quiet, registered=registered)
             return replace(summary, seconds=time.monotonic() - started)
 
 
-async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) -> RunSummary:
+async def run_into(
+    log: RunLog, plan: Plan, executor: Executor, *, quiet: bool, registered: RegisteredPlan | None = None
+) -> RunSummary:
     """Run everything of a plan that an open log does not have, with an open executor.
+
+    A plan that is ``registered`` with a stopping rule is run only until its contrasts are decided.
 
     Constraints are proved and retrievers opened first; the plan's manifest is written beside the log. Raises what
     ended the run early: :class:`BudgetExceededError` or :class:`ErrorRateError`.
@@ -197,11 +224,18 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
         for cell in plan.cells:
             pending[cell.model_id] += cell.calls
     total = sum(pending.values())
-    _record_plan(plan, log.paths.log)
+    _record_plan(plan, log.paths.log, registered)
+    section = plan.suite.profile.preregistration
+    until = None
+    if registered is not None and section is not None and section.stopping.rule != "all_items":
+        until = UntilDecided(plan, log, section)
     with Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
-        for together in phases(plan, waiting):
+        if until is not None:
+            sink.watch = until.watch
+            await until.run(executor, sink)
+        for together in phases(plan, waiting) if until is None else ():
             if sink.stop is None:
                 await executor.run(
                     {name: waiting[name] for name in together},
@@ -211,21 +245,33 @@ async def run_into(log: RunLog, plan: Plan, executor: Executor, *, quiet: bool) 
     if sink.stop is not None:
         raise sink.stop
     seconds = time.monotonic() - started
-    return RunSummary(log.paths, progress.tally, plan.calls - total, plan.not_applicable, seconds)
+    looks = until.last_looks() if until is not None else ()
+    return RunSummary(log.paths, progress.tally, plan.calls - total, plan.not_applicable, seconds, looks)
 
 
 async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:
-    """Prove that every constraint really restricts decoding; what does not is "not applicable"."""
+    """Prove that every constraint really restricts decoding; what does not is "not applicable".
+
+    Where the model cannot even be asked, nothing is known: the rows of such cells fail with the reason, as they
+    would have without the proof, and are tried again on resume.
+    """
     dropped: list[NotApplicable] = []
     kept: list[Cell] = []
+    unproven: dict[tuple[str, Constraint], str] = {}
     for cell in plan.cells:
         reason = None
-        if cell.constraint is not None:
-            reason = await executor.why_unenforced(cell.model_id, cell.constraint)
+        if cell.constraint is not None and (cell.model_id, cell.constraint) not in unproven:
+            try:
+                reason = await executor.why_unenforced(cell.model_id, cell.constraint)
+            except EngineError as error:
+                unproven[cell.model_id, cell.constraint] = f"constraint not proved: {error}"
         if reason is None:
             kept.append(cell)
         else:
             dropped.append(NotApplicable(cell.task.id, cell.model_id, cell.condition.id, reason))
+    if unproven:
+        executor.work = replace(executor.work, unproven=unproven)
+        executor.use(executor.work.plan)
     if not dropped:
         return plan
     unique = tuple(dict.fromkeys(dropped))

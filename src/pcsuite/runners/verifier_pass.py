@@ -30,14 +30,22 @@ from pcsuite.data.items import Item, load_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import EngineError, LogError
+from pcsuite.errors import BudgetExceededError, EngineError, LogError
 from pcsuite.evaluation.base import Parsed
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
 from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.programs.base import Outcome
-from pcsuite.runners.pipeline import FinishedRow, generation_record, in_lanes, utc_now
+from pcsuite.runners.pipeline import (
+    ASKING,
+    FinishedRow,
+    bound_depth,
+    generation_record,
+    in_lanes,
+    unforeseen,
+    utc_now,
+)
 from pcsuite.runners.progress import Progress, RowSink
 
 VERSION = 1
@@ -271,22 +279,32 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
         task = suite.tasks[row.task.id]
         text = item_of(row).input_text
         prompt = verdict_prompt(task.instruction, task.input_label, text, row.generation.text)
+        generation, parsed = None, None
+        metrics: dict[str, object] = {}
+        errors: list[str] = []
+        tokens: int | None = None
         try:
+            if client.adapter.counts_remotely:
+                tokens = await client.retried(lambda: asyncio.to_thread(client.adapter.count_tokens, prompt))
+            else:
+                tokens = client.adapter.count_tokens(prompt)
             answer = await client.ask(Request(prompt, DECODING, 0, constraint, _context(row)))
-        except EngineError as error:
-            return FinishedRow.of(_verifier_row(client, row, prompt, errors=[str(error)]), prompt)
-        verdict = read_verdict(answer["text"], answer["finish_reason"])
-        outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
-        generation, usage = generation_record(outcome)
-        metrics: dict[str, object] = {
-            "contradiction": verdict.contradiction,
-            "verifier_correct": verdict.correct,
-            "verifier_score": None if verdict.correct is None else float(verdict.correct),
-            "token_cost": usage.total_tokens,
-            "cost_usd": client.spec.cost(usage.prompt_tokens, usage.completion_tokens),
-        }
+            outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
+            generation, usage = generation_record(outcome)
+            metrics["token_cost"] = usage.total_tokens
+            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            verdict = read_verdict(answer["text"], answer["finish_reason"])
+            bound_depth(answer["text"], verdict.parsed)
+            parsed = verdict.parsed
+            metrics["contradiction"] = verdict.contradiction
+            metrics["verifier_correct"] = verdict.correct
+            metrics["verifier_score"] = None if verdict.correct is None else float(verdict.correct)
+        except BudgetExceededError:
+            raise
+        except Exception as error:
+            errors.append(str(error) if isinstance(error, EngineError) else unforeseen(ASKING, error))
         judged = _verifier_row(
-            client, row, prompt, generation=generation, parsed=verdict.parsed, metrics=metrics
+            client, row, prompt, tokens, generation=generation, parsed=parsed, metrics=metrics, errors=errors
         )
         return FinishedRow.of(judged, prompt)
 
@@ -298,14 +316,14 @@ def _verifier_row(
     client: ModelClient,
     row: RunRow,
     prompt: str,
+    tokens: int | None,
     *,
-    generation: GenerationRecord | None = None,
-    parsed: Parsed | None = None,
-    metrics: dict[str, object] | None = None,
-    errors: list[str] | None = None,
+    generation: GenerationRecord | None,
+    parsed: Parsed | None,
+    metrics: dict[str, object],
+    errors: list[str],
 ) -> RunRow:
     """The row that judges another, with all that the two have in common."""
-    tokens = client.adapter.count_tokens(prompt)
     return msgspec.structs.replace(
         row,
         run_id=verifier_run_id(row),
@@ -324,8 +342,8 @@ def _verifier_row(
         ),
         generation=generation,
         parsed=parsed,
-        metrics={**(metrics or {}), "judged_run_id": row.run_id},
-        errors=errors or [],
+        metrics={**metrics, "judged_run_id": row.run_id},
+        errors=errors,
         kind=KIND,
         engine=client.identity,
     )

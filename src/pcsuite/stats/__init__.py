@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.rates import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
     from pcsuite.stats.selection import *  # noqa: F403
+    from pcsuite.stats.sequential import *  # noqa: F403
     from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
@@ -68,8 +69,9 @@ information: mutual_information infonce online_code v_information prompt_informa
 paired_information: information_gain
 calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage
 calibration: risk_coverage_interval cohens_kappa
-power: PairedVariances pilot_variances binary_variances minimal_detectable_effect required_items
-power: required_replicates achieved_power
+power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
+power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
+sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pcsuite.stats.estimate import (
     recentred_limits,
     undefined,
 )
+from pcsuite.stats.random_weights import mean_interval, spread_about_common, widened
 
 
 def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
@@ -144,7 +146,8 @@ def risk_coverage_interval(
     n = len(errors)
     draws = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
     value = float(_curve_area(np.ones((1, n)), errors, last)[0])
-    return _recentred(value, np.concatenate(draws), n, level)
+    found = widened(_recentred(value, np.concatenate(draws), n, level), errors, (0.0, 1.0))
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
 def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -175,7 +178,15 @@ def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) ->
     spread -= (kappa - expected * (1 - kappa)) ** 2
     se = float(np.sqrt(max(spread, 0.0) / n) / (1 - expected))
     half = normal_quantile(level) * se
-    return Estimate(float(kappa), float(kappa - half), float(min(1.0, kappa + half)), level, n, "kappa", se)
+    low = float(kappa - half)
+    # Where hardly a pair disagrees the standard error is nearly 0, and it is the agreement that is uncertain.
+    agreed = (left == right).astype(np.float64)
+    if n > 1 and spread_about_common(agreed)[1] < 8:
+        low = min(
+            low,
+            float((mean_interval(agreed, level=level, bounds=(0.0, 1.0)).low - expected) / (1 - expected)),
+        )
+    return Estimate(float(kappa), low, float(min(1.0, kappa + half)), level, n, "kappa", se)
 
 
 def _checked(confidence: ArrayLike, correct: ArrayLike, minimum: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -10,7 +10,7 @@ thousand levels, is eliminated analytically: its block of the precision is diago
 stay dense. Only per-item sums of the columns are touched in an evaluation.
 
 The model's own standard errors assume residuals of equal variance and no effect of a condition that differs from item
-to item; scores near 0 or 1 and grids of several models break both, and its p-values then err in 10 to 30 % at 5 %.
+to item; scores near 0 or 1 and grids of several models break both, and its p-values then err in 9 to 36 % at 5 %.
 With ``jackknife`` the estimates stay and the inference is that of :mod:`pcsuite.stats.unit_jackknife`.
 """
 

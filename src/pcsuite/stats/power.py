@@ -1,20 +1,118 @@
-"""Planning: the smallest effect a paired design can detect, and how many items or replicates a wanted one needs.
+"""Planning: what a paired design can find with the very test and correction that the report uses.
 
-Miller 2024: with K replicates per item, the variance of a per-item difference is
-ω² + σ_A²/K_A + σ_B²/K_B, where ω² is the variance of the items' true differences and σ² the variance of a
-single answer around its item's mean. Replicates shrink only the second part.
+Power is simulated, not read off a formula: the exact sign-flip test has a least p-value (2/2ⁿ) and is conservative
+where scores tie, which a t formula knows nothing of, and Benjamini–Hochberg's threshold depends on the family. A
+*world* says how the scores of two conditions on one item arise; items are independent, so a study is one multinomial
+draw of item differences, and a power takes milliseconds whatever the number of items.
+
+Miller 2024: with K replicates per item, the variance of a per-item difference is ω² + σ_A²/K + σ_B²/K, where ω² is the
+variance of the items' true differences and σ² the variance of a single answer around its item's mean. Replicates
+shrink only the second part; the worlds here keep to that.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.estimate import as_matrix, as_pair
+from pcsuite.stats.estimate import FloatArray, Rng, as_matrix, as_pair
+from pcsuite.stats.permutation import PERMUTATIONS
+
+STUDIES = 4_000
+"""Simulated studies behind a power: its standard error is at most 0.008."""
+MOST_ITEMS = 2_000_000
+MOST_REPLICATES = 100
+_GRID = (512, 64)
+_LONGEST_TRANSFORM = 4096
+
+
+class PairedWorld(Protocol):
+    """How the scores of a control and a treated condition arise on the items of a task."""
+
+    @property
+    def room(self) -> tuple[float, float]:
+        """The largest loss (negative) and the largest gain that scores leave room for."""
+
+    def p_values(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
+        """Two-sided sign-flip p-values of simulated studies whose true mean difference is ``effect``."""
+
+
+@dataclass(frozen=True)
+class BinaryWorld:
+    """Right-or-wrong answers, stated by three numbers.
+
+    ``accuracy`` is the control's rate; the treated rate is ``accuracy + effect``. Item rates follow a Beta distribution
+    whose variance is the share ``1 - noise`` of p(1-p): with ``noise`` 0 every replicate of an item agrees, with 1 no
+    item differs from another. ``correlation`` is that of the two conditions' item rates (Gaussian copula; where the
+    margins do not allow so much, as much as they allow).
+
+    >>> BinaryWorld(0.5).masses(0.2, replicates=1).round(3).tolist()
+    [0.093, 0.615, 0.293]
+    """
+
+    accuracy: float = 0.5
+    correlation: float = 0.5
+    noise: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (0 < self.accuracy < 1 and -1 <= self.correlation <= 1 and 0 <= self.noise <= 1):
+            raise AnalysisError(
+                f"accuracy {self.accuracy:g}, correlation {self.correlation:g}, noise {self.noise:g}: accuracy must lie"
+                " in (0, 1), correlation in -1..1 and noise in 0..1"
+            )
+
+    @property
+    def room(self) -> tuple[float, float]:
+        """Losses end at an accuracy of 0, gains at 1."""
+        return -self.accuracy, 1 - self.accuracy
+
+    def masses(self, effect: float, replicates: int) -> FloatArray:
+        """Chance of each item difference -1, …, 1 in steps of 1/``replicates``: ``2 * replicates + 1`` numbers."""
+        return _difference_masses(self, float(effect), int(replicates))
+
+    def p_values(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
+        """Exact p-values: differences of 0/1 scores and their averages lie on a grid."""
+        counts = rng.multinomial(items, self.masses(effect, replicates), size=studies)
+        return _lattice_p_values(counts, replicates)
+
+
+@dataclass(frozen=True)
+class MeasuredWorld:
+    """Scores of any kind, from the item differences of a pilot.
+
+    A study draws items from the pilot's; their differences are centred, scaled to the variance that the planned number
+    of replicates gives, and moved by the effect.
+    """
+
+    differences: FloatArray
+    """Item differences of the pilot, treated less control."""
+    variances: PairedVariances
+
+    @property
+    def room(self) -> tuple[float, float]:
+        """Scores are taken to lie within 0..1, so that a mean difference does too."""
+        return -1.0, 1.0
+
+    def p_values(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
+        """P-values by the normal limit of the flipped sum with its fourth-moment correction (Edgeworth)."""
+        centred = self.differences - self.differences.mean()
+        spread = float(centred.std(ddof=1))
+        scale = math.sqrt(self.variances.of_difference(replicates)) / spread if spread else 0.0
+        p_values = np.empty(studies)
+        step = max(1, 2_000_000 // items)
+        for start in range(0, studies, step):
+            size = (min(step, studies - start), items)
+            drawn = effect + scale * rng.choice(centred, size=size)
+            found = _edgeworth_p(drawn.sum(1), (drawn**2).sum(1), (drawn**4).sum(1))
+            p_values[start : start + size[0]] = np.maximum(found, 2.0 ** (1 - (drawn != 0).sum(1)))
+        return np.asarray(p_values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,126 +155,311 @@ def pilot_variances(pilot_a: ArrayLike, pilot_b: ArrayLike) -> PairedVariances:
     return PairedVariances(max(observed - noise, 0.0), within_a, within_b)
 
 
-def binary_variances(
-    rate_a: float, rate_b: float, *, correlation: float = 0.5, noise: float = 0.5
-) -> PairedVariances:
-    """Variances from stated accuracies, where there is no pilot.
+def pilot_world(treated: ArrayLike, control: ArrayLike) -> PairedWorld:
+    """The world of a pilot: items-by-replicates tables of the same items under two conditions.
 
-    ``noise`` is the share of a single 0/1 score's variance p(1-p) that is within the item (0: every replicate
-    agrees; 1: items do not differ); ``correlation`` is between the two conditions' item means.
+    Right-or-wrong scores become a :class:`BinaryWorld` with the pilot's rates (held half an answer away from 0 and 1),
+    noise and correlation; other scores a :class:`MeasuredWorld`. A pilot with one replicate cannot tell noise from
+    differences between items: it is right for plans with one replicate and says of more that they do not help.
 
-    >>> binary_variances(0.5, 0.5, correlation=1.0).between
-    0.0
+    >>> pilot_world([[1, 0], [1, 1]], [[0, 0], [1, 0]]).accuracy
+    0.25
     """
-    if not (0 < rate_a < 1 and 0 < rate_b < 1 and -1 <= correlation <= 1 and 0 <= noise <= 1):
-        raise AnalysisError("rates must lie in (0, 1), correlation in -1..1 and noise in 0..1")
-    total_a, total_b = rate_a * (1 - rate_a), rate_b * (1 - rate_b)
-    item_a, item_b = (1 - noise) * total_a, (1 - noise) * total_b
-    between = item_a + item_b - 2 * correlation * math.sqrt(item_a * item_b)
-    return PairedVariances(between, noise * total_a, noise * total_b)
+    first, second = as_pair(treated, control, "treated and control", read=as_matrix)
+    variances = pilot_variances(first, second)
+    if not (np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all()):
+        return MeasuredWorld(first.mean(axis=1) - second.mean(axis=1), variances)
+    edge = 0.5 / second.size
+    rates = [float(np.clip(table.mean(), edge, 1 - edge)) for table in (first, second)]
+    total_a, total_b = (rate * (1 - rate) for rate in rates)
+    noise = min(1.0, (variances.within_a + variances.within_b) / (total_a + total_b))
+    item_a, item_b = max(total_a - variances.within_a, 0.0), max(total_b - variances.within_b, 0.0)
+    shared = math.sqrt(item_a * item_b)
+    correlation = (item_a + item_b - variances.between) / (2 * shared) if shared else 0.0
+    return BinaryWorld(rates[1], float(np.clip(correlation, -1.0, 1.0)), noise)
 
 
-def minimal_detectable_effect(
-    variances: PairedVariances,
-    items: int,
-    *,
-    replicates: int = 1,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    comparisons: int = 1,
-) -> float:
-    """Smallest mean difference found with the wanted power, two-sided, at ``alpha / comparisons``.
+def least_p(items: int) -> float:
+    """The smallest two-sided p-value that the sign-flip test can give on so many items: 2/2ⁿ.
 
-    The t distribution stands in for the normal, which matters below about 50 items.
-
-    >>> round(minimal_detectable_effect(binary_variances(0.6, 0.6), items=400), 3)
-    0.084
+    >>> least_p(8)
+    0.0078125
     """
-    if items < 2:
-        raise AnalysisError("a paired comparison needs at least 2 items")
-    reach = _detection_multiple(items, alpha, power, comparisons)
-    return reach * math.sqrt(variances.of_difference(replicates) / items)
+    if items < 1:
+        raise AnalysisError(f"items is {items}, at least 1 is needed")
+    return min(1.0, 2.0 ** (1 - items))
 
 
-def required_items(
-    variances: PairedVariances,
-    effect: float,
-    *,
-    replicates: int = 1,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    comparisons: int = 1,
-) -> int:
-    """Items needed to find ``effect``: n = (z_{α/2} + z_β)²(ω² + σ_A²/K + σ_B²/K)/δ², then adjusted for t.
+def items_to_hold(comparisons: int, *, alpha: float = 0.05) -> int:
+    """The fewest items with which a single effect among so many comparisons can hold at all.
 
-    >>> required_items(binary_variances(0.6, 0.6), effect=0.1)
-    285
+    Below that even a difference of the same sign on every item stays above ``alpha / comparisons``, the threshold of
+    Benjamini–Hochberg and Holm for an effect that stands alone.
+
+    >>> items_to_hold(8), items_to_hold(1)
+    (9, 6)
     """
-    _check_effect(effect)
-    spread = variances.of_difference(replicates)
-    special = require("scipy.special", "stats")
-    _check_rates(alpha, power, comparisons)
-    normal = float(special.ndtri(1 - alpha / comparisons / 2) + special.ndtri(power))
-    n = max(2, math.ceil(normal**2 * spread / effect**2))
-    while _detection_multiple(n, alpha, power, comparisons) ** 2 * spread / n > effect**2:
-        n += max(1, n // 1000)
-    return n
-
-
-def required_replicates(
-    variances: PairedVariances,
-    effect: float,
-    items: int,
-    *,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    comparisons: int = 1,
-) -> int | None:
-    """Replicates per item needed to find ``effect`` with these items; ``None`` where no number suffices.
-
-    >>> required_replicates(binary_variances(0.6, 0.6), effect=0.1, items=200)
-    2
-    """
-    _check_effect(effect)
-    reach = _detection_multiple(items, alpha, power, comparisons)
-    room = effect**2 * items / reach**2 - variances.between
-    noise = variances.within_a + variances.within_b
-    if noise == 0:
-        return 1 if room >= 0 else None
-    return max(1, math.ceil(noise / room - 1e-9)) if room > 0 else None
+    _check_rates(alpha, 0.5, comparisons)
+    items = 1
+    while least_p(items) * comparisons >= alpha:
+        items += 1
+    return items
 
 
 def achieved_power(
-    variances: PairedVariances,
+    world: PairedWorld,
     effect: float,
     items: int,
     *,
+    rng: Rng,
     replicates: int = 1,
     alpha: float = 0.05,
     comparisons: int = 1,
+    affected: int = 1,
+    studies: int = STUDIES,
 ) -> float:
-    """Chance (0..1) that a two-sided paired t test at ``alpha / comparisons`` finds ``effect`` (noncentral t).
+    """Chance (0..1) that a true ``effect`` is found: its sign-flip p-value, adjusted by Benjamini–Hochberg over the
+    ``comparisons`` of its family, lies below ``alpha``.
 
-    >>> round(achieved_power(binary_variances(0.6, 0.6), effect=0.1, items=285), 2)
-    0.8
+    ``affected`` of the comparisons have this effect, the others none (1, the default, is the least favourable);
+    comparisons are taken to be independent, which a shared control changes by less than 0.03. Raises ``AnalysisError``
+    for an effect that the scores leave no room for.
+
+    >>> achieved_power(BinaryWorld(0.5), 0.5, items=8, comparisons=8, rng=np.random.default_rng(0))
+    0.0
     """
-    special = require("scipy.special", "stats")
     _check_rates(alpha, 0.5, comparisons)
-    spread = variances.of_difference(replicates)
-    if spread == 0:
-        return 1.0 if effect else alpha / comparisons
-    shift = abs(effect) * math.sqrt(items / spread)
-    critical = float(special.stdtrit(items - 1, 1 - alpha / comparisons / 2))
-    if shift > 30:
-        return 1.0
-    return float(1 - special.nctdtr(items - 1, shift, critical) + special.nctdtr(items - 1, shift, -critical))
+    _check_design(items, replicates)
+    if not 1 <= affected <= comparisons:
+        raise AnalysisError(f"affected is {affected}, it must lie in 1..{comparisons}")
+    _check_room(world, effect)
+    own = world.p_values(effect, items, replicates, rng, studies)
+    if comparisons == 1:
+        return float((own < alpha).mean())
+    idle = world.p_values(0.0, items, replicates, rng, studies) if affected < comparisons else own
+    others = np.concatenate(
+        [
+            rng.choice(own, size=(studies, affected - 1)),
+            rng.choice(idle, size=(studies, comparisons - affected)),
+        ],
+        axis=1,
+    )
+    # An effect is found where p < alpha * k / m, with k the findings there would be if its own p were 0.
+    others.sort(axis=1)
+    ranks = np.arange(2, comparisons + 1)
+    reached = others < alpha * ranks / comparisons
+    findings = np.where(reached.any(1), comparisons - np.argmax(reached[:, ::-1], axis=1), 1)
+    return float((own < alpha * findings / comparisons).mean())
 
 
-def _detection_multiple(items: int, alpha: float, power: float, comparisons: int) -> float:
-    special = require("scipy.special", "stats")
+def minimal_detectable_effect(
+    world: PairedWorld,
+    items: int,
+    *,
+    rng: Rng,
+    replicates: int = 1,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    comparisons: int = 1,
+    affected: int = 1,
+    loss: bool = False,
+) -> float | None:
+    """Smallest mean difference found with the wanted power (see :func:`achieved_power`), to within 0.001.
+
+    A gain, or with ``loss`` a (negative) loss; ``None`` where not even the largest one is found, as with too few items
+    for the test's least p-value or at an accuracy that leaves no room.
+
+    >>> found = minimal_detectable_effect(BinaryWorld(0.6), items=400, rng=np.random.default_rng(0))
+    >>> bool(abs(found - 0.085) < 0.004)
+    True
+    """
     _check_rates(alpha, power, comparisons)
-    quantiles = special.stdtrit(items - 1, np.array([1 - alpha / comparisons / 2, power]))
-    return float(quantiles.sum())
+    reaches = _reaching(rng, world, alpha, power, comparisons, affected)
+    far = world.room[0] if loss else world.room[1]
+    if not reaches(far, items, replicates):
+        return None
+    low, high = 0.0, 1.0  # shares of the room
+    while (high - low) * abs(far) > 0.001:
+        middle = (low + high) / 2
+        low, high = (low, middle) if reaches(middle * far, items, replicates) else (middle, high)
+    return high * far
+
+
+def required_items(
+    world: PairedWorld,
+    effect: float,
+    *,
+    rng: Rng,
+    replicates: int = 1,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    comparisons: int = 1,
+    affected: int = 1,
+) -> int | None:
+    """Items needed to find ``effect``; ``None`` where two million do not suffice.
+
+    >>> found = required_items(BinaryWorld(0.6), 0.1, rng=np.random.default_rng(0))
+    >>> bool(270 <= found <= 300)
+    True
+    """
+    _check_effect(world, effect)
+    reaches = _reaching(rng, world, alpha, power, comparisons, affected)
+    return _smallest(lambda items: reaches(effect, items, replicates), 2, MOST_ITEMS)
+
+
+def required_replicates(
+    world: PairedWorld,
+    effect: float,
+    items: int,
+    *,
+    rng: Rng,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    comparisons: int = 1,
+    affected: int = 1,
+) -> int | None:
+    """Replicates per item needed to find ``effect`` with these items; ``None`` where not even 100 suffice.
+
+    >>> required_replicates(BinaryWorld(0.6), 0.1, items=210, rng=np.random.default_rng(0))
+    2
+    """
+    _check_effect(world, effect)
+    reaches = _reaching(rng, world, alpha, power, comparisons, affected)
+    return _smallest(lambda replicates: reaches(effect, items, replicates), 1, MOST_REPLICATES)
+
+
+def _reaching(
+    rng: Rng, world: PairedWorld, alpha: float, power: float, comparisons: int, affected: int
+) -> Callable[[float, int, int], bool]:
+    """Whether a design reaches the power; every question gets the same random numbers, so that answers are ordered."""
+    _check_rates(alpha, power, comparisons)
+    seed = int(rng.integers(1 << 62))
+
+    def reaches(effect: float, items: int, replicates: int) -> bool:
+        found = achieved_power(
+            world,
+            effect,
+            items,
+            rng=np.random.default_rng(seed),
+            replicates=replicates,
+            alpha=alpha,
+            comparisons=comparisons,
+            affected=affected,
+        )
+        return found >= power
+
+    return reaches
+
+
+def _smallest(holds: Callable[[int], bool], first: int, last: int) -> int | None:
+    low, high = first - 1, first
+    while not holds(high):
+        if high >= last:
+            return None
+        low, high = high, min(2 * high, last)
+    while high - low > max(1, high // 500):
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=512)
+def _difference_masses(world: BinaryWorld, effect: float, replicates: int) -> FloatArray:
+    """Integrate the two binomials over the copula: a grid of control rates, a coarser one of treated given those."""
+    special = require("scipy.special", "stats")
+    rows, columns = _GRID
+    control = _beta_means(world.accuracy, world.noise)
+    treated = _beta_means(min(max(world.accuracy + effect, 0.0), 1.0), world.noise)
+    first = special.ndtri((np.arange(rows) + 0.5) / rows)[:, None]
+    second = special.ndtri((np.arange(columns) + 0.5) / columns)[None, :]
+
+    def rates(latent: float) -> FloatArray:
+        uniform = special.ndtr(latent * first + math.sqrt(1 - latent**2) * second)
+        return np.asarray(treated[np.minimum((uniform * rows).astype(np.int64), rows - 1)])
+
+    spread = float(control.std()) * float(treated.std())
+
+    def correlation(latent: float) -> float:
+        shared = (control[:, None] * rates(latent)).mean() - control.mean() * rates(latent).mean()
+        return float(shared) / spread
+
+    latent = 0.0
+    if spread > 1e-12 and world.correlation:
+        low, high = sorted((0.0, math.copysign(1.0, world.correlation)))
+        for _ in range(16):
+            latent = (low + high) / 2
+            low, high = (latent, high) if correlation(latent) < world.correlation else (low, latent)
+    steps = np.arange(replicates + 1)
+    ways = special.comb(replicates, steps)
+
+    def binomial(rate: FloatArray) -> FloatArray:
+        return np.asarray(ways * rate[..., None] ** steps * (1 - rate[..., None]) ** (replicates - steps))
+
+    joint = (
+        binomial(control).T @ binomial(rates(latent)).mean(axis=1) / rows
+    )  # control's hits by treated's hits
+    masses = np.array([np.trace(joint, offset) for offset in range(-replicates, replicates + 1)])
+    masses.setflags(write=False)
+    return np.asarray(masses / masses.sum())
+
+
+def _beta_means(rate: float, noise: float) -> FloatArray:
+    """Means of the item rates within equal slices of their distribution, from the lowest."""
+    special = require("scipy.special", "stats")
+    rows = _GRID[0]
+    if noise >= 1 or rate in (0.0, 1.0):
+        return np.full(rows, rate)
+    if rate > 0.5:  # quantiles next to 1 cannot be told apart in floating point; those next to 0 can
+        return np.asarray(1.0 - _beta_means(1.0 - rate, noise)[::-1])
+    edges = np.linspace(0.0, 1.0, rows + 1)
+    if noise <= 0:
+        return np.clip((edges[1:] - (1 - rate)) * rows, 0.0, 1.0)
+    # Beta(size * rate, size * (1 - rate)) has the variance (1 - noise) * rate * (1 - rate).
+    size = noise / (1 - noise)
+    limits = special.betaincinv(size * rate, size * (1 - rate), edges)
+    partial = rate * special.betainc(size * rate + 1, size * (1 - rate), limits)
+    return np.asarray(np.clip(np.diff(partial) * rows, 0.0, 1.0))
+
+
+def _lattice_p_values(counts: np.ndarray[tuple[int, int], np.dtype[np.int64]], replicates: int) -> FloatArray:
+    """The exact sign-flip p-value of each row: how many item differences lie at -1, …, 1 in steps of 1/replicates."""
+    special = require("scipy.special", "stats")
+    up, down = counts[:, replicates + 1 :], counts[:, :replicates][:, ::-1]
+    sizes, moved = np.arange(1, replicates + 1), up + down
+    total = (sizes * (up - down)).sum(1)
+    if replicates == 1:
+        fewer = np.minimum(up[:, 0], down[:, 0])
+        return np.where(moved[:, 0] > 0, np.minimum(1.0, 2 * special.bdtr(fewer, moved[:, 0], 0.5)), 1.0)
+    points = 1 << int(2 * (sizes * moved).sum(1).max() + 1).bit_length()
+    if points > _LONGEST_TRANSFORM:
+        found = _edgeworth_p(total, (sizes**2 * moved).sum(1), (sizes**4 * moved).sum(1))
+        return np.asarray(np.maximum(found, 2.0 ** (1.0 - moved.sum(1))))
+    cosines = np.cos(np.outer(sizes, 2 * np.pi * np.arange(points // 2 + 1) / points))
+    with np.errstate(divide="ignore"):
+        logs = np.maximum(np.log(np.abs(cosines)), -700.0)
+    support = np.arange(points)
+    support = np.where(support > points // 2, support - points, support)
+    p_values = np.empty(len(counts))
+    for start in range(0, len(counts), 500):
+        part = slice(start, start + 500)
+        sign = 1.0 - 2.0 * ((moved[part] @ (cosines < 0)) % 2)
+        mass = np.fft.irfft(sign * np.exp(moved[part] @ logs), points, axis=1)
+        extreme = np.abs(support)[None, :] >= np.abs(total[part])[:, None]
+        p_values[part] = np.where(extreme, mass, 0.0).sum(1)
+    return np.clip(p_values, 2.0 ** (1.0 - np.maximum(moved.sum(1), 1)), 1.0)
+
+
+def _edgeworth_p(total: ArrayLike, squares: ArrayLike, fourths: ArrayLike) -> FloatArray:
+    """Two-sided tail of Σ±|d|: the normal one, corrected for the negative excess kurtosis -2 Σd⁴/(Σd²)²."""
+    special = require("scipy.special", "stats")
+    second = np.asarray(squares, dtype=np.float64)
+    safe = np.where(second > 0, second, 1.0)
+    z = np.abs(np.asarray(total, dtype=np.float64)) / np.sqrt(safe)
+    kurtosis = -2 * np.asarray(fourths, dtype=np.float64) / safe**2
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    tail = 2 * special.ndtr(-z) + density * kurtosis / 12 * (z**3 - 3 * z)
+    floor = 1 / (1 + PERMUTATIONS)  # what drawn permutations cannot fall below
+    return np.where(second > 0, np.clip(tail, floor, 1.0), 1.0)
 
 
 def _check_rates(alpha: float, power: float, comparisons: int) -> None:
@@ -186,6 +469,23 @@ def _check_rates(alpha: float, power: float, comparisons: int) -> None:
         raise AnalysisError(f"comparisons is {comparisons}, at least 1 is needed")
 
 
-def _check_effect(effect: float) -> None:
-    if not effect > 0:
-        raise AnalysisError(f"the effect is {effect}, it must be positive", hint="0.02 is two points")
+def _check_design(items: int, replicates: int) -> None:
+    if items < 2:
+        raise AnalysisError("a paired comparison needs at least 2 items")
+    if replicates < 1:
+        raise AnalysisError("at least one replicate is needed")
+
+
+def _check_effect(world: PairedWorld, effect: float) -> None:
+    if not effect:
+        raise AnalysisError("the effect is 0, it must be a gain or a loss", hint="0.02 is two points")
+    _check_room(world, effect)
+
+
+def _check_room(world: PairedWorld, effect: float) -> None:
+    low, high = world.room
+    if not low - 1e-9 <= effect <= high + 1e-9:
+        hint = "a loss is a negative effect, or state another accuracy"
+        raise AnalysisError(
+            f"an effect of {effect:g} does not fit: changes from {low:g} to {high:g} do", hint=hint
+        )

@@ -10,13 +10,13 @@ attack that may be the worst; it covers in 94–98 %.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bootstrap_totals, resample_totals
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bootstrap_ratio, resample_totals
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
@@ -27,6 +27,7 @@ from pcsuite.stats.estimate import (
     recentred_limits,
     undefined,
 )
+from pcsuite.stats.random_weights import widened
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -75,6 +76,7 @@ def worst_case(
     worst = int(means.argmin())
     value = float(means[worst])
     score = _from_deviations(value, *_deviations(table, means, draws), level, len(table))
+    score = widened(score, table[:, worst], _unit_bounds(table, 0.0))
     bias = float((draws.min(axis=1) - draws[:, worst]).mean())
     low, high = (
         float(np.quantile(draws[:, worst], share)) for share in ((1 - level) / 2, 1 - (1 - level) / 2)
@@ -101,7 +103,9 @@ def worst_case_difference(
     value = float(means[:split].min() - means[split:].min())
     alone_a, minimum_a = _deviations(first, means[:split], draws[:, :split])
     alone_b, minimum_b = _deviations(second, means[split:], draws[:, split:])
-    return _from_deviations(value, alone_a - minimum_b, minimum_a - alone_b, level, len(first))
+    estimate = _from_deviations(value, alone_a - minimum_b, minimum_a - alone_b, level, len(first))
+    gap = first[:, means[:split].argmin()] - second[:, means[split:].argmin()]
+    return widened(estimate, gap, _unit_bounds(gap, -1.0))
 
 
 def performance_drop_rate(
@@ -113,13 +117,9 @@ def performance_drop_rate(
     0.5
     """
     before, after = as_pair(clean, attacked, "clean and attacked")
-
-    def drop(totals: FloatArray) -> FloatArray:
-        return 1 - totals[:, 1] / np.where(totals[:, 0] > 0, totals[:, 0], np.nan)
-
     if before.sum() <= 0:
         return undefined("clean score is 0", len(before), level)
-    return bootstrap_totals(np.column_stack([before, after]), drop, rng=rng, resamples=resamples, level=level)
+    return bootstrap_ratio(before - after, before, rng=rng, resamples=resamples, level=level, signed=True)
 
 
 def prompt_sensitivity(
@@ -158,6 +158,9 @@ def format_spread(scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, le
     quantiles = dict(zip(QUANTILES, (float(q) for q in np.quantile(means, QUANTILES)), strict=True))
     n = len(table)
     outer = _recentred(float(np.ptp(means)), np.ptp(draws, axis=1), n, level)
+    extremes = table[:, means.argmax()] - table[:, means.argmin()]
+    outer = widened(outer, extremes, _unit_bounds(extremes, -1.0))
+    outer = replace(outer, low=max(0.0, outer.low))
     quartiles = np.quantile(draws, [0.25, 0.75], axis=1)
     inner = _recentred(quantiles[0.75] - quantiles[0.25], quartiles[1] - quartiles[0], n, level)
     return Spread(quantiles, outer, inner)
@@ -187,6 +190,11 @@ def _from_deviations(value: float, lower: FloatArray, upper: FloatArray, level: 
     tail = (1 - level) / 2
     low, high = value - float(np.quantile(lower, 1 - tail)), value - float(np.quantile(upper, tail))
     return Estimate(value, low, high, level, n, "bootstrap minimum over contenders")
+
+
+def _unit_bounds(values: FloatArray, least: float) -> tuple[float, float]:
+    """``least``..1 for values that lie there: scores, or differences of scores."""
+    return (least, 1.0) if values.min() >= least and values.max() <= 1 else (-np.inf, np.inf)
 
 
 def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:

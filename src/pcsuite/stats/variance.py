@@ -17,6 +17,7 @@ from pcsuite.stats.bootstrap import interval_from_draws, resample_totals
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, normal_quantile, undefined
 from pcsuite.stats.mixed import fit_mixed
+from pcsuite.stats.random_weights import mean_interval
 
 COMPONENTS = ("items", "perturbations", "seeds", "within_seed")
 
@@ -73,6 +74,9 @@ def decompose_variance(
             continue
         low, high = interval_from_draws(draws[:, index], float(value[index]), n=n, level=level)
         point, low, high = (max(0.0, limit) for limit in (float(value[index]), low, high))
+        if high <= low and np.ptp(array) <= 1:
+            # No item varied; of those not seen some may, and a score in 0..1 has a variance of at most a quarter.
+            high = max(high, 0.25 * mean_interval(np.zeros(n), level=level, bounds=(0.0, 1.0)).high)
         estimates[name] = Estimate(point, low, high, level, n, "bootstrap expanded")
     outer = "perturbations" if p > 1 else "items"
     confounded = {"seeds": outer} if s == 1 else {}

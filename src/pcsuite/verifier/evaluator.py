@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pcsuite._util.hashing import digest
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, conclude, truth_of
+from pcsuite.evaluation.lenient import lenient_text, loose_object
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.verifier.compare import compare_records
 from pcsuite.verifier.mapping import load_mapping
@@ -46,7 +47,15 @@ class BuildingSpecEvaluator(Evaluator):
         parsed = parse_object(clean_text(answer.text), self.schema)
         readable = parsed.json_valid and bool(parsed.fields) and answer.finish_reason != "length"
         record = parsed.fields if readable else {}
-        counts = compare_records(truth_of(item, "record"), record, mapping).counts
+        truth = truth_of(item, "record")
+        counts = compare_records(truth, record, mapping).counts
+        lenient = None
+        if not any(name in record for name in truth) and answer.finish_reason != "length":
+            # Mended JSON, or a record inside another object: right in substance, wrong in form.
+            found = loose_object(lenient_text(answer.text), tuple(truth))
+            if found is not None:
+                lenient = compare_records(truth, found[0], mapping).counts.f1
+                parsed.parse_errors.append(f"lenient: record by {found[1]}")
         if readable:
             parsed.answer = digest(compared_record(record, mapping))[:16]
         given = counts.matches + counts.false_positives
@@ -54,6 +63,7 @@ class BuildingSpecEvaluator(Evaluator):
             parsed,
             answer,
             score=counts.f1,
+            lenient=lenient,
             exact_match=counts.f1 == 1.0,
             unsupported_rate=counts.hallucination / given if given else 0.0,
             extra={

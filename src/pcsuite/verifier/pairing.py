@@ -23,7 +23,6 @@ from pcsuite.verifier.tree import ListNode
 from pcsuite.verifier.values import Verdict, is_blank, normalise_text
 
 Stage = Literal["identical", "name", "similar name", "content", "position"]
-STAGES: tuple[Stage, ...] = ("identical", "name", "similar name", "content", "position")
 
 _LOOSE_NAME = 0.9
 """Credit for names equal but for punctuation and blanks ("W-9", "W9")."""

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -86,8 +86,15 @@ def save_together(root: Path, entries: Sequence[ToSave]) -> list[Saved]:
         _check_owner(_results_folder(entry.eval_dir), entry.eval_id)
     finish_interrupted(root)
     busy = f"{root}: another verify-all has been saving for a minute"
-    with _writing(root), file_lock(root / _JOURNAL_LOCK, timeout=60.0, refusal=lambda _: busy):
-        return _save(entries, root / JOURNAL)
+    lock = root / _JOURNAL_LOCK
+    was_there = lock.exists()
+    try:
+        with _writing(root), file_lock(lock, timeout=60.0, refusal=lambda _: busy):
+            return _save(entries, root / JOURNAL)
+    except BaseException:
+        if not was_there and not (root / JOURNAL).exists():
+            lock.unlink(missing_ok=True)
+        raise
 
 
 def finish_interrupted(root: Path) -> None:
@@ -206,13 +213,11 @@ def _making(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if missing:
-            (folder / LOCK_NAME).unlink(missing_ok=True)
-        for path in missing:
-            try:
+        with suppress(OSError):  # what is not empty, or was never made, stays as it is
+            if missing:
+                (folder / LOCK_NAME).unlink(missing_ok=True)
+            for path in missing:
                 path.rmdir()
-            except OSError:
-                break
         raise
 
 

@@ -115,7 +115,8 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
         record = _read_plain(cells, reader, mapping, rows)
     else:
         report = _DetailedReport(mapping, reader)
-        record = report.read(lines, ends_within=not data.endswith((b"\n", b"\r")))
+        # A whole row ends in a comma or a line end; one that was cut off usually does not.
+        record = report.read(lines, ends_within=not data.endswith((b"\n", b"\r", reader.delimiter.encode())))
         warnings += report.warnings
         rows, unread = report.rows, report.unread
     if mapping.record == "buildingspec":

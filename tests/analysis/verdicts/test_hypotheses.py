@@ -59,6 +59,20 @@ def test_answers_that_never_vary_are_no_test(tmp_path):
     assert found["evidence"].startswith("every answer has the same value, 0, on both sides")
 
 
+def test_a_log_without_parsed_answers_tests_no_entropy(tmp_path):
+    rows = [
+        make_row(condition=condition, item=f"{k}", decoding="d1_sampled", seed=seed, answer=None, score=0.5)
+        for condition in ("C4", "C6")
+        for k in range(8)
+        for seed in (1, 2)
+    ]
+    found = findings_of(tmp_path, rows)
+    assert found["H2"]["evidence"] == (
+        "no item has two readable answers on both sides; the log does not say which answers could be read."
+    )
+    assert found["P2"]["verdict"] == "not tested"
+
+
 def test_few_items_are_inconclusive_where_the_exact_test_is(tmp_path):
     """Four items of eight all one way: the exact p-value is 0.125, whatever an interval says."""
     rows = []

@@ -24,3 +24,16 @@ def test_spider_item_has_schema_question_and_a_copied_database(exported, tmp_pat
     assert any(
         "database/lost/lost.sqlite is missing: 1 dev" in n for n in manifest["datasets"]["spider"]["notes"]
     )
+
+
+def test_further_contents_of_a_database_are_copied_into_a_folder_of_its_name(
+    exported, originals: Path, tmp_path: Path
+):
+    folder = originals / "spider" / "database" / "barn"
+    (folder / "barn_suite_1.sqlite").write_bytes((folder / "barn.sqlite").read_bytes())
+    exported("spider_dev", "spider")
+    databases = tmp_path / "c" / "datasets" / "spider_databases"
+    assert sorted(path.relative_to(databases).as_posix() for path in databases.rglob("*.sqlite")) == [
+        "barn.sqlite",
+        "barn/barn_suite_1.sqlite",
+    ]

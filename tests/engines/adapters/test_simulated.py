@@ -11,6 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from simulated_truth import true_accuracy, true_effect
 
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import (
     OPENING,
@@ -234,3 +235,21 @@ def test_a_proposer_knows_the_sentences_of_ones_own_operators():
     written = {propose_instruction("Write an instruction.", Random(seed), sentences) for seed in range(8)}
     assert written == {OPENING, f"{OPENING}\nWrite as for a colleague."}
     assert own.identity() != SimulatedAdapter("m", SimulatedOptions()).identity()
+
+
+def test_operators_that_are_there_together_add_their_interaction():
+    options = SimulatedOptions(
+        base_accuracy=0.5,
+        operator_effects={"A": 1.0, "B": 1.0},
+        interaction_effects={"A*B": -1.0, "A*B*C": 0.25},
+    )
+    logits = {names: accuracy_logit(options, "t", names) for names in ("", "A", "B", "AB", "ABC")}
+    assert logits == {"": 0.0, "A": 1.0, "B": 1.0, "AB": 1.0, "ABC": 1.25}
+
+
+def test_a_model_without_interactions_keeps_its_identity():
+    plain = SimulatedAdapter("m", SimulatedOptions())
+    joint = SimulatedAdapter("m", SimulatedOptions(interaction_effects={"A*B": 1.0}))
+    assert plain.identity() != joint.identity()
+    settings = plain.options.model_dump_json(exclude={"operator_sentences", "interaction_effects"})
+    assert plain.identity()["options_sha256"] == sha256_hex(settings)

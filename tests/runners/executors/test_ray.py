@@ -9,10 +9,12 @@ import time
 import uuid
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pcsuite.config.load import load_suite
 from pcsuite.logging.log import RunPaths, iter_rows, read_prompts
+from pcsuite.logging.looks import read_looks
 from pcsuite.runners.run_suite import run_suite
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
@@ -250,3 +252,19 @@ def test_no_cluster_at_an_address_is_one_line(tmp_path):
     assert result.returncode == 2
     assert "not through a client" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_run_until_decided_takes_the_looks_of_the_local_one(nodes, tmp_path):
+    strong = {"sim": SIMULATED | {"base_accuracy": 0.2, "operator_effects": {"SCHEMA": 4.0}}}
+    path = write_profile(tmp_path, strong, items=20, conditions=("C0", "C2", "C3"), regimes=("d0_greedy",))
+    process = nodes.run(path, "--quiet", "--until", "decided", "--batch", "5")
+    said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
+    section = {"preregistration.stopping": {"rule": "decided", "batch": 5}, "run.name": "local"}
+    local = run_suite(load_suite(path, section), quiet=True)
+
+    def told(log):
+        return [msgspec.structs.replace(look, at_utc="") for look in read_looks(log)]
+
+    assert told(local.paths.log.with_name("t.jsonl")) == told(local.paths.log)
+    assert any(look.stopped for look in local.looks)

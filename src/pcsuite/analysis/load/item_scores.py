@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +82,23 @@ def truth_texts(suite: Suite) -> TruthTexts:
     return found
 
 
+def control_among(bundles: Mapping[str, Collection[str]]) -> str | None:
+    """The control of conditions given by their operators, in order; ``None`` where there is none.
+
+    C0, else the first condition with no operator, else the one whose operators every other has too (the bottom of a
+    ladder on top of another condition), else the one that has all the operators of every other (the full bundle of a
+    leave-one-out design).
+    """
+    sets = {name: frozenset(own) for name, own in bundles.items()}
+    rules = (
+        lambda name, own: name == "C0",
+        lambda name, own: not own,
+        lambda name, own: all(own <= other for other in sets.values()),
+        lambda name, own: all(own >= other for other in sets.values()),
+    )
+    return next((name for rule in rules for name, own in sets.items() if rule(name, own)), None)
+
+
 class CellKey(NamedTuple):
     """Names a cell."""
 
@@ -142,9 +159,17 @@ class CellScores:
         known = np.isfinite(self.values[first]) & np.isfinite(self.values[second])
         return self.values[first][known], self.values[second][known]
 
-    def counts(self) -> FloatArray:
-        """``(tp, fp, fn)`` per item, averaged over replicates; only for tasks in ``ItemScores.pooled``."""
-        return np.column_stack([self.values[name] for name in _COUNTS])
+    def counts(self, prefix: str = "") -> FloatArray:
+        """``(tp, fp, fn)`` per item, averaged over replicates; only for tasks in ``ItemScores.pooled``.
+
+        ``prefix`` is ``lenient_`` for the counts under the lenient rules, where :meth:`has_counts` says so.
+        """
+        return np.column_stack([self.values[prefix + name] for name in _COUNTS])
+
+    def has_counts(self, prefix: str) -> bool:
+        """Whether every item has counts under a prefix: rows scored before there were any have none."""
+        columns = [self.values.get(prefix + name) for name in _COUNTS]
+        return all(column is not None and bool(np.isfinite(column).all()) for column in columns)
 
 
 @dataclass
@@ -191,21 +216,12 @@ class ItemScores:
     def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
         """The control of a group of cells in natural order, ``None`` where it has none.
 
-        It is ``control`` where that is named (and then no other). Else C0, else the first condition with no operator,
-        else the one whose operators every other has too (the bottom of a ladder on top of another condition), else the
-        one that has all the operators of every other (the full bundle of a leave-one-out design).
+        It is ``control`` where that is named (and then no other), else what :func:`control_among` finds.
         """
         if self.control is not None:
             return next((key for key in keys if key.condition == self.control), None)
-        bundles = [frozenset(self.operators_in(key)) for key in keys]
-        rules = (
-            lambda own, key: key.condition == "C0",
-            lambda own, key: not own,
-            lambda own, key: all(own <= other for other in bundles),
-            lambda own, key: all(own >= other for other in bundles),
-        )
-        chosen = (key for rule in rules for own, key in zip(bundles, keys, strict=True) if rule(own, key))
-        return next(chosen, None)
+        name = control_among({key.condition: self.operators_in(key) for key in keys})
+        return next((key for key in keys if key.condition == name), None)
 
     def operators_in(self, key: CellKey) -> tuple[str, ...]:
         """Operators of a cell's condition; none for a bare one and for one that the log does not describe."""

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import CONTROL, TWIN, Contrast, group_contrasts, item_matrix
+from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, Contrast, group_contrasts, item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.tables.registration import Registered
 from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
@@ -43,10 +44,12 @@ EFFECTS = TableSpec(
         Column(
             "kind",
             "control: against the control of the group (C0, else the bare condition, else the smallest or the full"
-            " bundle, or what --baseline names); twin: against the same operators less one; main effect, interaction:"
+            " bundle, or what --baseline names); twin: against the same operators less one; planned: registered"
+            " and neither; main effect, interaction:"
             " of a complete factorial",
             form="text",
         ),
+        Column("planned", "yes: a primary contrast, registered before the first call; no: it explores", form="text"),
         Column("operator", "the one operator that the condition has and the baseline lacks", form="text"),
         Column("metric", "name of the metric", form="text"),
         Column("measure", "mean over items, or micro-F1 of pooled counts", shown=False),
@@ -108,17 +111,20 @@ EFFECTS = TableSpec(
 )  # fmt: skip
 
 
-def effects(scores: ItemScores, metrics: Metrics) -> Table:
+def effects(scores: ItemScores, metrics: Metrics, registered: Registered | None = None) -> Table:
     """Every contrast of every group on the metrics that are compared in effects.
 
-    P-values are adjusted over all contrasts of a kind on one task and metric: conditions, models and regimes.
+    P-values are adjusted over all contrasts of a kind on one task and metric: conditions, models and regimes. Contrasts
+    that were ``registered`` are a family of their own, and go by the looks where looks were taken.
     """
+    registered = registered or Registered()
     records = []
     for keys in scores.groups().values():
         by_condition = {key.condition: key for key in keys}
-        for contrast in group_contrasts(scores, keys):
+        planned = registered.pairs(keys[0].task, keys[0].model, keys[0].decoding)
+        for contrast in group_contrasts(scores, keys, planned):
             for metric in metrics.compared_in("effects"):
-                if contrast.kind in (CONTROL, TWIN):
+                if contrast.kind in (CONTROL, TWIN, PLANNED):
                     treated, control = by_condition[contrast.condition], by_condition[contrast.baseline]
                     record = _compare_cells(scores, treated, control, metric, metrics)
                 else:
@@ -127,11 +133,16 @@ def effects(scores: ItemScores, metrics: Metrics) -> Table:
                     named = {
                         "contrast": contrast.name, "kind": contrast.kind, "operator": contrast.operator or None
                     }  # fmt: skip
-                    records.append(record | named)
-    family = ("task", "metric", "kind")
-    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
+                    records.append(record | named | registered.by_looks(record))
+    families = [registered.family(record) for record in records]
+    p_values = np.array([np.nan if (p := record.get("p_value")) is None else p for record in records])
+    false_discovery, family_wise = (
+        adjust_within_families(p_values, families, correct) for correct in (benjamini_hochberg, holm)
+    )
     for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
-        record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
+        record |= {"p_bh": number(bh), "p_holm": number(strict), "stars": stars(number(bh))}
+        if registered.plan is not None:
+            record["planned"] = "yes" if registered.is_primary(record) else "no"
     return Table.of(EFFECTS, records)
 
 
@@ -217,7 +228,9 @@ def _failures(
     )
     # An item counts where each side has a value for it or has failed on it altogether; of micro-F1, what there was to
     # find must be known from a side that answered.
-    answered, answered_control = np.isfinite(ours).all(axis=1), np.isfinite(theirs).all(axis=1)
+    answered, answered_control = (
+        np.asarray(np.isfinite(values).all(axis=1), dtype=np.bool_) for values in (ours, theirs)
+    )
     kept = (answered | (failed == 1)) & (answered_control | (failed_control == 1))
     if pooled:
         kept &= answered | answered_control

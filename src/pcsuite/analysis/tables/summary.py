@@ -12,7 +12,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores, natural_key
 from pcsuite.analysis.load.runs import LoadReport, RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE
-from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.metrics import LENIENT, Metrics
 from pcsuite.analysis.table import (
     CELL,
     MAIN_CELL,
@@ -47,6 +47,13 @@ SUMMARY = TableSpec(
         Column("measure", "mean score over items, or micro-F1 of pooled counts", shown=False),
         *interval("score", "the task's primary metric", form="interval", digits=2, paper="Score"),
         Column("interval_method", "how the interval of the score was made", shown=False),
+        *interval("lenient_score", "the score under the lenient rules", form="interval", digits=2),
+        Column(
+            "format_gap",
+            "lenient score less score: right in substance, wrong in form",
+            form="number",
+            digits=2,
+        ),
         Column("score_median", "median of the items' scores", label="median", form="number", digits=2),
         Column("score_q1", "first quartile of the items' scores", shown=False),
         Column("score_q3", "third quartile of the items' scores", shown=False),
@@ -161,7 +168,7 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
 
 
 def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) -> Estimate:
-    """The cell's mean over items, or micro-F1 of the pooled counts for the score of a pooled task."""
+    """The cell's mean over items, or micro-F1 of the pooled counts for the scores of a pooled task."""
     key = cell.key
     items, values = cell.metric(metric)
     if len(items) == 0:
@@ -169,6 +176,10 @@ def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) ->
     rng = named_rng("summary", *key, metric)
     if metric == SCORE and key.task in scores.pooled:
         return bootstrap_micro_f1(cell.counts(), rng=rng, resamples=LEVEL_RESAMPLES)
+    if metric == LENIENT and key.task in scores.pooled:
+        if not cell.has_counts("lenient_"):
+            return undefined("rows without lenient counts")
+        return bootstrap_micro_f1(cell.counts("lenient_"), rng=rng, resamples=LEVEL_RESAMPLES)
     return bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
 
 
@@ -232,6 +243,8 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
             elif name in spec.names:
                 _, values = cell.metric(name)
                 record[name] = float(values.mean()) if len(values) else None
+        lenient = record.get(LENIENT)
+        record["format_gap"] = None if lenient is None else number(lenient - estimate.value)
         records.append(record)
     return Table.of(spec, records)
 

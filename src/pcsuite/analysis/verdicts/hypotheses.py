@@ -103,13 +103,12 @@ def _restriction_steadies(
     )
     if not pairs:
         return Finding(statement, f"{NO_CONSTRAINT}.")
-    free, held = (
-        np.mean([evidence.measured(pair[index], READABLE).values.mean() for pair in pairs])
-        if not readable.untested or readable.items
-        else float("nan")
-        for index in (1, 0)
-    )
-    shares = f"{free:.0%} of the free answers and {held:.0%} of the constrained ones can be read"
+    told = [[evidence.measured(key, READABLE).values for key in pair] for pair in pairs]
+    told = [sides for sides in told if all(len(values) for values in sides)]
+    shares = "the log does not say which answers could be read"
+    if told:
+        held, free = (float(np.mean([sides[index].mean() for sides in told])) for index in (0, 1))
+        shares = f"{free:.0%} of the free answers and {held:.0%} of the constrained ones can be read"
     if steadier.untested:
         return Finding(statement, f"{steadier.untested}; {shares}.", cells=len(pairs))
     words = (
@@ -160,7 +159,7 @@ def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
         steadier, "retry", DISAGREEMENT, reason="no item has two readable answers in all three arms"
     )
     if steadier.pairs and not any(values.any() for _, _, values in steadier.pairs):
-        effect = Effect(untested="readable answers never vary in any arm")
+        effect = Effect(untested="no item's readable answers vary more in one arm than in the other")
     prices = [
         float(np.mean([getattr(found, name) for _, found, _ in usable]))
         for name in ("free_tokens", "retry_tokens", "constrained_tokens")

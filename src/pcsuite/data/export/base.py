@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pcsuite._util.files import sha256_file
+from pcsuite._util.text import read_json, shorten
 from pcsuite.data.items import Item, Row, decoded_lines, read_jsonl, split_off
 from pcsuite.errors import DataError, require
 
@@ -274,12 +275,14 @@ class OriginalFiles:
         """
         label = self.label(path)
         try:
-            values = json.loads(path.read_text(encoding="utf-8-sig"))
+            values = read_json(path.read_text(encoding="utf-8-sig"))
         except json.JSONDecodeError as error:
             problem = f"{label} line {error.lineno}: not valid JSON ({error.msg})"
             raise DataError(problem, hint="is the file cut short?") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{label}: byte {error.start + 1} is not utf-8") from error
+        except ValueError as error:
+            raise DataError(f"{label}: cannot be read as JSON ({shorten(str(error))})") from error
         if not isinstance(values, list):
             raise DataError(f"{label}: expected a JSON list, found {type(values).__name__}")
         rows = [Row(f"{label} entry {number}", value) for number, value in enumerate(values, start=1)]

@@ -28,6 +28,8 @@ class SpiderRecords(NamedTuple):
     questions: dict[str, list[SqlQuestion]]
     schemas: dict[str, str]
     databases: dict[str, Path]
+    contents: dict[str, list[Path]]
+    """Further contents of a database: the other files of its folder, as test suites have them."""
 
 
 class SpiderExporter(base.Exporter[SpiderRecords]):
@@ -95,6 +97,11 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
                 file = f"spider/database/{db_id}/{db_id}.sqlite"
                 built.missing.append(f"{file} is missing: {count} {split} questions cannot run")
         files = {f"{DATABASES}/{db_id}.sqlite": records.databases[db_id] for db_id in sorted(used)}
+        files |= {
+            f"{DATABASES}/{db_id}/{path.name}": path
+            for db_id in sorted(used)
+            for path in records.contents.get(db_id, ())
+        }
         built.assets = [base.Asset(*entry) for entry in files.items()]
         return built
 
@@ -140,4 +147,8 @@ def _records(files: base.OriginalFiles, questions: dict[str, list[SqlQuestion]])
     wanted = sorted({question.db_id for rows in questions.values() for question in rows})
     found = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in wanted}
     there = {db_id: path for db_id, path in found.items() if path is not None}
-    return SpiderRecords(questions, schemas, there)
+    contents = {
+        db_id: [other for other in files.find_all(f"database/{db_id}/*.sqlite") if other != path]
+        for db_id, path in there.items()
+    }
+    return SpiderRecords(questions, schemas, there, contents)

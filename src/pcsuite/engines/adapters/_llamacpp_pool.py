@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.processes import child_environment
 from pcsuite.errors import EngineError
 
 WORKER = Path(__file__).with_name("_llamacpp_worker.py")
@@ -57,7 +58,10 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, "GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": str(settings.threads)},
+            env=child_environment(
+                ("PYTHONPATH", "PYTHONHOME", "CUDA_", "GGML_", "GOMP_"),
+                {"GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": str(settings.threads)},
+            ),
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -7,8 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
+from pcsuite._util.http import is_retryable
+from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
@@ -32,8 +34,8 @@ ENFORCED: Mapping[Structured, frozenset[ConstraintKind]] = {
 }
 """Which constraints a server's dialect can express. Whether the server obeys is for the canary to say."""
 
-RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
 FINISH_NOT_GIVEN = "not_given"
+_MOST_TOKENS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def action_lines(calls: Any) -> str:
             continue
         given = function.get("arguments")
         try:
-            arguments = json.loads(given) if isinstance(given, str) else given
+            arguments = read_json(given) if isinstance(given, str) else given
         except ValueError:
             arguments = None
         values = list(arguments.values()) if isinstance(arguments, dict) else []
@@ -152,11 +154,11 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
         sent = error if isinstance(error, dict) else {"message": error}
         code, message = sent.get("code"), sent.get("message")
         status = code if isinstance(code, int) else None
-        retryable = status is None or _is_retryable(status)
-        raise EngineError(f"the server reports: {_shorten(str(message))}", status=status, retryable=retryable)
+        retryable = status is None or is_retryable(status)
+        raise EngineError(f"the server reports: {shorten(str(message))}", status=status, retryable=retryable)
     try:
         if path == "/api/chat":
-            said = [(answer["message"]["content"], answer.get("done_reason"))]
+            said = [(_plain_text(answer["message"]["content"]), answer.get("done_reason"))]
             usage = _usage(answer, "prompt_eval_count", "eval_count")
         else:
             choices = answer["choices"]
@@ -164,12 +166,12 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
             said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
             usage = _usage(answer.get("usage") or {}, "prompt_tokens", "completion_tokens")
     except (KeyError, IndexError, TypeError, AttributeError) as lack:
-        raise EngineError(f"the server's answer lacks {lack}", retryable=True) from None
-    texts = [text if isinstance(text, str) else "" for text, _ in said]
+        raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
+    texts = [text for text, _ in said]
     generations: list[Generation] = [
         {
             "text": text,
-            "finish_reason": finish if isinstance(finish, str) else FINISH_NOT_GIVEN,
+            "finish_reason": shorten(finish, 80) if isinstance(finish, str) else FINISH_NOT_GIVEN,
             "latency_ms": latency_ms,
             "usage": share,
         }
@@ -181,11 +183,28 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
     return generations
 
 
-def _text_of(message: dict[str, Any]) -> Any:
-    text = message.get("content") or message.get("refusal")
+def _text_of(message: dict[str, Any]) -> str:
+    text = _plain_text(message.get("content") or message.get("refusal"))
     if message.get("tool_calls"):
         return "\n".join(filter(None, (text, action_lines(message["tool_calls"]))))
     return text
+
+
+def _plain_text(content: Any) -> str:
+    """The text of a message: a string, nothing, or a list of parts of which all are text.
+
+    Anything else is an :class:`EngineError`: an answer that cannot be read is not an empty one.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = (
+        [part.get("text") if isinstance(part, dict) else part for part in content]
+        if isinstance(content, list)
+        else [None]
+    )
+    if not all(isinstance(part, str) for part in parts):
+        raise EngineError(f"the server's answer has a {type(content).__name__} for its text", retryable=True)
+    return "".join(parts)
 
 
 def _shares(usage: Usage | None, texts: Sequence[str]) -> list[Usage]:
@@ -214,12 +233,18 @@ def _split(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def _usage(counts: Mapping[str, Any], prompt_key: str, completion_key: str) -> Usage | None:
-    prompt, completion = counts.get(prompt_key), counts.get(completion_key)
-    if not isinstance(prompt, int) or not isinstance(completion, int):
+    """The server's counts; none where it gives none that can be true."""
+    prompt, completion, total = (counts.get(key) for key in (prompt_key, completion_key, "total_tokens"))
+    if not _is_count(prompt) or not _is_count(completion):
         return None
-    usage, total = token_usage(prompt, completion), counts.get("total_tokens")
-    usage["total_tokens"] = total if isinstance(total, int) else usage["total_tokens"]
+    usage = token_usage(prompt, completion)
+    if _is_count(total) and total > usage["total_tokens"]:  # reasoning that is billed and not shown
+        usage["total_tokens"] = total
     return usage
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
 
 
 def status_error(status: int, text: str, retry_after: float | None, key_env: str | None) -> EngineError:
@@ -229,13 +254,13 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
     the key.
     """
     try:
-        body = json.loads(text)
+        body = read_json(text)
     except ValueError:
         body = text
     error = body.get("error", body) if isinstance(body, dict) else body
     said = error if isinstance(error, dict) else {}
-    message = _shorten(str(said.get("message", error)))
-    retryable = _is_retryable(status) and said.get("code") != "insufficient_quota"
+    message = shorten(str(said.get("message", error)))
+    retryable = is_retryable(status) and said.get("code") != "insufficient_quota"
     hint = None
     if status in (401, 403):
         hint = f"check the key in ${key_env}" if key_env else "this server wants a key: set api_key_env"
@@ -250,16 +275,6 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
         retryable=retryable,
         retry_after=retry_after,
     )
-
-
-def _is_retryable(status: int) -> bool:
-    """Whether another try can help: overload, conflicts, time-outs and server faults."""
-    return status in RETRYABLE_STATUSES or status >= 500
-
-
-def _shorten(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 300 else flat[:297] + "…"
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) -> float | None:
@@ -277,7 +292,7 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
         return seconds
     try:
         moment = parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, OSError):
         return None
     return max(0.0, moment - (time.time() if now is None else now))
 

@@ -18,6 +18,7 @@ from typing_extensions import NotRequired
 
 from pcsuite._util.hashing import seed_from
 from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.prompts.verbatim import decode_chat
 
 ConstraintKind = Literal["json_schema", "regex", "cfg"]
 JSON_ITEM_SEPARATOR, JSON_KEY_SEPARATOR = ", ", ": "
@@ -170,10 +171,13 @@ def derived_seed(seed: int, step: str) -> int:
 def chat_messages(system: str | None, prompt: str) -> list[dict[str, str]]:
     """The prompt as the user's message of a chat, after the system message where there is one.
 
-    Without it none is sent: the model's chat template may then put its own.
+    Without it none is sent: the model's chat template may then put its own. A prompt that is a chat itself
+    (:mod:`pcsuite.prompts.verbatim`) keeps its messages; its own system message goes before the model's.
     """
-    messages = [] if system is None else [{"role": "system", "content": system}]
-    return [*messages, {"role": "user", "content": prompt}]
+    messages = decode_chat(prompt) or [{"role": "user", "content": prompt}]
+    if system is None or any(message["role"] == "system" for message in messages):
+        return messages
+    return [{"role": "system", "content": system}, *messages]
 
 
 class NoOptions(BaseModel):
@@ -206,6 +210,8 @@ class ModelAdapter(ABC):
     """How many calls may be in flight at once; ``None`` leaves it to the profile."""
     exclusive: ClassVar[bool] = False
     """Whether the model computes on this machine, so that such models run one after the other."""
+    counts_remotely: bool = False
+    """Whether :meth:`count_tokens` asks a server, so that it may block or fail as a call does."""
     cacheable: ClassVar[bool] = True
     """Whether the prompt, decoding, seed and constraint determine the answer, so that it may be reused."""
 

@@ -15,19 +15,19 @@ import os
 import re
 import threading
 import time
-import urllib.request
 import weakref
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from pcsuite._util.http import is_retryable, new_session, post, post_blocking, run_blocking
+from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
+from pcsuite._util.text import check_depth, describe, read_json, shorten
 from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
@@ -46,37 +46,15 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Request,
     Tool,
+    chat_messages,
 )
-from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-# Keeping secrets out of everything a person or a file may see.
-
-
-MASK = "***"
-_BEARER = re.compile(r"(?i)\b(bearer|api[-_ ]?key|token)([\"']?\s*[:= ]\s*[\"']?)([\w.~+/=-]{8,})")
-_VENDOR_KEY = re.compile(r"\b(?:sk|pk|hf|gsk|xai|AIza)[-_][\w-]{8,}")
-
-
-class Redactor:
-    """Replaces known secrets, and what looks like one, in text that came from elsewhere."""
-
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets = tuple(sorted((secret for secret in secrets if secret), key=len, reverse=True))
-
-    def __call__(self, text: str) -> str:
-        """The text without secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, MASK)
-        text = _BEARER.sub(rf"\1\2{MASK}", text)
-        return _VENDOR_KEY.sub(MASK, text)
-
-    def __repr__(self) -> str:
-        return f"Redactor({len(self._secrets)} secrets)"
-
-
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNSEEN = re.compile(r"[\x00-\x20\x7f]")
 TokenizeDialect = Literal["vllm", "llama_server", "none"]
 
 
@@ -98,22 +76,39 @@ class TokenEndpoint:
         self._timeout_s = timeout_s
 
     def __call__(self, text: str) -> int:
-        """Tokens of the text itself, without special tokens or chat template."""
+        """Tokens of the text itself, without special tokens or chat template.
+
+        Raises :class:`EngineError`, retryable as for any other request.
+        """
         body: dict[str, Any]
         if self._dialect == "vllm":
             body = {"model": self._remote_model, "prompt": text, "add_special_tokens": False}
         else:
             body = {"content": text, "add_special": False, "parse_special": False}
-        request = urllib.request.Request(self._url, json.dumps(body).encode(), self._headers)
+        where, hint = f"{public_url(self._url)} does not count tokens", "check 'tokenize' of the model"
+        data = json.dumps(body).encode()
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
-                answer = json.load(response)
-            return int(answer["count"]) if self._dialect == "vllm" else len(answer["tokens"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reply = post_blocking(self._url, data, headers=self._headers, timeout_s=self._timeout_s)
+        except EngineError as error:
+            raise EngineError(f"{where}: {error.message}", hint=hint, retryable=error.retryable) from None
+        if reply.status != 200:
             raise EngineError(
-                f"{self._url} does not count tokens: {reason}", hint="check 'tokenize' of the model"
-            ) from None
+                f"{where}: HTTP {reply.status}",
+                hint=hint,
+                status=reply.status,
+                retryable=is_retryable(reply.status),
+                retry_after=retry_after_seconds(reply.headers),
+            )
+        try:
+            answer = read_json(reply.body)
+            count = answer["count"] if self._dialect == "vllm" else len(answer["tokens"])
+            if type(count) is not int or not 0 <= count <= _MOST_TOKENS_A_BYTE * len(
+                data
+            ):  # true is an int too
+                raise ValueError("no plausible count")
+        except (ValueError, KeyError, TypeError) as error:
+            raise EngineError(f"{where}: {describe(error)}", hint=hint) from None
+        return count
 
 
 Question = TypeVar("Question", bound=Hashable)
@@ -173,6 +168,7 @@ class SharedRequests(Generic[Question, Answer]):
 
 
 TOKEN_COUNTS_KEPT = 20_000
+_MOST_TOKENS_A_BYTE = 2
 
 
 class OpenAIOptions(Definition):
@@ -215,11 +211,21 @@ class OpenAIOptions(Definition):
     @classmethod
     def _plain_address(cls, value: str) -> str:
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or _UNSEEN.search(value):
             raise ValueError("an address such as http://127.0.0.1:8000/v1 is needed")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("no credentials or query in the address: name the key's variable in api_key_env")
         return value.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_variable(cls, value: str | None) -> str | None:
+        if value is not None and (not _VARIABLE.fullmatch(value) or looks_secret(value)):
+            remember(value)  # not shown: what is no name is most likely the key itself
+            raise ValueError(
+                "name the environment variable that holds the key, not the key: OPENAI_API_KEY, say"
+            )
+        return value
 
     @model_validator(mode="after")
     def _seeds_or_samples(self) -> OpenAIOptions:
@@ -258,6 +264,7 @@ class OpenAIAdapter(ModelAdapter):
         super().__init__(model_id, options)
         self.native_constraints = self.enforceable(self.options)
         self.max_concurrency = self.options.max_concurrency
+        self.counts_remotely = self.options.tokenize != "none"
         self._headers = {"Content-Type": "application/json"}
         key, variable = "", self.options.api_key_env
         if variable is not None:
@@ -267,8 +274,15 @@ class OpenAIAdapter(ModelAdapter):
                     f"model '{model_id}': environment variable {variable} is not set",
                     hint=f"export {variable}=…",
                 )
+            remember(key)
+            if not (key.isascii() and key.isprintable()):
+                raise ConfigError(
+                    f"model '{model_id}': the key in {variable} has characters that no header can hold",
+                    hint="look for a line break or a quotation mark that was copied along",
+                )
             self._headers["Authorization"] = f"Bearer {key}"
-        self._redact = Redactor([key])
+        self._extra_body = masked(self.options.extra_body)
+        self._endpoint = public_url(self.options.base_url)
         endpoint = TokenEndpoint(
             self.options.tokenize,
             self.options.base_url,
@@ -286,7 +300,7 @@ class OpenAIAdapter(ModelAdapter):
         )
 
     def __repr__(self) -> str:
-        return f"OpenAIAdapter({self.model_id!r}, base_url={self.options.base_url!r})"
+        return f"OpenAIAdapter({self.model_id!r}, base_url={self._endpoint!r})"
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
         """Answer one prompt, over a connection of its own."""
@@ -319,12 +333,12 @@ class OpenAIAdapter(ModelAdapter):
         """Endpoint, remote name, and the options that change answers."""
         samples = self.options.samples_per_request
         return {
-            "endpoint": self.options.base_url,
+            "endpoint": self._endpoint,
             "model": self._remote_model,
             "structured": self.options.structured,
             "seed_supported": str(self.options.seed_supported),
             "system_prompt": self.options.system_prompt or "",
-            "extra_body": json.dumps(self.options.extra_body, sort_keys=True),
+            "extra_body": json.dumps(self._extra_body, sort_keys=True),
             **({"tools": "native"} if self.options.tools else {}),
             **({"samples_per_request": str(samples)} if samples > 1 else {}),
         }
@@ -350,21 +364,15 @@ class OpenAIAdapter(ModelAdapter):
         return session
 
     def _new_session(self) -> ClientSession:
-        self._aiohttp = aiohttp = require("aiohttp", "openai")
-        root, url = self.options.base_url, require("yarl", "openai").URL
+        from yarl import URL
+
+        options, root = self.options, self.options.base_url
         self._urls = {
-            "/chat/completions": url(f"{root}/chat/completions"),
-            "/api/chat": url(f"{root.removesuffix('/v1')}/api/chat"),
+            "/chat/completions": URL(f"{root}/chat/completions"),
+            "/api/chat": URL(f"{root.removesuffix('/v1')}/api/chat"),
         }
-        session: ClientSession = aiohttp.ClientSession(
-            headers=self._headers,
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-            timeout=aiohttp.ClientTimeout(
-                total=self.options.timeout_s, sock_connect=self.options.connect_timeout_s
-            ),
-            proxy=environment_proxy(self.options.base_url),
-        )
-        return session
+        waits = {"timeout_s": options.timeout_s, "connect_timeout_s": options.connect_timeout_s}
+        return new_session(root, headers=self._headers, **waits)
 
     def _blocking(
         self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None
@@ -373,12 +381,7 @@ class OpenAIAdapter(ModelAdapter):
             async with self._new_session() as session:
                 return (await self._ask(session, _Question(prompt, decoding, constraint), seed))[0]
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(once())
-        with ThreadPoolExecutor(1) as executor:  # called inside a running loop: use a loop of our own
-            return executor.submit(asyncio.run, once()).result()
+        return run_blocking(once())
 
     async def _ask(
         self, session: ClientSession, question: _Question, seed: int, samples: int = 1
@@ -392,17 +395,17 @@ class OpenAIAdapter(ModelAdapter):
         except EngineError as error:
             raise self._clean(error) from None
         for generation in generations:
+            # A server that echoes the key must not bring it into rows and caches.
+            generation["text"] = redact(generation["text"], guess=False)
             generation["seed_honoured"] = self.options.seed_supported
             if question.constraint is not None:
                 generation["constraint_backend"] = f"native:{self.options.structured}"
         return generations
 
     def _wire(self, question: _Question, seed: int, samples: int) -> Wire:
-        system = self.options.system_prompt
-        messages = [] if system is None else [{"role": "system", "content": system}]
         return build_request(
             remote_model=self._remote_model,
-            messages=[*messages, {"role": "user", "content": question.prompt}],
+            messages=chat_messages(self.options.system_prompt, question.prompt),
             decoding=question.decoding,
             seed=seed if self.options.seed_supported else None,
             constraint=question.constraint,
@@ -415,39 +418,33 @@ class OpenAIAdapter(ModelAdapter):
 
     async def _exchange(self, session: ClientSession, wire: Wire) -> Any:
         """Send a request and return the decoded answer; every lower-level failure becomes an EngineError."""
-        aiohttp, url = self._aiohttp, self._urls[wire.path]
         try:
             body = msgspec.json.encode(wire.body)
         except UnicodeEncodeError:  # lone surrogates, which JSON can write out
             body = json.dumps(wire.body).encode()
+        reply = await post(session, self._urls[wire.path], body)
+        if not 200 <= reply.status < 300:
+            text = reply.body.decode("utf-8", "replace")
+            raise status_error(
+                reply.status, text, retry_after_seconds(reply.headers), self.options.api_key_env
+            )
         try:
-            async with session.post(url, data=body, allow_redirects=False) as response:
-                content = await response.read()
-                status, headers = response.status, response.headers
-        except asyncio.TimeoutError:
-            raise EngineError(f"no answer within {self.options.timeout_s:g} s", retryable=True) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            # Some of aiohttp's errors carry the request's headers: keep their text, drop the object.
-            retryable = not isinstance(error, (ValueError, aiohttp.InvalidURL))
-            detail = f"{type(error).__name__}: {error}"
-            raise EngineError(f"cannot reach the server: {detail}", retryable=retryable) from None
-        if not 200 <= status < 300:
-            text = content.decode("utf-8", "replace")
-            raise status_error(status, text, retry_after_seconds(headers), self.options.api_key_env)
-        try:
-            return msgspec.json.decode(content)
-        except msgspec.DecodeError:
-            pass  # lone surrogates and NaN, which Python's reader takes
-        try:
-            return json.loads(content)
-        except ValueError:
-            raise EngineError(
-                f"the server's answer is not valid JSON ({len(content)} bytes)", retryable=True, status=status
-            ) from None
+            try:
+                answer = msgspec.json.decode(reply.body)
+            except (
+                msgspec.DecodeError,
+                RecursionError,
+            ):  # lone surrogates and NaN, which Python's reader takes
+                return read_json(reply.body)
+            check_depth(reply.body, answer)
+            return answer
+        except ValueError as error:
+            why = f"cannot be read ({len(reply.body)} bytes): {shorten(str(error), 80)}"
+            raise EngineError(f"the server's answer {why}", retryable=True, status=reply.status) from None
 
     def _clean(self, error: EngineError) -> EngineError:
         """The error with the model named and secrets removed."""
-        message = self._redact(f"model '{self.model_id}': {error.message}")
+        message = redact(f"model '{self.model_id}': {error.message}")
         if isinstance(error, ConstraintUnavailableError):
             return ConstraintUnavailableError(message, hint=error.hint)
         return EngineError(
@@ -457,11 +454,3 @@ class OpenAIAdapter(ModelAdapter):
             status=error.status,
             retry_after=error.retry_after,
         )
-
-
-def environment_proxy(url: str) -> str | None:
-    """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
-    parts = urlsplit(url)
-    if proxy_bypass(parts.hostname or ""):
-        return None
-    return getproxies().get(parts.scheme)

@@ -3,7 +3,7 @@
 Every interval and test of the suite can be held against a truth that is known here, and runs of any length
 can be rehearsed. An answer is right with probability
 
-    logistic(logit(base_accuracy) + Σ operator effects − perturbation penalty + item + noise),
+    logistic(logit(base_accuracy) + Σ operator effects + Σ interactions − perturbation penalty + item + noise),
 
 where ``item`` ~ N(0, item_difficulty_sd²) belongs to (task, item), the same for all conditions and models,
 and ``noise`` ~ N(0, seed_noise_sd²) to one call. All draws are hashes of names (model, task, item, condition,
@@ -63,6 +63,9 @@ class SimulatedOptions(Definition):
     """What each operator adds; by default the ``simulated.effect`` of the operators file."""
     task_effects: dict[str, dict[str, float]] = Field(default_factory=dict)
     """By task: operator effects that replace the general ones."""
+    interaction_effects: dict[str, float] = Field(default_factory=dict)
+    """What operators add together, beyond what each adds: ``A*B`` counts where both are there. Two that say the same
+    have an interaction as large as their effects and negative."""
     item_difficulty_sd: float = Field(default=1.0, ge=0)
     """Spread of item difficulty."""
     seed_noise_sd: float = Field(default=0.0, ge=0)
@@ -178,8 +181,9 @@ class SimulatedAdapter(ModelAdapter):
 
     def identity(self) -> Mapping[str, str]:
         """The provider's name and a hash of the true effects."""
-        # Left out where empty, so that a model without such sentences keeps its identity.
-        unset = None if self.options.operator_sentences else {"operator_sentences"}
+        # Left out where empty, so that a model without them keeps its identity.
+        optional = ("operator_sentences", "interaction_effects")
+        unset = {name for name in optional if not getattr(self.options, name)}
         settings = self.options.model_dump_json(exclude=unset)
         return {"engine": PROVIDER, "options_sha256": sha256_hex(settings)}
 
@@ -190,13 +194,18 @@ def accuracy_logit(
     """Logit of a right answer to an item of average difficulty.
 
     The base rate of the task, plus the effect of each operator (a task's own go before the general ones; an operator
-    may carry arguments, as ``EXEMPLARS(k=2)``), minus the penalty of the perturbation's kind.
+    may carry arguments, as ``EXEMPLARS(k=2)``) and of those that are there together, minus the penalty of the
+    perturbation's kind.
     """
     base = options.base_accuracy
     if isinstance(base, dict):
         base = base.get(task_id, base.get("default", 0.5))
     effects = {**options.operator_effects, **options.task_effects.get(task_id, {})}
-    total = sum(effects.get(_AFTER_NAME.split(operator, 1)[0], 0.0) for operator in operators)
+    names = [_AFTER_NAME.split(operator, 1)[0] for operator in operators]
+    total = sum(effects.get(name, 0.0) for name in names)
+    for together, effect in options.interaction_effects.items():
+        if set(names).issuperset(together.split("*")):
+            total += effect
     return math.log(base / (1 - base)) + total - options.perturbation_penalties.get(perturbation, 0.0)
 
 

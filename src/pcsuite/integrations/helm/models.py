@@ -7,10 +7,10 @@ limit, ``n``, ``stop`` and a seed. Anything else that would change the answer is
 from __future__ import annotations
 
 import asyncio
-import json
 import re
+import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.text import read_json, shorten
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Request
 from pcsuite.engines.limits import RetryPolicy
@@ -57,6 +58,9 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 """Fields that change the answer, and the values under which they do not."""
 _DEFAULT_MAX_TOKENS = 256
 _LARGEST_REQUEST = 16 * 2**20
+_LARGEST_NUMBER = 2**53
+MOST_SAMPLES = 64
+"""Answers that one request may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,28 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
         raise IntegrationError(f"{folder}: HELM's files cannot be written ({why})") from error
 
 
+async def _for_our_child_only(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Refuse what a web page of the user's browser could send: a foreign Host or Origin, or a form.
+
+    The token in the path keeps other users of the machine out; this keeps names out that were rebound to loopback.
+    """
+    from aiohttp import web
+
+    host = request.headers.get("Host", "").rpartition(":")[0]
+    refused: str | None = None
+    if host not in (HOST, "localhost"):
+        refused = "this server answers under its own address only"
+    elif "Origin" in request.headers:
+        refused = "this server is not for web pages"
+    elif request.method == "POST" and request.content_type != "application/json":
+        refused = "the request must be application/json"
+    if refused is not None:
+        return web.json_response({"error": {"message": refused, "type": "refused"}}, status=403)
+    return await handler(request)
+
+
 class BadRequestError(PcsuiteError):
     """A request this server does not understand."""
 
@@ -211,13 +237,17 @@ class ModelServer:
         for model_id, adapter in self._adapters.items():
             self._session.add(model_id, adapter)
         self._clients = self._session.clients
-        application = web.Application(client_max_size=_LARGEST_REQUEST)
-        application.router.add_get("/v1/models", self._list_models)
-        application.router.add_post("/v1/chat/completions", self._complete)
+        # The asking tool sends no key that could be chosen, so the token is part of the address.
+        root = f"/{secrets.token_urlsafe(24)}/v1"
+        application = web.Application(
+            client_max_size=_LARGEST_REQUEST, middlewares=[web.middleware(_for_our_child_only)]
+        )
+        application.router.add_get(f"{root}/models", self._list_models)
+        application.router.add_post(f"{root}/chat/completions", self._complete)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         await web.TCPSite(self._runner, HOST, 0).start()
-        self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}/v1"
+        self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}{root}"
 
     async def _list_models(self, request: web.Request) -> web.Response:
         from aiohttp import web
@@ -229,9 +259,9 @@ class ModelServer:
         from aiohttp import web
 
         try:
-            return web.json_response(await self._answer(await request.json()))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            status, kind, message = 400, "bad_request", f"the request is not JSON: {error}"
+            return web.json_response(await self._answer(read_json(await request.text())))
+        except ValueError as error:  # no JSON, no text, or nested without end
+            status, kind, message = 400, "bad_request", f"the request is not JSON: {shorten(str(error))}"
         except BadRequestError as error:
             status, kind, message = 400, "bad_request", str(error)
         except BudgetExceededError as error:
@@ -248,6 +278,8 @@ class ModelServer:
             raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
         prompt, stops, decoding = _understood(body)
         count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
+        if not 1 <= count <= MOST_SAMPLES:
+            raise BadRequestError(f"'n' must be 1 to {MOST_SAMPLES}")
         client = self._clients[name]
         requests = [Request(prompt, decoding, seed + index) for index in range(count)]
         replies = await asyncio.gather(*map(client.ask, requests))
@@ -281,7 +313,7 @@ def _number(body: Mapping[str, Any], field: str, default: float) -> float:
     value = body.get(field)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST_NUMBER:
         raise BadRequestError(f"'{field}' must be a number")
     return float(value)
 

@@ -41,6 +41,8 @@ from pcsuite.runners.progress import RowSink
 
 OBJECT_STORE_BYTES = 512 << 20
 """Memory for objects on a cluster of our own: the plan once, and chunks of rows on their way."""
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's own switch, whatever its name says: at 0 a node takes 127.0.0.1 for its address and listens there only."""
 START_TRIES = 3
 CONNECT_WITHIN_S = 15.0
 _QUIET = {
@@ -81,14 +83,15 @@ def connected(address: str | None) -> Iterator[Any]:
     """
     if address is None:
         _own_token()
-    with _environment(_QUIET):
+    # A cluster of our own is for this machine alone, unless the user has set the variable.
+    with _environment(_QUIET | ({LOOPBACK_VARIABLE: "0"} if address is None else {})):
         ray = require("ray", "ray")
         if ray.is_initialized():  # a program that uses Ray itself: its connection is not ours to end
             yield ray
             return
         logging.getLogger("ray").setLevel(logging.ERROR)
         try:
-            with _silent_listener():
+            with _silent_listener(), _on_loopback(address):
                 _join(ray, address)
                 yield ray
         finally:
@@ -154,13 +157,31 @@ def _start_own(ray: Any, quiet: dict[str, Any]) -> None:
         tries_left -= 1
         try:
             ray.init(
-                address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet
+                address="local",
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                **quiet,
             )
             return
         except Exception as error:
             if not tries_left or "timed out during startup" not in str(error):
                 raise
             ray.shutdown()
+
+
+@contextmanager
+def _on_loopback(address: str | None) -> Iterator[None]:
+    """Have this process go by the loopback variable, which Ray reads when it is first imported, and not after."""
+    constants: Any = sys.modules.get("ray._private.ray_constants")
+    if address is not None or os.environ.get(LOOPBACK_VARIABLE) != "0" or constants is None:
+        yield
+        return
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
 
 
 @contextmanager

@@ -28,8 +28,8 @@ from pcsuite.engines.leases import (
 )
 from pcsuite.engines.limits import Budget, Reservation
 from pcsuite.engines.response_cache import ResponseCache
-from pcsuite.engines.session import Session, check_model
-from pcsuite.errors import BudgetExceededError, IntegrationError, PcsuiteError, require
+from pcsuite.engines.session import Session, check_model, say_without_cache
+from pcsuite.errors import BudgetExceededError, EngineError, IntegrationError, PcsuiteError, require
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit
@@ -216,7 +216,10 @@ class RunLimits:
     async def close(self) -> None:
         """Write what the cache holds back."""
         if self._cache is not None:
-            self._cache.close()
+            try:
+                self._cache.close()
+            except EngineError as error:
+                say_without_cache(error)
             self._cache = None
 
     def _opened(self) -> ResponseCache:

@@ -1,0 +1,431 @@
+"""Kills: commands are killed (SIGKILL) at random moments, again and again, and must lose and double nothing.
+
+    python benchmarks/kill_campaign.py [--kills 500] [--commands run,report,…] [--seed 1]
+
+Each command first runs undisturbed. Then, in a folder of its own, it is started and killed until it has had its share
+of kills; a command that ends before its kill begins anew in a fresh folder. After every kill what was there before must
+still be there, once. At last the command runs to its end, and must have made what the undisturbed one made.
+
+Commands that this version does not have are passed over by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pcsuite.cli import COMMANDS, main
+from pcsuite.logging.audit import DOUBLED, audit_log
+from pcsuite.logging.log import RunPaths, iter_rows, newest_rows
+from pcsuite.logging.row import encode_row
+from pcsuite.verifier.store import RESULTS
+
+MODEL = {
+    "provider": "simulated",
+    "family": "simulated",
+    "size": "7B",
+    "params_b": 7,
+    "base_accuracy": 0.4,
+    "operator_effects": {"SCHEMA": 1.5, "ROLE": -1.0, "VERIFIER": 0.8},
+    "latency_ms": 8,
+}
+State = dict[str, Any]
+"""What must not be lost, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A command and what it makes."""
+
+    command: str
+    prepare: Callable[[Path], list[str]]
+    """Fill a folder and return the command's words."""
+    state: Callable[[Path], State]
+    """What is there now; raises where something is there twice or is damaged."""
+    grows: bool = True
+    """Whether everything that was there once stays."""
+    ended: tuple[int, ...] = (0,)
+    """Exit statuses of a whole run."""
+
+
+def write_profile(folder: Path, items: int = 12) -> Path:
+    """A small profile on a simulated model that takes its time, with a log that is rotated."""
+    (folder / "models.yaml").write_text(yaml.safe_dump({"version": "1.0", "models": {"sim": MODEL}}))
+    profile = {
+        "version": "1.0",
+        "run": {
+            "name": "t",
+            "output_dir": str(folder / "outputs"),
+            "cache_dir": str(folder / "cache"),
+            "rotate_log_mb": 0.02,
+        },
+        "repro": {
+            "max_inflight": 2,
+            "seeds": {"d0_greedy": [0], "d1_sampled": [1, 2]},
+            "seeds_per_task": {"default": 2},
+        },
+        "suite": {"models_ref": "models.yaml"},
+        "selection": {
+            "tasks": ["agnews_json"],
+            "models": ["sim"],
+            "conditions": ["C0", "C3"],
+            "decoding_regimes": ["d0_greedy", "d1_sampled"],
+        },
+        "limits": {"max_items_per_task": items},
+    }
+    path = folder / "profile.yaml"
+    path.write_text(yaml.safe_dump(profile, sort_keys=False))
+    return path
+
+
+def log_state(paths: RunPaths) -> State:
+    """Finished rows by run id; raises where a line is foreign or altered, or a row is there twice."""
+    if not paths.log.parent.exists() or not any(paths.log.parent.glob(f"{paths.log.stem}[.~]*jsonl*")):
+        return {}
+    audit = audit_log(paths)
+    for kind, count in audit.counts.items():
+        if count and not (kind == "torn" and count == 1):  # the last line may be, and is cut off on resume
+            raise AssertionError(f"{count} {kind}: {audit.damaged[kind]}")
+    assert not audit.broken_files, audit.broken_files
+    assert audit.counts[DOUBLED] == 0
+    return {
+        row.run_id: (row.generation.text, row.metrics) for row in newest_rows(paths.log) if not row.errors
+    }
+
+
+def run_log(folder: Path) -> RunPaths:
+    """The files of the profile's run."""
+    return RunPaths.of(folder / "outputs", "t")
+
+
+def prepare_run(folder: Path) -> list[str]:
+    """``run`` on a fresh profile."""
+    return ["run", "--quiet", "--no-cache", "--config", str(write_profile(folder))]
+
+
+def prepare_promptbench(folder: Path) -> list[str]:
+    """``promptbench`` into a fresh log."""
+    path = write_profile(folder, 4)
+    chosen = [
+        "--tasks",
+        "agnews_json",
+        "--conditions",
+        "C0,C3",
+        "--attacks",
+        "reorder,distractor",
+        "--variants",
+        "2",
+    ]
+    return ["promptbench", "--quiet", "--no-cache", "--no-tables", "--config", str(path), *chosen]
+
+
+def prepare_optimize(folder: Path) -> list[str]:
+    """``optimize`` by blocks."""
+    path = write_profile(folder)
+    chosen = [
+        "--task",
+        "agnews_json",
+        "--model",
+        "sim",
+        "--method",
+        "blocks",
+        "--candidates",
+        "5",
+        "--limit",
+        "5",
+    ]
+    return ["optimize", "--quiet", "--no-cache", "--seed", "3", "--config", str(path), *chosen]
+
+
+def optimize_state(folder: Path) -> State:
+    """Rows of the candidates' log, and the frozen prompt once it is there."""
+    log = folder / "outputs" / "optimization" / "agnews_json__sim.jsonl"
+    state = log_state(RunPaths(log, log.with_suffix(".prompts.z")))
+    for frozen in (folder / "outputs" / "compiled").glob("*.json"):
+        state[frozen.name] = json.loads(frozen.read_text())["hash"]
+    return state
+
+
+def finished_run(folder: Path, items: int = 8) -> Path:
+    """A profile whose run is done."""
+    path = write_profile(folder, items)
+    assert main(["run", "--quiet", "--no-cache", "--config", str(path)]) == 0
+    return path
+
+
+def prepare_report(folder: Path) -> list[str]:
+    """``report`` on a finished run."""
+    return ["report", "--no-plots", "--config", str(finished_run(folder))]
+
+
+def report_state(folder: Path) -> State:
+    """The log's rows, and every table that is there whole."""
+    state = log_state(run_log(folder))
+    for table in sorted((folder / "outputs" / "tables").glob("*.csv")):
+        text = table.read_text()
+        assert not text or text.endswith("\n"), f"{table.name} is cut off"
+    page = folder / "outputs" / "reports" / "index.html"
+    if page.exists():
+        assert page.read_text().rstrip().endswith("</html>"), "the page is cut off"
+    return state
+
+
+def prepare_rescore(folder: Path) -> list[str]:
+    """``rescore`` on a log whose scores are out of date."""
+    path = finished_run(folder, 12)
+    paths = run_log(folder)
+    rows = list(iter_rows(paths.log))
+    for file in paths.log.parent.glob("t[.~]*jsonl*"):
+        file.unlink()
+    stale = []
+    for row in rows:
+        row.metrics["task_score"] = 0.123
+        stale.append(encode_row(row))
+    paths.log.write_bytes(b"".join(stale))
+    return ["rescore", "--config", str(path)]
+
+
+def rescore_state(folder: Path) -> State:
+    """Answers, which scoring leaves alone; scores are compared at the end."""
+    return {run_id: text for run_id, (text, _) in log_state(run_log(folder)).items()}
+
+
+def prepare_verify_all(folder: Path) -> list[str]:
+    """``verify-all`` on the bundled evals."""
+    main(["verify-all", str(folder / "evals"), "--copy-samples", "--no-save"])
+    for extra in sorted((folder / "evals").iterdir())[5:]:
+        shutil.rmtree(extra) if extra.is_dir() else extra.unlink()
+    return ["verify-all", str(folder / "evals")]
+
+
+def verify_state(folder: Path) -> State:
+    """Every saved iteration, each of which is there as a whole."""
+    state = {}
+    for iteration in sorted(folder.glob("evals/*/results/iteration-*")):
+        document = json.loads((iteration / RESULTS).read_text())
+        state[f"{iteration.parent.parent.name}/{iteration.name}"] = document["metrics"]
+    return state
+
+
+def prepare_import(folder: Path) -> list[str]:
+    """``import`` of a log that lm-eval could have written."""
+    source = folder / "samples_sums_2026-01-01T00-00-00.000000.jsonl"
+    lines = []
+    for number in range(3000):
+        lines.append(
+            json.dumps(
+                {
+                    "doc_id": number,
+                    "doc": {"question": f"{number} + 1?"},
+                    "target": str(number + 1),
+                    "arguments": [[f"What is {number} + 1?", {"until": ["\n"]}]],
+                    "resps": [[str(number + 1)]],
+                    "filtered_resps": [str(number + 1)],
+                    "filter": "none",
+                    "metrics": ["exact_match"],
+                    "exact_match": float(number % 2),
+                }
+            )
+        )
+    source.write_text("\n".join(lines) + "\n")
+    words = [
+        "--from",
+        "lm-eval",
+        str(source),
+        "--name",
+        "t",
+        "--model",
+        "m",
+        "--output-dir",
+        str(folder / "outputs"),
+    ]
+    return ["import", *words]
+
+
+def prepare_ablate(folder: Path) -> list[str]:
+    """``ablate`` of a prompt of three sentences on a small table, with a simulated model."""
+    (folder / "prompt.txt").write_text(
+        "You are a careful editor.\n\nClassify the text as World or Sports.\n\nAnswer with one word.\n\n{text}\n"
+    )
+    rows = [f"text number {number},{'World' if number % 2 else 'Sports'}" for number in range(16)]
+    (folder / "table.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
+    words = [str(folder / "prompt.txt"), "--data", str(folder / "table.csv"), "--answer", "label"]
+    return [
+        "ablate",
+        *words,
+        "--kind",
+        "classification",
+        "--model",
+        "simulated",
+        "--output-dir",
+        str(folder / "outputs"),
+    ]
+
+
+def any_logs_state(folder: Path) -> State:
+    """Rows of all logs below the output folder, whatever they are called."""
+    state: State = {}
+    for log in sorted((folder / "outputs" / "runs").glob("*.jsonl")):
+        if "~" not in log.name:
+            state |= log_state(RunPaths(log, log.with_suffix(".prompts.z")))
+    return state
+
+
+SCENARIOS = {
+    scenario.command: scenario
+    for scenario in (
+        Scenario("run", prepare_run, lambda folder: log_state(run_log(folder))),
+        Scenario("promptbench", prepare_promptbench, lambda folder: log_state(run_log(folder))),
+        Scenario("optimize", prepare_optimize, optimize_state),
+        Scenario("report", prepare_report, report_state),
+        Scenario("rescore", prepare_rescore, rescore_state),
+        Scenario("verify-all", prepare_verify_all, verify_state),
+        Scenario("import", prepare_import, lambda folder: log_state(run_log(folder))),
+        Scenario("ablate", prepare_ablate, any_logs_state),
+    )
+}
+
+
+def start(words: list[str], output: Path) -> int:
+    """Run a command in a forked process; its words go to a file. Returns the process id."""
+    child = os.fork()
+    if child:
+        return child
+    status = 99
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        status = main(words)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def prepared(scenario: Scenario, folder: Path) -> list[str]:
+    """Fill a folder without a word, and return the command's."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        return scenario.prepare(folder)
+
+
+def finish(words: list[str], output: Path, allowed: tuple[int, ...]) -> float:
+    """Run a command to its end; returns its seconds."""
+    started = time.monotonic()
+    _, status = os.waitpid(start(words, output), 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in allowed, f"{words[0]} ended with {code}:\n{output.read_text()}"
+    return time.monotonic() - started
+
+
+def comparable(scenario: Scenario, folder: Path) -> State:
+    """What the whole command made, for comparison with the undisturbed one."""
+    if scenario.command == "rescore":
+        return log_state(run_log(folder))
+    if scenario.command == "verify-all":  # how many iterations there are depends on how many runs were whole
+        return {name.split("/")[0]: metrics for name, metrics in verify_state(folder).items()}
+    if scenario.command == "report":
+        tables = sorted((folder / "outputs" / "tables").glob("*.csv"))
+        return report_state(folder) | {
+            table.name: table.read_bytes() for table in tables if table.name != "runs.csv"
+        }
+    return scenario.state(folder)
+
+
+def campaign(scenario: Scenario, kills: int, rng: random.Random, root: Path) -> tuple[int, int]:
+    """Kill one command so many times; returns kills that met a running process, and fresh beginnings."""
+    calm = root / f"{scenario.command}-calm"
+    calm.mkdir()
+    output = root / f"{scenario.command}.txt"
+    words = prepared(scenario, calm)
+    seconds = finish(words, output, scenario.ended)
+    wanted = comparable(scenario, calm)
+    met = begun = 0
+    folder = words = None
+    while met < kills:
+        if folder is None:
+            begun += 1
+            folder = root / f"{scenario.command}-{begun}"
+            folder.mkdir()
+            words = prepared(scenario, folder)
+            before = scenario.state(folder)
+        process = start(words, output)
+        # Killed early more often than late, so that a command is killed several times before it is done.
+        time.sleep(seconds * rng.random() ** 2)
+        os.kill(process, signal.SIGKILL)
+        _, status = os.waitpid(process, 0)
+        code = os.waitstatus_to_exitcode(status)
+        now = scenario.state(folder)
+        lost = {name for name in before if now.get(name) != before[name]}
+        assert not lost, f"{scenario.command}: lost or altered after a kill: {sorted(lost)[:3]}"
+        before = now
+        if code == -signal.SIGKILL:
+            met += 1
+        else:
+            assert code in scenario.ended, f"{scenario.command} ended with {code}:\n{output.read_text()}"
+        if code != -signal.SIGKILL or met == kills or rng.random() < 0.05:
+            finish(words, output, scenario.ended)
+            made = comparable(scenario, folder)
+            assert made == wanted, f"{scenario.command}: the result differs from the undisturbed one"
+            shutil.rmtree(folder)
+            folder = None
+    return met, begun
+
+
+def run_campaign(commands: list[str], kills: int, seed: int) -> dict[str, tuple[int, int]]:
+    """Spread kills over commands; returns, by command, kills that met a running process and fresh beginnings."""
+    known = {command.name for command in COMMANDS}
+    chosen = [SCENARIOS[name] for name in commands if name in known]
+    for name in commands:
+        if name not in known:
+            print(f"{name}: this version has no such command", file=sys.stderr)
+    gc.freeze()
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="pcsuite-kills-") as folder:
+        for index, scenario in enumerate(chosen):
+            share = kills // len(chosen) + (index < kills % len(chosen))
+            rng = random.Random(f"{seed}|{scenario.command}")
+            results[scenario.command] = campaign(scenario, share, rng, Path(folder))
+    return results
+
+
+def run() -> None:
+    """Parse the words, run the campaign, print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--commands", default=",".join(SCENARIOS))
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    started = time.monotonic()
+    results = run_campaign(args.commands.split(","), args.kills, args.seed)
+    print("| command | kills | fresh beginnings |\n|---|---|---|")
+    for command, (met, begun) in results.items():
+        print(f"| `{command}` | {met} | {begun} |")
+    total = sum(met for met, _ in results.values())
+    print(
+        f"\n{total} kills in {time.monotonic() - started:.0f} s: nothing lost, nothing doubled, nothing altered"
+    )
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,221 @@
+"""The one HTTP client: every request of the suite to a server goes through here.
+
+What comes back is bounded, every lower-level failure is an :class:`EngineError`, and a redirect is followed only where
+a request asks for it; then no header goes along to another host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+import zlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from pcsuite._util.text import describe, shorten
+from pcsuite.errors import EngineError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+LARGEST_ANSWER = 16 << 20
+"""Bytes of an answer that are read; a completion of a million tokens has a quarter of it."""
+RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
+_BLOCK_BYTES = 1 << 16
+_MOST_REDIRECTS = 5
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_OWN_LIMITS = (errno.EMFILE, errno.ENFILE)
+
+ResultT = TypeVar("ResultT")
+
+
+class Reply(NamedTuple):
+    """What a server answered, whatever the status."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def is_retryable(status: int) -> bool:
+    """Whether another try can help: overload, conflicts, time-outs and server faults."""
+    return status in RETRYABLE_STATUSES or status >= 500
+
+
+def new_session(
+    url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float, connect_timeout_s: float
+) -> ClientSession:
+    """Connections for requests to ``url``'s host, made in a running event loop; the caller closes it.
+
+    ``headers`` go with every request. The proxy that the environment names is used.
+    """
+    import aiohttp
+
+    session: ClientSession = aiohttp.ClientSession(
+        headers={**(headers or {}), "Accept-Encoding": "identity"},
+        auto_decompress=False,
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+        timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s),
+        proxy=_environment_proxy(url),
+    )
+    return session
+
+
+async def post(session: ClientSession, url: Any, body: bytes, most_bytes: int = LARGEST_ANSWER) -> Reply:
+    """Send a body and return the answer; a redirect is an answer like any other and is never followed.
+
+    ``url`` is a text or a ``yarl.URL``. Raises :class:`EngineError`: retryable where the server cannot be reached, is
+    too slow or breaks off, final where the address is wrong or the answer has more than ``most_bytes``.
+    """
+    async with _asking(session, url), session.post(url, data=body, allow_redirects=False) as response:
+        length = response.content_length
+        if length is not None and length <= most_bytes:
+            content = await response.read()
+        elif length is not None:
+            response.close()
+            raise _too_long(most_bytes)
+        else:
+            content = await _read_bounded(response, most_bytes)
+        encoding = response.headers.get("Content-Encoding")
+        if encoding:
+            content = _unpacked(content, encoding, most_bytes)
+        return Reply(response.status, response.headers, content)
+
+
+def post_blocking(
+    url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float, most_bytes: int = LARGEST_ANSWER
+) -> Reply:
+    """As :func:`post`, over a connection of its own, for callers outside an event loop or in a thread."""
+
+    async def once() -> Reply:
+        async with new_session(
+            url, headers=headers, timeout_s=timeout_s, connect_timeout_s=timeout_s
+        ) as session:
+            return await post(session, url, body, most_bytes)
+
+    return run_blocking(once())
+
+
+def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, int], None]) -> None:
+    """Fetch a file from byte ``start`` on; ``take`` gets each block and the offset at which it belongs.
+
+    Redirects are followed; credentials of the address go to its own host only. What ``take`` raises ends the
+    download. Raises :class:`EngineError` where the file cannot be had.
+    """
+
+    async def fetch() -> None:
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        async with (
+            new_session(url, timeout_s=0, connect_timeout_s=timeout_s) as session,
+            _asking(session, url),
+        ):
+            import aiohttp
+
+            patience = aiohttp.ClientTimeout(total=None, sock_connect=timeout_s, sock_read=timeout_s)
+            async with session.get(
+                url, headers=headers, max_redirects=_MOST_REDIRECTS, timeout=patience
+            ) as response:
+                if response.status not in (200, 206):
+                    raise EngineError(
+                        f"HTTP {response.status}",
+                        status=response.status,
+                        retryable=is_retryable(response.status),
+                    )
+                offset = start if response.status == 206 else 0  # else the server sends the whole file again
+                async for block in response.content.iter_chunked(1 << 20):
+                    take(block, offset)
+                    offset += len(block)
+
+    run_blocking(fetch())
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine to its end in a loop of its own, whether or not the caller is inside one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((asyncio.run(coroutine), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run, name="http")
+    thread.start()
+    thread.join()
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    result: ResultT = value
+    return result
+
+
+@asynccontextmanager
+async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
+    """Lower-level failures as errors of ours, without the objects: some carry the request's headers."""
+    import aiohttp
+
+    try:
+        yield
+    except EngineError:
+        raise
+    except asyncio.TimeoutError:
+        patience = session.timeout.total
+        shown = f"no answer within {patience:g} s" if patience else "the server stopped sending"
+        raise EngineError(shown, retryable=True) from None
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
+        raise EngineError(f"cannot reach the server: {describe(error)}") from None
+    except (aiohttp.ClientError, OSError) as error:
+        hint = None
+        if isinstance(error, OSError) and error.errno in _OWN_LIMITS:
+            hint = "too many files are open: raise the limit (ulimit -n) or lower repro.max_inflight"
+        raise EngineError(f"cannot reach the server: {describe(error)}", hint=hint, retryable=True) from None
+
+
+async def _read_bounded(response: ClientResponse, most_bytes: int) -> bytes:
+    content = bytearray()
+    async for block in response.content.iter_chunked(_BLOCK_BYTES):
+        content += block
+        if len(content) > most_bytes:
+            response.close()
+            raise _too_long(most_bytes)
+    return bytes(content)
+
+
+def _unpacked(content: bytes, encoding: str, most_bytes: int) -> bytes:
+    """A compressed body, which we do not ask for, unpacked no further than allowed."""
+    kind = encoding.strip().casefold()
+    if kind == "identity":
+        return content
+    if kind not in ("gzip", "x-gzip", "deflate"):
+        raise EngineError(
+            f"the server's answer is compressed as {shorten(encoding, 40)}, which was not asked for"
+        )
+    try:
+        unpack = zlib.decompressobj(_GZIP_OR_ZLIB)
+        plain = unpack.decompress(content, most_bytes + 1)
+    except zlib.error as error:
+        raise EngineError(f"the server's compressed answer is damaged ({error})", retryable=True) from None
+    if len(plain) > most_bytes:
+        raise _too_long(most_bytes)
+    return plain
+
+
+def _too_long(most_bytes: int) -> EngineError:
+    return EngineError(f"the server's answer has more than {most_bytes >> 20} MiB and was not read")
+
+
+def _environment_proxy(url: str) -> str | None:
+    """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
+    try:
+        parts = urlsplit(url)
+        return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    except ValueError:  # no address: the request says so
+        return None

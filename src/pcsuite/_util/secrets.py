@@ -1,0 +1,115 @@
+"""Keeping secrets out of everything a person or a file may see.
+
+Keys are known to the process that uses them (:func:`remember`); :func:`redact` takes them, and what merely looks like
+one, out of a text that came from elsewhere. A text is redacted before it is shortened: half a key is a secret too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+MASK = "***"
+_BEARER = re.compile(
+    r"(?i)\b(bearer|api[-_ ]?key|token|secret|password)([\"']?\s*[:= ]\s*[\"']?)([\w.~+/=%-]{8,})"
+)
+_VENDOR_KEY = re.compile(r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|glpat|AKIA|sess)[-_]?|AIza)(?=[\w-]*\d)[\w-]{12,}")
+_SECRET_NAME = re.compile(
+    r"(?i)(api[-_]?key|secret|passw|token$|authori[sz]ation|credential|^auth|^key$|cookie)"
+)
+_RANDOM = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z0-9]*[A-Z0-9])(?=\D*\d)[\w~.+=-]{20,}\Z")
+_LEAST_IN_ANSWERS = 12
+"""Keys of fewer characters are left alone in answers: servers without keys are given words such as EMPTY."""
+
+_known: dict[str, tuple[str, ...]] = {}
+
+
+def remember(secret: str) -> None:
+    """Know a secret from now on, for as long as the process lives; one of fewer than 6 characters is a word.
+
+    It is then found plain, percent-encoded, in base64 wherever it begins, in hexadecimal and as JSON writes it.
+    """
+    secret = secret.strip()
+    if len(secret) < 6 or secret in _known:
+        return
+    forms = {secret}
+    if len(secret) >= 8:
+        data = secret.encode("utf-8", "surrogatepass")
+        forms |= {quote(secret), quote(secret, safe=""), quote(quote(secret, safe=""), safe="")}
+        forms |= {quote(secret, safe="").lower(), json.dumps(secret)[1:-1], data.hex(), data.hex().upper()}
+        for shift in range(3):
+            # What stands before a secret moves its bits: the characters that depend on it alone are looked for.
+            coded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
+            core = coded[(0, 2, 3)[shift] : len(coded) - (1 if (shift + len(data)) % 3 else 0)]
+            forms |= {core, core.replace("+", "-").replace("/", "_")}
+    _known[secret] = tuple(sorted(forms, key=len, reverse=True))
+
+
+def redact(text: str, *, guess: bool = True) -> str:
+    """The text with every secret replaced by ``***``.
+
+    ``guess`` also takes out what looks like a key or follows a word such as ``Bearer``: right for messages, wrong for
+    a model's answer, which must stay as it came but for keys that are known.
+    """
+    for secret, forms in _known.items():
+        if guess or len(secret) >= _LEAST_IN_ANSWERS:
+            for form in forms:
+                if form in text:
+                    text = text.replace(form, MASK)
+    if guess:
+        text = _BEARER.sub(rf"\1\2{MASK}", text)
+        text = _VENDOR_KEY.sub(MASK, text)
+    return text
+
+
+def looks_secret(text: str) -> bool:
+    """Whether a word looks like a key rather than a name: a vendor's prefix, or long and mixed.
+
+    >>> looks_secret("OPENAI_API_KEY"), looks_secret("sk-proj-0123456789abcdef")
+    (False, True)
+    """
+    return bool(_VENDOR_KEY.search(text) or _RANDOM.match(text))
+
+
+def masked(value: Any, name: str = "") -> Any:
+    """A JSON value with secrets replaced, for files that others may read.
+
+    A secret is what is known as one, what looks like one, and any text under a key that says so (``api_key``,
+    ``Authorization``); such texts are remembered, so that a server that echoes them does no harm.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): masked(entry, str(key)) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [masked(entry, name) for entry in value]
+    if isinstance(value, str) and value:
+        if looks_secret(value) or (_SECRET_NAME.search(name) and not value.isspace()):
+            remember(value)
+            return MASK
+        return redact(value)
+    return value
+
+
+def public_url(url: str) -> str:
+    """An address without credentials: user and password, and parts of path or query that look like a key.
+
+    What is taken out is remembered.
+
+    >>> public_url("https://me:pw@host/v1/sk-0123456789abcdef01/chat?key=abcdefgh")
+    'https://***@host/v1/***/chat?key=***'
+    """
+    parts = urlsplit(url)
+    where = parts.netloc
+    if "@" in where:
+        user, _, where = where.rpartition("@")
+        remember(user.partition(":")[2] or user)
+        where = f"{MASK}@{where}"
+    path = "/".join(str(masked(piece)) for piece in parts.path.split("/"))
+    query = []
+    for pair in filter(None, parts.query.split("&")):
+        key, sep, value = pair.partition("=")
+        query.append(f"{key}{sep}{masked(value, key)}")
+    return urlunsplit((parts.scheme, where, path, "&".join(query), ""))

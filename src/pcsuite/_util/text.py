@@ -1,0 +1,146 @@
+"""Text from outside: reading its JSON within bounds, and showing it without letting it act on a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from pcsuite._util.secrets import redact
+
+DEEPEST = 200
+"""Levels of nesting that are read; what people and models mean to say has a dozen."""
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_STYLE = re.compile("(\x1b\\[[0-9;]*m)")
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value of a JSON text; :class:`ValueError` for anything that is none or is nested deeper than 200 levels.
+
+    Python's own reader ends in a ``RecursionError`` where the text is deep, and what it just manages to read others
+    (a writer, ``repr``) may not.
+
+    >>> read_json("[" * 5000 + "]" * 5000)
+    Traceback (most recent call last):
+    ValueError: nested more than 200 levels deep
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"nested more than {DEEPEST} levels deep") from None
+    check_depth(text, value)
+    return value
+
+
+def check_depth(text: str | bytes, value: Any) -> None:
+    """Raise :class:`ValueError` where the value of a JSON text is nested deeper than 200 levels."""
+    opened = (
+        text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    )
+    level = [value] if opened > DEEPEST and isinstance(value, (dict, list)) else []
+    for _ in range(DEEPEST):
+        level = [
+            entry
+            for outer in level
+            for entry in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(entry, (dict, list))
+        ]
+        if not level:
+            return
+    raise ValueError(f"nested more than {DEEPEST} levels deep")
+
+
+def shorten(text: str, most: int = 300) -> str:
+    """A message from elsewhere as part of one line: secrets out, blanks folded, at most ``most`` characters.
+
+    >>> shorten("key sk-0123456789abcdef is\n wrong")
+    'key *** is wrong'
+    """
+    flat = " ".join(redact(text).split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def describe(error: BaseException) -> str:
+    """What an unforeseen error says, as part of one line: its kind and its message, secrets out.
+
+    >>> describe(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    try:
+        said = str(error)
+    except Exception:  # an error whose own words fail, as those of deeply nested values do
+        said = ""
+    return shorten(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+
+
+def visible(text: str) -> str:
+    r"""The text with control characters written out, so that a terminal shows them and does not obey them.
+
+    Line breaks and tabs stay. Marks that turn the direction of writing are control characters too.
+
+    >>> print(visible("a\x1b[2Jb\rc"))
+    a\x1b[2Jb\rc
+    """
+    return _CONTROL.sub(_written_out, text)
+
+
+def one_line(text: str) -> str:
+    r"""As :func:`visible`, line breaks and tabs included.
+
+    >>> print(one_line("a\nb"))
+    a\nb
+    """
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _written_out(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if found[0] == "\r":
+        return "\\r"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class VisibleStream:
+    """A text stream that writes control characters out; all that a command prints goes through one.
+
+    Where the stream is a terminal, colours (and nothing else) pass.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self._styled = stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Write text; returns the number of characters that were given."""
+        if not self._styled:
+            self.stream.write(visible(text))
+        else:
+            self.stream.write("".join(p if _STYLE.fullmatch(p) else visible(p) for p in _STYLE.split(text)))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def behind(stream: TextIO) -> TextIO:
+    """The stream behind a :class:`VisibleStream`, for displays of ours that move the cursor; others as they are.
+
+    What is written there from outside must have been through :func:`one_line`.
+    """
+    return stream.stream if isinstance(stream, VisibleStream) else stream
+
+
+@contextmanager
+def visible_output() -> Iterator[None]:
+    """Let standard output and standard error write control characters out while the block runs."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (VisibleStream(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

@@ -1,0 +1,542 @@
+"""Running an ablation: the arms, then the pairs that look redundant, then the trimmed prompt; all rows in one log."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.ablation.arms import AGAIN, FULL, NONE, Arm, arm_of, shared_prefix, without
+from pcsuite.ablation.forecast import FLIPS, Forecast, forecast
+from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
+from pcsuite.ablation.trim import Trim, choose_drops, confirm_drops
+from pcsuite.ablation.verdicts import (
+    BlockVerdict,
+    Interaction,
+    Scores,
+    at_floor,
+    find_interactions,
+    flip_rate,
+    judge_blocks,
+    judge_looks,
+    suspect_pairs,
+)
+from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
+from pcsuite.errors import BudgetExceededError, ConfigError
+from pcsuite.logging.log import RunLog, iter_newest_rows
+from pcsuite.logging.looks import Look, read_looks
+from pcsuite.logging.manifest import RegisteredPlan
+from pcsuite.logging.row import RunRow
+from pcsuite.runners.estimate import estimate_plan
+from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
+from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
+from pcsuite.runners.plan import Plan, Scope, build_plan
+from pcsuite.runners.registration import register
+from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
+from pcsuite.stats.attribution import OperatorEffect, attribute
+from pcsuite.stats.effect_sizes import paired_t_interval
+
+ITEMS_TOGETHER = 8
+"""Items that an arm asks before the next arm: a server that keeps a single prompt still finds most of the next one."""
+FINGERPRINT = "ablation.sha256"
+MEASURES = {
+    "answered": "readable answers",
+    "prompt_tokens": "prompt tokens",
+    "completion_tokens": "answer tokens",
+    "latency_ms": "latency (ms)",
+    "cost_usd": "cost (USD per 1,000 calls)",
+}
+"""What else is compared beside the score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What ``--show`` says: the blocks, the arms and their reach, before anything is called."""
+
+    study: Study
+    tokens: Mapping[str, int]
+    """Tokens of each block, about four characters a token."""
+    rows: int
+    done: int
+    """Rows that the log has already."""
+    max_tokens: int
+    """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
+    max_cost_usd: float
+    forecast: Forecast
+    flips_from: str
+    prefix: float
+    """Share of the characters sent that stand at the beginning of the prompt before, in the order of calls."""
+    prefix_as_listed: float
+    """The same for the arms in the order in which the design lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSummary:
+    """One arm's figures over all its items."""
+
+    id: str
+    operators: tuple[str, ...]
+    items: int
+    score: float
+    measures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class AblationResult:
+    """What an ablation found."""
+
+    study: Study
+    items: int
+    """Items that every arm answered."""
+    arms: Sequence[ArmSummary]
+    verdicts: Sequence[BlockVerdict]
+    measures: Mapping[str, Mapping[str, Estimate]]
+    """By block: what having it changes in each of :data:`MEASURES`."""
+    flips: Mapping[str, tuple[Sequence[str], Sequence[str]]]
+    """By block: items that are right only with it, and only without it."""
+    attribution: Sequence[OperatorEffect]
+    """Each block's effect by every method that the arms identify: left out, alone, on average, Shapley value."""
+    interactions: Sequence[Interaction]
+    pairs_measured: int
+    noise: Estimate | None
+    """A/A: the full prompt again less the full prompt."""
+    noise_p: float | None
+    noise_flips: float | None
+    trim: Trim | None
+    block_tokens: Mapping[str, int]
+    trimmed: str
+    """The trimmed prompt, or the prompt itself."""
+    saved_tokens: float
+    saved_usd: float
+    """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
+    stopped: str = ""
+    """Why the run ended before all calls were made."""
+    tally: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Path:
+        """The log of the run."""
+        return self.study.folder / "runs" / f"{self.study.request.run_name}.jsonl"
+
+
+def preview(request: AblationRequest) -> Preview:
+    """Read everything, choose the arms and say what they take and what they can find; nothing is called.
+
+    Raises what :func:`pcsuite.ablation.study.prepare` raises.
+    """
+    study = prepare(request)
+    note = study.folder / FINGERPRINT
+    if note.is_file() and note.read_text(encoding="utf-8").strip() == study.fingerprint():
+        return _preview(study)  # it has begun: what its log has counts
+    with tempfile.TemporaryDirectory(prefix="pcsuite-ablate-") as folder:
+        shown = _preview(replace(study, folder=Path(folder)))
+        return replace(shown, study=study)
+
+
+def _preview(study: Study) -> Preview:
+    suite = study.write(study.design.arms)
+    plan = build_plan(suite)
+    sizes = estimate_plan(plan)
+    flips, told = _expected_flips(study, plan)
+    listed = list(study.design.arms)
+    ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
+    return Preview(
+        study,
+        {block.name: math.ceil(len(block.text) / 4) for block in study.prompt.blocks},
+        plan.calls,
+        sum(size.done for size in sizes),
+        sum(size.max_tokens for size in sizes),
+        sum(size.max_cost_usd for size in sizes),
+        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
+        told,
+        shared_prefix(ordered, study.prompt),
+        shared_prefix(listed, study.prompt),
+    )
+
+
+def _expected_flips(study: Study, plan: Plan) -> tuple[float, str]:
+    """Share of answers that a change without effect flips, and where the number comes from."""
+    request = study.request
+    if request.assume_flips is not None:
+        return request.assume_flips, "as --assume-flips says"
+    log = study.folder / "runs" / f"{request.run_name}.jsonl"
+    if log.is_file():
+        scores = _scores(_rows(plan, log), plan)
+        if FULL in scores and AGAIN in scores and np.isfinite(scores[FULL] - scores[AGAIN]).sum() >= 20:
+            return flip_rate(scores[FULL], scores[AGAIN]), "measured by the A/A arm so far"
+    if study.model.provider == SIMULATED:
+        options = SimulatedOptions.model_validate(study.model.provider_options())
+        return simulated_flips(options, study.task.id, study.free), "by the simulated model's own settings"
+    return FLIPS, "assumed; the A/A arm will measure it"
+
+
+def simulated_flips(options: SimulatedOptions, task_id: str, operators: Iterable[str]) -> float:
+    """Share of 0/1 answers that differ between two conditions of a simulated model with the same true accuracy.
+
+    2·E[p(1-p)] over items, by quadrature over their difficulty and the noise of calls.
+    """
+    centre = accuracy_logit(options, task_id, operators)
+    points, weights = np.polynomial.hermite_e.hermegauss(64)
+    chance = 1 / (1 + np.exp(-(centre + options.item_difficulty_sd * points)))
+    return float((2 * chance * (1 - chance) * weights).sum() / weights.sum())
+
+
+def ablate(
+    request: AblationRequest,
+    *,
+    quiet: bool = False,
+    use_cache: bool = True,
+    executor: ExecutorChoice = LOCAL,
+) -> AblationResult:
+    """Run an ablation, or go on with it, and judge it.
+
+    The same request goes on where an earlier run of its name ended; rows that are there are not asked again. A budget
+    that runs out ends the calls, and what was answered is judged. Raises what
+    :func:`pcsuite.ablation.study.prepare` and :func:`pcsuite.runners.run_suite.run_into` raise, and ``ConfigError``
+    where the folder holds an ablation of another prompt, table or model.
+
+        ablate(AblationRequest(Path("triage.md"), "tickets.csv", model="smollm2-135m")).trimmed
+    """
+    study = prepare(request)
+    _claim(study)
+    suite = study.write(study.design.arms)
+    plan = build_plan(suite, scope=replace(Scope.of_selection(suite), items_together=ITEMS_TOGETHER))
+    work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
+    chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
+    return asyncio.run(_Running(study, plan, quiet=quiet).run(chosen))
+
+
+def _claim(study: Study) -> None:
+    """Refuse to mix two ablations under one name."""
+    note, mine = study.folder / FINGERPRINT, study.fingerprint()
+    if note.is_file() and note.read_text(encoding="utf-8").strip() != mine and not study.request.overwrite:
+        raise ConfigError(
+            f"{study.folder} holds an ablation of another prompt, split, table or model",
+            hint="give this one a name of its own with --name, or start anew with --overwrite",
+        )
+    study.folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(mine + "\n", encoding="utf-8")
+
+
+class _Running:
+    """The phases of one ablation over an open log and an open executor."""
+
+    def __init__(self, study: Study, plan: Plan, *, quiet: bool) -> None:
+        self.study = study
+        self.plan = plan
+        self.quiet = quiet
+        self.arms = {arm.id: arm for arm in study.design.arms}
+        self.rows: dict[str, RunRow] = {}
+        self.stopped = ""
+        self.looks: dict[str, Look] = {}
+        """By block: the last look at the prompt without it, where the ablation runs until decided."""
+        self.visited = 0
+        """Items that were asked until then."""
+        self.tally = {"rows": 0.0, "tokens": 0.0, "cost_usd": 0.0, "cache_hits": 0.0, "skipped": 0.0}
+
+    async def run(self, executor: Executor) -> AblationResult:
+        request = self.study.request
+        async with executor:
+            run = self.plan.suite.profile.run
+            with RunLog.of(run, overwrite=request.overwrite) as log:
+                if request.until:
+                    await self._until_decided(log, executor)
+                else:
+                    await self._ask(self.plan, log, executor)
+                pairs = await self._pairs(log, executor)
+                trim = await self._trim(log, executor) if request.trim else None
+        return self._judge(pairs, trim)
+
+    async def _until_decided(self, log: RunLog, executor: Executor) -> None:
+        """Ask batches of items until every block is decided, then the controls on the items that were asked.
+
+        With trimming it is at most the first part of the items, so that those that confirm were never looked at.
+        """
+        free = self.study.free
+        left_out = {without(name, free).id: name for name in free}
+        most = self.study.chosen_on if self.study.request.trim else self.study.count
+        plan = self._also([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
+        await self._ask(plan, log, executor, registered=register(plan, log))
+        for look in read_looks(log.paths.log):
+            self.looks[left_out[look.condition]] = look
+            self.visited = max(self.visited, look.visited)
+        helping = [name for name in free if name in self.looks and self.looks[name].verdict == "worse"]
+        wanted = [AGAIN, *(f"~{name}" for name in helping)]
+        controls = [arm for arm in self.study.design.arms if arm.id in wanted]
+        if controls and self.visited:
+            await self._ask(self._also(controls, "controls", most=self.visited), log, executor)
+
+    async def _ask(
+        self, plan: Plan, log: RunLog, executor: Executor, registered: RegisteredPlan | None = None
+    ) -> None:
+        """Make a plan's calls and take its rows in; a used-up budget ends this and all later calls."""
+        if not self.stopped:
+            try:
+                summary = await run_into(log, plan, executor, quiet=self.quiet, registered=registered)
+            except BudgetExceededError as error:
+                self.stopped = str(error)
+            else:
+                tally = summary.tally
+                self.tally["rows"] += tally.done
+                self.tally["tokens"] += tally.tokens
+                self.tally["cost_usd"] += tally.cost_usd
+                self.tally["cache_hits"] += tally.cache_hits
+                self.tally["skipped"] += summary.skipped
+        log.sync()
+        self.rows |= _rows(plan, log.paths.log)
+
+    def _also(self, arms: Iterable[Arm], block: str, *, skip: int = 0, most: int | None = None) -> Plan:
+        """A plan of further arms, on some of the items; the profile's files are written with them."""
+        new = list(arms)
+        self.arms |= {arm.id: arm for arm in new}
+        suite = self.study.write(self.arms.values())
+        chosen = suite.profile.selection
+        scope = Scope(
+            chosen.tasks,
+            chosen.models,
+            tuple(arm.id for arm in new),
+            chosen.decoding_regimes,
+            max_items=most,
+            skip_items=skip,
+            items_together=ITEMS_TOGETHER,
+            block=block,
+        )
+        return build_plan(suite, scope=scope)
+
+    def scores(self, plan: Plan | None = None) -> dict[str, Scores]:
+        """Item scores by arm over all items of the study."""
+        return _scores(self.rows, plan or self.plan, self.arms)
+
+    async def _pairs(self, log: RunLog, executor: Executor) -> list[tuple[str, str]]:
+        """Measure the pairs that look redundant and are not in the design; all that are measured."""
+        free, scores = self.study.free, self.scores()
+        alone = {name: scores[arm_of([name], free).id] for name in free if arm_of([name], free).id in scores}
+        single = {name: scores[without(name, free).id] for name in free}
+        suspects = suspect_pairs(scores[FULL], scores.get(NONE), single, alone)
+        new = [pair for pair in suspects if _both(pair, free).id not in self.arms]
+        if new and not self.stopped:
+            await self._ask(self._also([_both(pair, free) for pair in new], "pairs"), log, executor)
+        names = [(a, b) for i, a in enumerate(free) for b in free[i + 1 :]]
+        return [pair for pair in names if _both(pair, free).id in self.arms and len(free) > 2]
+
+    async def _trim(self, log: RunLog, executor: Executor) -> Trim | None:
+        """Choose on the first part of the items, confirm on the other."""
+        study, free = self.study, self.study.free
+        part, margin = study.chosen_on, study.request.margin
+        seen = self.visited or part
+
+        async def measured(dropped: Iterable[str], block: str, skip: int, most: int | None) -> Scores:
+            arm = arm_of([name for name in free if name not in set(dropped)], free)
+            await self._ask(self._also([arm], block, skip=skip, most=most), log, executor)
+            return self.scores()[arm.id][skip:most]
+
+        if self.looks:  # the confirming items have not been asked anything yet
+            await self._ask(self._also([arm_of(free, free)], "trim-confirmation", skip=part), log, executor)
+        scores = self.scores()
+        if at_floor(scores[FULL], margin):
+            return Trim((), (), margin)
+        first = {name: scores[without(name, free).id][:seen] for name in free}
+        choosing = choose_drops(scores[FULL][:seen], first, margin=margin)
+        chosen: tuple[str, ...] = ()
+        try:
+            wanted = next(choosing)
+            while not self.stopped:
+                wanted = choosing.send(await measured(wanted, "trim-choice", 0, seen))
+        except StopIteration as end:
+            chosen = end.value
+        confirming = confirm_drops(chosen, scores[FULL][part:], margin=margin)
+        try:
+            wanted = next(confirming)
+            while not self.stopped:
+                wanted = confirming.send(await measured(wanted, "trim-confirmation", part, None))
+        except StopIteration as end:
+            made: Trim = end.value
+            return made
+        return None
+
+    def _judge(self, pairs: Sequence[tuple[str, str]], trim: Trim | None) -> AblationResult:
+        """Everything that is said, from the rows alone."""
+        study, request, free = self.study, self.study.request, self.study.free
+        rng = named_rng("ablation", request.run_name, study.model_id)
+        table = _table(self.rows, self.plan, self.arms)
+        scores = table["score"]
+        single = {name: scores[without(name, free).id] for name in free}
+        shams = {name: scores[f"~{name}"] for name in free if f"~{name}" in scores}
+        if request.until:
+            shams = {name: values[: self.visited] for name, values in shams.items()}
+            verdicts = judge_looks(self.looks, free, scores[FULL][: self.visited], shams, request.margin)
+        else:
+            verdicts = judge_blocks(scores[FULL], single, shams, margin=request.margin, rng=rng)
+        both = {pair: scores[_both(pair, free).id] for pair in pairs}
+        interactions = find_interactions(scores[FULL], single, both, rng=rng)
+        noise = noise_p = flips = None
+        if AGAIN in scores:
+            drift = _finite(scores[AGAIN] - scores[FULL])
+            if len(drift) > 1:
+                noise, noise_p = paired_bootstrap(drift, rng=rng), sign_flip_test(drift, rng=rng).p_value
+                flips = flip_rate(scores[AGAIN], scores[FULL])
+        dropped = trim.dropped if trim is not None else ()
+        kept = [block.name for block in study.prompt.blocks if block.name not in dropped]
+        saved_tokens = saved_usd = 0.0
+        if dropped:
+            arm = arm_of([name for name in free if name not in dropped], free).id
+            saved_tokens, saved_usd = (
+                scale * float(np.nanmean(table[name][FULL] - table[name][arm]))
+                for name, scale in (("prompt_tokens", 1000), ("cost_usd", 1))
+            )
+        names = [item.item_id for item in self.plan.tasks[study.task.id].items]
+        complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.arms], axis=0)
+        return AblationResult(
+            study=study,
+            items=self.visited if request.until else int(complete.sum()),
+            arms=[
+                ArmSummary(
+                    arm.id,
+                    tuple(arm.operators(study.prompt)),
+                    int(np.isfinite(scores[arm.id]).sum()),
+                    _mean(scores[arm.id]),
+                    {name: _mean(table[name][arm.id]) for name in MEASURES},
+                )
+                for arm in self.arms.values()
+            ],
+            verdicts=verdicts,
+            measures={
+                name: {
+                    measure: _interval(table[measure][FULL] - table[measure][without(name, free).id])
+                    for measure in MEASURES
+                }
+                for name in free
+            },
+            flips={name: _flipped(scores[FULL], single[name], names) for name in free},
+            attribution=_attribution(scores, self.arms.values(), rng),
+            interactions=interactions,
+            pairs_measured=len(pairs),
+            noise=noise,
+            noise_p=noise_p,
+            noise_flips=flips,
+            trim=trim,
+            block_tokens=_block_tokens(table["prompt_tokens"], study),
+            trimmed=study.prompt.written(kept if dropped else None),
+            saved_tokens=saved_tokens,
+            saved_usd=saved_usd,
+            stopped=self.stopped,
+            tally=self.tally,
+        )
+
+
+def _attribution(
+    scores: Mapping[str, Scores], arms: Iterable[Arm], rng: np.random.Generator
+) -> list[OperatorEffect]:
+    """Effects by other methods than leaving a block out, on the items that every arm answered."""
+    measured = [arm for arm in arms if arm.kind in ("full", "blocks")]
+    whole = [
+        arm for arm in measured if np.isfinite(scores[arm.id]).mean() > 0.9
+    ]  # not those of one half only
+    values = np.column_stack([scores[arm.id] for arm in whole]) if whole else np.empty((0, 0))
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) < 2 or len(whole) < 2:
+        return []
+    found = attribute(values, [sorted(arm.kept) for arm in whole], rng=rng)
+    return [entry for entry in found if entry.method != "leave-one-out"]
+
+
+def _both(pair: tuple[str, str], free: Sequence[str]) -> Arm:
+    return arm_of([name for name in free if name not in pair], free)
+
+
+def _rows(plan: Plan, log: Path) -> dict[str, RunRow]:
+    """Rows of the log that are this plan's, by id: rows of an earlier wording of an arm are left out."""
+    wanted = {unit.run_id for model in plan.scope.models for unit in plan.units(model)}
+    return {row.run_id: row for row in iter_newest_rows(log) if row.run_id in wanted}
+
+
+def _scores(rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None) -> dict[str, Scores]:
+    return _table(rows, plan, arms)["score"]
+
+
+def _table(
+    rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None
+) -> dict[str, dict[str, Scores]]:
+    """Score and measures by arm, one value an item in the plan's order, replicates averaged; ``nan`` for none."""
+    (task,) = plan.tasks.values()
+    index = {item.item_id: position for position, item in enumerate(task.items)}
+    names = list(arms) if arms is not None else [cell.condition.id for cell in plan.cells]
+    measures = ("score", *MEASURES)
+    sums = {measure: {name: np.zeros(len(index)) for name in names} for measure in measures}
+    counts = {measure: {name: np.zeros(len(index)) for name in names} for measure in measures}
+    for row in rows.values():
+        arm, position = row.condition.id, index.get(row.task.item_id)
+        if row.errors or position is None or arm not in sums["score"]:
+            continue
+        for measure, value in _values(row).items():
+            if value is not None:
+                sums[measure][arm][position] += value
+                counts[measure][arm][position] += 1
+    with np.errstate(invalid="ignore"):
+        return {
+            measure: {name: sums[measure][name] / counts[measure][name] for name in names}
+            for measure in measures
+        }
+
+
+def _values(row: RunRow) -> dict[str, float | None]:
+    made, metrics = row.generation, row.metrics
+    usage = made.usage if made is not None else None
+    cost = metrics.get("cost_usd")
+    return {
+        "score": _number(metrics.get("task_score")),
+        "answered": _number(metrics.get("answered")),
+        "prompt_tokens": float(usage.prompt_tokens) if usage is not None else None,
+        "completion_tokens": float(usage.completion_tokens) if usage is not None else None,
+        "latency_ms": made.latency_ms if made is not None else None,
+        "cost_usd": 1000 * cost if isinstance(cost, (int, float)) else None,
+    }
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (bool, int, float)) else None
+
+
+def _finite(values: Scores) -> Scores:
+    return values[np.isfinite(values)]
+
+
+def _mean(values: Scores) -> float:
+    finite = _finite(values)
+    return float(finite.mean()) if len(finite) else math.nan
+
+
+def _interval(values: Scores) -> Estimate:
+    finite = _finite(values)
+    if len(finite) < 2:
+        return Estimate(math.nan, math.nan, math.nan)
+    return paired_t_interval(finite)
+
+
+def _flipped(full: Scores, other: Scores, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Items that score higher with the block, and those that score higher without it."""
+    with np.errstate(invalid="ignore"):
+        return (
+            [names[i] for i in np.flatnonzero(full > other).tolist()],
+            [names[i] for i in np.flatnonzero(full < other).tolist()],
+        )
+
+
+def _block_tokens(tokens: Mapping[str, Scores], study: Study) -> dict[str, int]:
+    """Tokens of each block by the model's own count where the server reports one, else about four characters each."""
+    counted = {}
+    for block in study.prompt.blocks:
+        guess = math.ceil(len(block.text) / 4)
+        measured = math.nan
+        if block.name in study.free:
+            measured = _mean(tokens[FULL] - tokens[without(block.name, study.free).id])
+        counted[block.name] = round(measured) if math.isfinite(measured) and measured > 0 else guess
+    return counted

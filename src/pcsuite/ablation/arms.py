@@ -1,0 +1,289 @@
+"""The arms of an ablation: which blocks each prompt shows, with its controls, and the design that chooses them.
+
+An arm is a condition like any other: blocks are verbatim operators. Every design has the full prompt and the prompt
+without each block; richer ones add blocks alone, all subsets, a fraction of them, or sampled orders.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+from pcsuite.errors import ConfigError
+from pcsuite.prompts.blocks import PromptBlock, SplitPrompt, sham_text
+from pcsuite.prompts.verbatim import chat_piece
+
+DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley"]
+DESIGNS: tuple[DesignName, ...] = (
+    "auto",
+    "leave-one-out",
+    "one-at-a-time",
+    "factorial",
+    "fractional",
+    "shapley",
+)
+FULL, NONE, AGAIN = "full", "none", "again"
+SHAM_PREFIX = "SHAM_"
+AGAIN_OPERATOR = "AGAIN"
+MOST_FACTORIAL = 6
+MOST_FRACTIONAL = 32
+ARMS_WITHOUT_BUDGET = 30
+"""Arms that ``auto`` allows itself where no budget is given; controls are not counted."""
+
+Kind = Literal["full", "again", "sham", "blocks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One prompt of the ablation."""
+
+    id: str
+    kept: frozenset[str]
+    """Free blocks that it shows; pinned ones always stand."""
+    kind: Kind = "blocks"
+    sham: str = ""
+    """Block whose place a sham of the same length and layout takes."""
+
+    def operators(self, prompt: SplitPrompt) -> list[str]:
+        """Names of its operators in the order of the text."""
+        free = {block.name for block in prompt.free}
+        names = []
+        for block in prompt.blocks:
+            if not block.text:
+                continue
+            if block.name == self.sham:
+                names.append(SHAM_PREFIX + block.name)
+            elif block.name in self.kept or block.name not in free:
+                names.append(block.name)
+        if self.kind == "again":
+            names.insert(_again_position(prompt, names), AGAIN_OPERATOR)
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The arms of an ablation and why they were chosen."""
+
+    name: str
+    arms: tuple[Arm, ...]
+    why: str
+
+    @property
+    def measured(self) -> int:
+        """Arms without the controls."""
+        return sum(arm.kind in ("full", "blocks") for arm in self.arms)
+
+
+def arm_of(kept: Iterable[str], free: Sequence[str]) -> Arm:
+    """The arm that shows these of the free blocks; equal sets have equal ids, so an arm is never asked twice.
+
+    >>> arm_of(["a", "c"], ["a", "b", "c"]).id, arm_of(["b"], ["a", "b", "c"]).id, arm_of([], ["a"]).id
+    ('-b', '+b', 'none')
+    """
+    chosen = [name for name in free if name in set(kept)]
+    dropped = [name for name in free if name not in set(kept)]
+    if not dropped:
+        return Arm(FULL, frozenset(chosen), "full")
+    if not chosen:
+        return Arm(NONE, frozenset())
+    short = (
+        [f"-{name}" for name in dropped] if len(dropped) <= len(chosen) else [f"+{name}" for name in chosen]
+    )
+    return Arm("".join(short), frozenset(chosen))
+
+
+def without(block: str, free: Sequence[str]) -> Arm:
+    """The full prompt less one block."""
+    return arm_of([name for name in free if name != block], free)
+
+
+def controls(free: Sequence[str]) -> list[Arm]:
+    """The negative controls: the full prompt again with a meaning-free change, and a sham of every block."""
+    everything = frozenset(free)
+    return [
+        Arm(AGAIN, everything, "again"),
+        *(Arm(f"~{name}", everything - {name}, "sham", name) for name in free),
+    ]
+
+
+def make_design(
+    free: Sequence[str],
+    name: DesignName = "auto",
+    *,
+    most_arms: int | None = None,
+    with_controls: bool = True,
+    seed: int = 1337,
+) -> Design:
+    """The arms for these blocks.
+
+    ``most_arms`` is what the budget allows, controls included; ``auto`` takes the richest design that fits and any
+    other is taken as asked. Raises ``ConfigError`` for fewer than two blocks and for a design that the number of
+    blocks forbids.
+
+    >>> make_design(["a", "b"]).name
+    'factorial'
+    """
+    if len(free) < 2:
+        raise ConfigError(
+            f"there {'is one block' if len(free) == 1 else 'are no blocks'} that could be left out: two are needed",
+            hint="split it finer (--split), mark blocks with <!-- block: name -->, or pin fewer with --keep",
+        )
+    held = controls(free) if with_controls else []
+    if name != "auto":
+        arms = _ARMS[name](free, Random(seed))
+        return Design(name, (*arms, *held), f"{name}: {_describe(name, free)}, as asked for")
+    fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(held)
+    limit = "without a budget" if most_arms is None else f"with a budget of {most_arms} arms"
+    richest = "factorial" if len(free) <= MOST_FACTORIAL else "fractional"
+    candidates: list[DesignName] = ["factorial"] if len(free) <= MOST_FACTORIAL else []
+    if len(free) > 4:
+        candidates += ["fractional"] if len(free) <= MOST_FRACTIONAL else ["shapley"]
+    candidates += ["one-at-a-time", "leave-one-out"]
+    for candidate in candidates:
+        arms = _ARMS[candidate](free, Random(seed))
+        if len(arms) <= fitting or candidate == "leave-one-out":
+            why = f"{candidate}: {_describe(candidate, free)}, the richest that fits {limit}"
+            if candidate == "leave-one-out" and len(arms) > fitting:
+                why = f"leave-one-out: {_describe(candidate, free)}, the least there is, though {limit}"
+            return Design(candidate, (*arms, *held), why)
+    raise AssertionError(f"no design for {len(free)} blocks beside {richest}")
+
+
+def _describe(name: DesignName, free: Sequence[str]) -> str:
+    count = len(free)
+    return {
+        "leave-one-out": f"the full prompt and {count} without one block",
+        "one-at-a-time": f"each of {count} blocks left out, and each alone",
+        "factorial": f"all {2**count} subsets of {count} blocks",
+        "fractional": f"a foldover fraction of the {2**count:,} subsets of {count} blocks, each left out, each alone",
+        "shapley": f"sampled orders of {count} blocks and each left out",
+    }[name]
+
+
+def _leave_one_out(free: Sequence[str], rng: Random) -> list[Arm]:
+    return [arm_of(free, free), *(without(name, free) for name in free)]
+
+
+def _one_at_a_time(free: Sequence[str], rng: Random) -> list[Arm]:
+    alone = [arm_of([name], free) for name in free]
+    return _distinct([*_leave_one_out(free, rng), *alone, arm_of([], free)])
+
+
+def _factorial(free: Sequence[str], rng: Random) -> list[Arm]:
+    if len(free) > MOST_FACTORIAL:
+        raise ConfigError(
+            f"a factorial of {len(free)} blocks has {2 ** len(free):,} arms",
+            hint=f"at most {MOST_FACTORIAL} blocks; pin some with --keep or choose --design fractional",
+        )
+    sizes = range(len(free), -1, -1)
+    subsets = (subset for size in sizes for subset in itertools.combinations(free, size))
+    return _distinct(arm_of(subset, free) for subset in subsets)
+
+
+def _fractional(free: Sequence[str], rng: Random) -> list[Arm]:
+    """A two-level fraction of resolution IV: its generators are products of odd numbers of the base factors.
+
+    So every run's mirror image is a run too (it is its own foldover), main effects are free of two-factor
+    interactions, and the full prompt and the bare one are among the arms (Box, Hunter and Hunter 2005, section 6).
+    """
+    count = len(free)
+    if not 4 < count <= MOST_FRACTIONAL:
+        hint = "--design factorial" if count <= 4 else "--design shapley"
+        raise ConfigError(f"there is no fraction for {count} blocks", hint=hint)
+    base = 3
+    while 2 ** (base - 1) < count:
+        base += 1
+    odd = [product for size in range(3, base + 1, 2) for product in itertools.combinations(range(base), size)]
+    generators = odd[: count - base]
+    arms = []
+    for signs in itertools.product((1, -1), repeat=base):
+        levels = list(signs)
+        for generator in generators:
+            level = 1
+            for factor in generator:
+                level *= signs[factor]
+            levels.append(level)
+        arms.append(arm_of([name for name, sign in zip(free, levels, strict=True) if sign > 0], free))
+    return _distinct([*_one_at_a_time(free, rng), *arms])
+
+
+def _shapley(free: Sequence[str], rng: Random) -> list[Arm]:
+    """Prefixes of sampled orders, each with its reverse: differences along an order are marginal contributions."""
+    arms = _one_at_a_time(free, rng)
+    for _ in range(2):
+        order = list(free)
+        rng.shuffle(order)
+        for walk in (order, order[::-1]):
+            arms += [arm_of(walk[:size], free) for size in range(len(walk) + 1)]
+    return _distinct(arms)
+
+
+_ARMS: Mapping[str, Any] = {
+    "leave-one-out": _leave_one_out,
+    "one-at-a-time": _one_at_a_time,
+    "factorial": _factorial,
+    "fractional": _fractional,
+    "shapley": _shapley,
+}
+
+
+def _distinct(arms: Iterable[Arm]) -> list[Arm]:
+    return list({arm.id: arm for arm in arms}.values())
+
+
+def in_prefix_order(arms: Iterable[Arm], prompt: SplitPrompt) -> list[Arm]:
+    """The arms in an order in which neighbours share as long a beginning as can be.
+
+    An item's calls go out arm by arm, so a server's prompt cache (and our own prefix reuse) finds the beginning of
+    each prompt in the one before.
+    """
+    texts = operator_texts(prompt)
+
+    def beginning(arm: Arm) -> tuple[str, ...]:
+        return tuple(texts[name] for name in arm.operators(prompt))
+
+    return sorted(arms, key=beginning)
+
+
+def shared_prefix(arms: Sequence[Arm], prompt: SplitPrompt) -> float:
+    """Share of the characters sent that the prompt before has at its beginning already, placeholders not filled."""
+    texts = operator_texts(prompt)
+    sent = ["".join(texts[name] for name in arm.operators(prompt)) for arm in arms]
+    total = sum(map(len, sent))
+    shared = 0
+    for before, text in itertools.pairwise(sent):
+        for left, right in zip(before, text, strict=False):
+            if left != right:
+                break
+            shared += 1
+    return shared / total if total else 0.0
+
+
+def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
+    """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change."""
+    texts = {block.name: block.text for block in prompt.blocks if block.text}
+    texts |= {SHAM_PREFIX + block.name: sham_text(block.text) for block in prompt.free}
+    texts[AGAIN_OPERATOR] = _again_text(prompt)
+    return texts
+
+
+def _again_position(prompt: SplitPrompt, names: Sequence[str]) -> int:
+    """After the first block that ends in a line end, where another blank line means nothing; else at the end."""
+    by_name: dict[str, PromptBlock] = {block.name: block for block in prompt.blocks}
+    for position, name in enumerate(names[:-1], start=1):
+        if by_name[name].text.endswith(("\n", "\r")):
+            return position
+    return len(names)
+
+
+def _again_text(prompt: SplitPrompt) -> str:
+    names = [block.name for block in prompt.blocks if block.text]
+    position = _again_position(prompt, names)
+    before = {block.name: block for block in prompt.blocks}[names[position - 1]].text
+    end = "\r\n" if before.endswith("\r\n") else "\n"
+    pieces = re.findall(r"\x1e(\d+):(\w+)\n", before)
+    return chat_piece(int(pieces[-1][0]), pieces[-1][1], end) if pieces else end

@@ -1,0 +1,183 @@
+"""The page of an ablation, one self-contained HTML file that opens with the prompt, and the same picture as a PNG."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import textwrap
+import warnings
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from pcsuite import __version__
+from pcsuite.ablation import picture
+from pcsuite.ablation.ablate import MEASURES, AblationResult
+from pcsuite.errors import AnalysisError
+from pcsuite.report import drawing
+from pcsuite.report.wording import figure_text, p_text
+
+_LINES_DRAWN = 4
+_WRAP = 88
+
+
+def render_ablation(result: AblationResult) -> str:
+    """The page: the prompt as a heat map, the trimmed prompt as a diff, then verdicts, interactions, controls and arms.
+
+    Everything is escaped except the suite's own style and script, and no request leaves the page.
+    """
+    shared, own = files("pcsuite.report") / "templates", files("pcsuite.ablation") / "templates"
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string((own / "ablation.html.j2").read_text(encoding="utf-8"))
+    script = (shared / "report.js").read_text(encoding="utf-8")
+    script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    css = (shared / "report.css").read_text(encoding="utf-8") + (own / "ablation.css").read_text(
+        encoding="utf-8"
+    )
+    study = result.study
+    calls = sum(arm.items for arm in result.arms)
+    return template.render(
+        title=f"What each part of {study.request.prompt.name} is worth",
+        headline=picture.headline(result),
+        notices=picture.notices(result),
+        facts=[
+            ("items", f"{result.items:,}"),
+            ("arms", str(len(result.arms))),
+            ("answers", f"{calls:,}"),
+            ("model", study.model_id),
+            ("regime", study.request.regime),
+            ("margin", f"{study.request.margin:g}"),
+            ("full prompt's score", figure_text(result.arms[0].score, 3)),
+        ],
+        views=picture.block_views(result),
+        symbols=picture.SYMBOLS,
+        trim_sentence=picture.trim_sentence(result),
+        drops=picture.drop_rows(result),
+        steps=[
+            (
+                ", ".join(step.dropped),
+                picture.interval_words(step.difference, 3),
+                str(step.difference.n),
+                "confirmed" if step.confirmed else "not confirmed",
+            )
+            for step in (result.trim.steps if result.trim is not None else ())
+        ],
+        undecided=picture.undecided_lines(result),
+        limits=(
+            "limits are those of confidence sequences, which hold at every look and for all blocks together"
+            if study.request.until
+            else "intervals are 95 %; p is Holm's, over all blocks"
+        ),
+        measures=list(MEASURES.values()),
+        table=[
+            {
+                "block": entry.block,
+                "verdict": entry.verdict,
+                "effect": picture.interval_words(entry.effect, 3),
+                "p": p_text(entry.p_value),
+                "sham": picture.interval_words(entry.against_sham, 3) if entry.against_sham else "no sham",
+                "measures": [
+                    picture.interval_words(
+                        result.measures[entry.block][name], 3 if name in ("answered", "cost_usd") else 1
+                    )
+                    for name in MEASURES
+                ],
+            }
+            for entry in result.verdicts
+        ],
+        interactions=[
+            (entry.words, picture.interval_words(entry.estimate, 3), p_text(entry.p_value))
+            for entry in result.interactions
+        ],
+        pairs=result.pairs_measured,
+        attribution=[
+            (
+                entry.operator,
+                entry.method,
+                picture.interval_words(entry.effect, 3),
+                p_text(entry.test.p_value),
+                "" if entry.exact else f"{entry.orders:.0f} of all orders",
+            )
+            for entry in result.attribution
+        ],
+        noise=picture.noise_sentence(result),
+        design=study.design.why,
+        reading=study.task.reading,
+        arms=[
+            [arm.id, " ".join(arm.operators), str(arm.items), figure_text(arm.score, 3)]
+            + [figure_text(arm.measures[name], 3) for name in MEASURES]
+            for arm in result.arms
+        ],
+        footer=f"Written by pcsuite {__version__} from {result.log.name}.",
+        css=Markup(css),
+        js=Markup(script),
+        script_hash=Markup(script_hash),
+    )
+
+
+def write_png(result: AblationResult, path: Path) -> Path:
+    """The prompt as a tinted picture: text at the left, sign, interval and tokens at the right, undecided hatched.
+
+    Long blocks are cut to their first lines. Raises ``AnalysisError`` where the file cannot be written.
+    """
+    views = picture.block_views(result)
+    drawn = [_drawn_lines(view.text) for view in views]
+    heights = [max(len(lines), 2) * 0.2 + 0.16 for lines in drawn]
+    total = sum(heights) + 0.9
+    with drawing.canvas(width=11, height=total) as (figure, axes):
+        axes.set_axis_off()
+        axes.grid(False)
+        axes.set_xlim(0, 11)
+        axes.set_ylim(total, 0)
+        title = f"What each part of {result.study.request.prompt.name} is worth"
+        axes.text(0.1, 0.3, title, fontsize=12, fontweight="bold", va="center")
+        legend = "blue helps · orange hurts · grey no worse without it · hatched undecided"
+        axes.text(
+            0.1, 0.6, f"{result.items} items, {result.study.model_id} · {legend}", fontsize=8, va="center"
+        )
+        top = 0.8
+        for view, lines, height in zip(views, drawn, heights, strict=True):
+            _draw_block(axes, view, lines, top, height - 0.06)
+            top += height
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
+            try:
+                figure.savefig(path, facecolor="white", metadata={"Software": None})
+            except OSError as error:
+                raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
+    return path
+
+
+def _drawn_lines(text: str) -> list[str]:
+    lines = [
+        part for line in text.strip("\r\n").splitlines() for part in (textwrap.wrap(line, _WRAP) or [""])
+    ]
+    lines = [line for line in lines if line.strip()]
+    return lines if len(lines) <= _LINES_DRAWN else [*lines[: _LINES_DRAWN - 1], "…"]
+
+
+def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float, height: float) -> None:
+    patches = __import__("matplotlib.patches", fromlist=["Rectangle"])
+    hatch = "////" if view.hatched else None
+    shade = 0.08 + 0.42 * view.strength if view.verdict != "pinned" else 0.0
+    axes.add_patch(
+        patches.Rectangle((0.1, top), 7.6, height, facecolor=view.colour, alpha=shade, linewidth=0)
+    )
+    axes.add_patch(
+        patches.Rectangle(
+            (0.1, top), 7.6, height, fill=False, hatch=hatch, edgecolor=view.colour, linewidth=0.5, alpha=0.5
+        )
+    )
+    for index, line in enumerate(lines):
+        axes.text(
+            0.2, top + 0.16 + 0.2 * index, line, fontsize=7.5, va="center", family="monospace", clip_on=True
+        )
+    name = f"{view.symbol} {view.name}" + (" (dropped)" if view.dropped else "")
+    axes.text(7.85, top + 0.15, name, fontsize=8.5, fontweight="bold", va="center", color=view.colour)
+    words = f"{view.verdict} {view.effect}" if view.verdict != "pinned" else f"kept: {view.effect}"
+    axes.text(7.85, top + 0.36, f"{words}, {view.tokens} tokens", fontsize=7, va="center")

@@ -1,0 +1,525 @@
+"""The picture of an ablation: the prompt with each block tinted by its worth; in a terminal, as Markdown, as files.
+
+Blue helps and orange hurts, told apart with any colour vision; sign and interval stand in words beside them, and what
+is undecided is hatched.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcsuite.ablation.ablate import MEASURES, AblationResult, Preview
+from pcsuite.ablation.arms import AGAIN
+from pcsuite.ablation.verdicts import BlockVerdict
+from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.errors import AnalysisError
+from pcsuite.prompts.verbatim import decode_chat
+from pcsuite.report.wording import counted, join_words, p_text, signed
+from pcsuite.stats import Estimate
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+HELPS, HURTS, NEUTRAL = "#0072b2", "#d55e00", "#6b7280"
+"""Blue and vermilion of Okabe and Ito's palette, and grey."""
+SYMBOLS = {
+    "helps": "▲",
+    "hurts": "▼",
+    "no worse without it": "=",
+    "helps only as filler": "≈",
+    "undecided": "?",
+    "not tested": "×",
+    "pinned": "·",
+}
+_FLIPS_SHOWN = 5
+BLOCKS = TableSpec(
+    "blocks",
+    "What each block of an ablated prompt is worth",
+    "block that could be left out (`outputs/ablations/<run>/blocks.csv`)",
+    (
+        Column("block", "name of the block"),
+        Column("verdict", "helps, hurts, no worse without it, helps only as filler, undecided or not tested"),
+        Column("note", "what the verdict does not say"),
+        *interval("effect", "score of the full prompt less that of the prompt without the block"),
+        Column("p_holm", "p-value of the sign-flip test after Holm's correction over the blocks"),
+        *interval("against_sham", "score of the full prompt less that with a sham in the block's place"),
+        Column("no_worse", "whether the prompt without it is non-inferior at the margin"),
+        Column("more_items", "further items that would decide an undecided block, were it as seen"),
+        Column("tokens", "tokens of the block"),
+        Column("dropped", "whether the trimmed prompt is without it"),
+        *interval("answered", "what the block changes in the share of readable answers"),
+        *interval("prompt_tokens", "what it changes in prompt tokens"),
+        *interval("completion_tokens", "what it changes in answer tokens"),
+        *interval("latency_ms", "what it changes in latency, in milliseconds"),
+        *interval("cost_usd", "what it changes in cost, in USD per 1,000 calls"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockView:
+    """A block as a reader meets it."""
+
+    number: int
+    name: str
+    text: str
+    tokens: int
+    verdict: str
+    symbol: str
+    colour: str
+    strength: float
+    """How strong its tint is, 0 to 1."""
+    effect: str
+    """Sign and interval, or why it is pinned."""
+    details: tuple[str, ...]
+    """What pointing at it shows."""
+    dropped: bool
+    role: str = ""
+    """Whose message of a chat it stands in."""
+
+    @property
+    def hatched(self) -> bool:
+        """Whether it is drawn as undecided."""
+        return self.verdict in ("undecided", "not tested")
+
+
+def interval_words(estimate: Estimate, digits: int = 2) -> str:
+    """``+0.12 [+0.03, +0.21]``."""
+    if not estimate.defined:
+        return "n/a"
+    return (
+        f"{signed(estimate.value, digits)} [{signed(estimate.low, digits)}, {signed(estimate.high, digits)}]"
+    )
+
+
+def block_views(result: AblationResult) -> list[BlockView]:
+    """Every block of the prompt in order, with what is said of it."""
+    verdicts = {entry.block: entry for entry in result.verdicts}
+    largest = max((abs(entry.effect.value) for entry in result.verdicts if entry.effect.defined), default=0.0)
+    dropped = result.trim.dropped if result.trim is not None else ()
+    views = []
+    for number, block in enumerate(result.study.prompt.blocks, start=1):
+        tokens = result.block_tokens[block.name]
+        text = (block.source or "{{ input }}").rstrip("\r\n")
+        role = ", ".join(dict.fromkeys(found["role"] for found in decode_chat(block.text) or ()))
+        entry = verdicts.get(block.name)
+        if entry is None:
+            views.append(
+                BlockView(
+                    number,
+                    block.name,
+                    text,
+                    tokens,
+                    "pinned",
+                    "·",
+                    NEUTRAL,
+                    0.0,
+                    block.pinned,
+                    (),
+                    False,
+                    role,
+                )
+            )
+            continue
+        value = entry.effect.value
+        colour = HELPS if value > 0 else HURTS if value < 0 else NEUTRAL
+        strength = abs(value) / max(largest, 0.1) if math.isfinite(value) else 0.0
+        if entry.verdict == "no worse without it":
+            colour, strength = NEUTRAL, 0.25
+        views.append(
+            BlockView(
+                number,
+                block.name,
+                text,
+                tokens,
+                entry.verdict,
+                SYMBOLS[entry.verdict],
+                colour,
+                strength,
+                interval_words(entry.effect),
+                tuple(_details(result, entry)),
+                block.name in dropped,
+                role,
+            )
+        )
+    return views
+
+
+def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
+    yield f"score with it less score without it: {interval_words(entry.effect, 3)}, p {p_text(entry.p_value)} (Holm)"
+    if entry.against_sham is not None:
+        yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
+    if entry.note and entry.verdict != "undecided":
+        yield f"{entry.verdict}: {entry.note}"
+    if entry.verdict == "undecided":
+        yield _undecided(entry)
+    for name, label in MEASURES.items():
+        change = result.measures[entry.block][name]
+        if change.defined and (change.value or change.low or change.high):
+            digits = 3 if name in ("answered", "cost_usd") else 1
+            yield f"{label}: {interval_words(change, digits)}"
+    gained, lost = result.flips[entry.block]
+    yield f"right only with it: {_listed(gained)}"
+    yield f"right only without it: {_listed(lost)}"
+
+
+def _undecided(entry: BlockVerdict) -> str:
+    if entry.note:
+        return entry.note
+    if entry.more_items is None:
+        return "no number of items would decide it: its effect is about the margin"
+    return f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if not names:
+        return "no item"
+    more = f" and {len(names) - _FLIPS_SHOWN} more" if len(names) > _FLIPS_SHOWN else ""
+    return f"{counted(len(names), 'item')} ({', '.join(names[:_FLIPS_SHOWN])}{more})"
+
+
+# What is said in sentences.
+
+
+def headline(result: AblationResult) -> str:
+    """The answer in one sentence."""
+    groups: dict[str, list[str]] = {}
+    for entry in result.verdicts:
+        groups.setdefault(entry.verdict, []).append(entry.block)
+    words = {
+        "helps": "{} helps",
+        "helps only as filler": "{} helps only as filler",
+        "hurts": "{} hurts",
+        "no worse without it": "{} can go",
+        "undecided": "{} undecided",
+        "not tested": "{} not tested",
+    }
+    parts = []
+    for verdict, form in words.items():
+        names = groups.get(verdict, [])
+        if names:
+            shown = form.format(join_words(names))
+            if len(names) > 1:
+                shown = shown.replace(" helps", " help").replace(" hurts", " hurt")
+                shown = f"each of {shown} alone" if verdict == "no worse without it" else shown
+            parts.append(shown)
+    return "; ".join(parts) + "."
+
+
+def trim_sentence(result: AblationResult) -> str:
+    """What the trimmed prompt is, and how sure that is."""
+    trim, margin = result.trim, result.study.request.margin
+    if trim is None:
+        return (
+            "No shorter prompt was looked for."
+            if not result.stopped
+            else "The budget ended before a shorter prompt could be confirmed."
+        )
+    if floor := at_floor(result):
+        return f"No shorter prompt was looked for: {floor}."
+    if not trim.chosen:
+        why = "every block seems to cost more than the margin"
+        return f"Nothing can be dropped safely: {why}. The prompt stays as it is."
+    if not trim.dropped:
+        step = trim.steps[0] if trim.steps else None
+        seen = f" ({interval_words(step.difference, 3)}, 90 % interval)" if step is not None else ""
+        return (
+            f"Nothing can be dropped safely: without {trim.chosen[0]} the prompt is not shown to stay within"
+            f" {margin:g} of the full one on the confirming items{seen}. The prompt stays as it is."
+        )
+    step = next(step for step in reversed(trim.steps) if step.confirmed)
+    saved = f"{result.saved_tokens:,.0f} prompt tokens"
+    if result.saved_usd:
+        saved += f" and ${result.saved_usd:,.4f}"
+    return (
+        f"Without {join_words(step.dropped)} the score changes by {interval_words(step.difference, 3)} (90 % interval)"
+        f" on {step.difference.n} items that had no part in choosing: not worse by more than {margin:g}."
+        f" It saves {saved} per 1,000 calls."
+    )
+
+
+def at_floor(result: AblationResult) -> str:
+    """Why nothing was tested, where that is so."""
+    return next((entry.note for entry in result.verdicts if entry.verdict == "not tested"), "")
+
+
+def noise_sentence(result: AblationResult) -> str:
+    """What the A/A arm says."""
+    if result.noise is None or result.noise_p is None or result.noise_flips is None:
+        return "There was no A/A arm: the noise floor is not known."
+    verdict = (
+        "no effect"
+        if result.noise_p > 0.05
+        else "an effect, so something other than the blocks moves the score"
+    )
+    return (
+        f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
+        f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone."
+    )
+
+
+def drop_rows(result: AblationResult) -> list[dict[str, Any]]:
+    """The dropped blocks with what each saves per 1,000 calls."""
+    price = result.study.model.price_in / 1e6
+    verdicts = {entry.block: entry for entry in result.verdicts}
+    return [
+        {
+            "block": name,
+            "verdict alone": verdicts[name].verdict,
+            "effect alone": interval_words(verdicts[name].effect),
+            "tokens": result.block_tokens[name],
+            "tokens per 1,000 calls": result.block_tokens[name] * 1000,
+            "USD per 1,000 calls": round(result.block_tokens[name] * 1000 * price, 6),
+        }
+        for name in (result.trim.dropped if result.trim is not None else ())
+    ]
+
+
+def notices(result: AblationResult) -> list[str]:
+    """What a reader must know before anything else."""
+    found = []
+    if result.study.model.provider == "simulated":
+        found.append(
+            "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
+        )
+    if floor := at_floor(result):
+        found.append(
+            f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
+        )
+    if result.stopped:
+        found.append(
+            f"The budget ended the calls ({result.stopped}): {result.items} of {result.study.count} items were answered"
+            " in every arm, and only what was answered is judged."
+        )
+    return found
+
+
+# The terminal.
+
+
+def print_preview(shown: Preview, console: Console) -> None:
+    """``--show``: blocks, arms, rows, tokens, cost and reach."""
+    from rich.table import Table
+
+    study = shown.study
+    console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
+    table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
+    for number, block in enumerate(study.prompt.blocks, start=1):
+        table.add_row(
+            str(number), block.name, str(shown.tokens[block.name]), block.pinned, _plain(block.first_words)
+        )
+    console.print(table)
+    lines = [
+        study.task.reading,
+        f"model: {study.model_id} ({study.model.provider}), {study.request.regime}",
+        f"design: {study.design.why}",
+        f"arms: {', '.join(arm.id for arm in study.design.arms)}",
+        f"rows: {shown.rows:,} ({len(study.design.arms)} arms × {study.count} items),"
+        f"{f' {shown.done:,} of them done;' if shown.done else ''} at most {shown.max_tokens:,} tokens"
+        f" and ${shown.max_cost_usd:,.2f}; looking for a shorter prompt adds up to"
+        f" {(len(study.free) + 4) * study.chosen_on:,} rows",
+        f"order of calls: {shown.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
+        f" ({shown.prefix_as_listed:.0%} in the design's own order)",
+        f"reach with {study.count} items, if {shown.forecast.flips:.1%} of answers flip by chance"
+        f" ({shown.flips_from}):",
+        f"  smallest effect found with 80 % power: {shown.forecast.detectable:.3f}",
+        f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
+        f" {shown.forecast.finds_nulls:.0%} of studies",
+    ]
+    if study.count < shown.forecast.least_for_no_worse:
+        lines.append(
+            f"  with fewer than {shown.forecast.least_for_no_worse} items even a block that changes no answer cannot be"
+            " shown to be no worse at this margin: give more items or a larger --margin"
+        )
+    for line in lines:
+        console.print(line, markup=False, highlight=False)
+
+
+def print_result(result: AblationResult, console: Console) -> None:
+    """The prompt in the terminal, each block tinted, and what follows from it."""
+    from rich.style import Style
+    from rich.table import Table
+    from rich.text import Text
+
+    for line in notices(result):
+        console.print(line, markup=False)
+    table = Table("", "block", "verdict", "effect on the score", "tokens", "text", box=None, pad_edge=False)
+    for view in block_views(result):
+        style = Style(color=view.colour if view.verdict != "pinned" else None, bold=view.strength > 0.5)
+        name = Text(view.name, style=style + Style(strike=view.dropped))
+        words = " ".join(view.text.split())
+        shown = Text(words if len(words) <= 70 else words[:69] + "…", style=style)
+        table.add_row(view.symbol, name, view.verdict, view.effect, str(view.tokens), shown)
+    console.print(table)
+    for line in sentences(result):
+        console.print(line, markup=False, highlight=False)
+
+
+def sentences(result: AblationResult) -> list[str]:
+    """All that is said beside the picture, a sentence each."""
+    lines = [headline(result)]
+    lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
+    return [*lines, *undecided_lines(result), noise_sentence(result), trim_sentence(result)]
+
+
+def undecided_lines(result: AblationResult) -> list[str]:
+    """What would decide each block that is undecided."""
+    return [
+        f"{entry.block}: {_undecided(entry)}." for entry in result.verdicts if entry.verdict == "undecided"
+    ]
+
+
+def _plain(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(text)
+
+
+# Files.
+
+
+def markdown(result: AblationResult) -> str:
+    """The picture for a pull request: a table of blocks, the sentences, and the trimmed prompt as a diff."""
+    study = result.study
+    lines = [
+        f"## What each part of `{study.request.prompt.name}` is worth",
+        "",
+        f"{result.items} items, {study.model_id}, {study.request.regime}, margin {study.request.margin:g}.",
+        "",
+        *(f"> {line}" for line in notices(result)),
+        "",
+        "| | block | verdict | effect on the score (95 %) | tokens | begins |",
+        "|---|---|---|---|---:|---|",
+    ]
+    for view in block_views(result):
+        begins = " ".join(view.text.split())[:60].replace("|", "\\|").replace("`", "'")
+        name = f"~~{view.name}~~" if view.dropped else f"**{view.name}**"
+        lines.append(
+            f"| {view.symbol} | {name} | {view.verdict} | {view.effect} | {view.tokens} | `{begins}` |"
+        )
+    lines += ["", *(f"- {line}" for line in sentences(result))]
+    if result.trim is not None and result.trim.dropped:
+        lines += ["", "```diff", *diff_lines(result), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def diff_lines(result: AblationResult) -> list[str]:
+    """The prompt line by line, those of dropped blocks with a minus."""
+    return [
+        ("- " if view.dropped else "  ") + line
+        for view in block_views(result)
+        for line in [*view.text.splitlines(), ""]
+    ]
+
+
+def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
+    """One record a block, as ``blocks.csv`` and ``ablation.json`` have it."""
+    records = []
+    for entry in result.verdicts:
+        record: dict[str, Any] = {
+            "block": entry.block,
+            "verdict": entry.verdict,
+            "note": entry.note,
+            **_limits("effect", entry.effect),
+            "p_holm": entry.p_value,
+            **_limits("against_sham", entry.against_sham),
+            "no_worse": entry.no_worse,
+            "more_items": entry.more_items,
+            "tokens": result.block_tokens[entry.block],
+            "dropped": result.trim is not None and entry.block in result.trim.dropped,
+        }
+        for name in MEASURES:
+            record |= _limits(name, result.measures[entry.block][name])
+        records.append(record)
+    return records
+
+
+def _limits(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+    values = (
+        (None, None, None)
+        if estimate is None or not estimate.defined
+        else (estimate.value, estimate.low, estimate.high)
+    )
+    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+
+
+def document(result: AblationResult) -> dict[str, Any]:
+    """Everything an ablation found, as plain values."""
+    study = result.study
+    return {
+        "prompt": str(study.request.prompt),
+        "model": study.model_id,
+        "task": study.task.id,
+        "items": result.items,
+        "margin": study.request.margin,
+        "design": study.design.why,
+        "verdicts": verdict_records(result),
+        "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
+        "interactions": [
+            {"blocks": [entry.first, entry.second], "words": entry.words, "p_holm": entry.p_value}
+            | _limits("estimate", entry.estimate)
+            for entry in result.interactions
+        ],
+        "attribution": [
+            {"block": entry.operator, "method": entry.method, "p": entry.test.p_value}
+            | _limits("effect", entry.effect)
+            for entry in result.attribution
+        ],
+        "again": {**_limits("difference", result.noise), "p": result.noise_p, "flips": result.noise_flips},
+        "trim": None
+        if result.trim is None
+        else {
+            "chosen": list(result.trim.chosen),
+            "dropped": list(result.trim.dropped),
+            "steps": [
+                {"dropped": list(step.dropped), "confirmed": step.confirmed}
+                | _limits("difference", step.difference)
+                for step in result.trim.steps
+            ],
+            "saved": {"tokens_per_1000": result.saved_tokens, "usd_per_1000": result.saved_usd},
+        },
+        "arms": [
+            {"id": arm.id, "operators": list(arm.operators), "items": arm.items, "score": _json(arm.score)}
+            | {name: _json(value) for name, value in arm.measures.items()}
+            for arm in result.arms
+        ],
+        "stopped": result.stopped,
+        "control": AGAIN,
+    }
+
+
+def _json(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def write_result(result: AblationResult) -> list[Path]:
+    """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; the page comes first.
+
+    Raises ``AnalysisError`` where a file cannot be written.
+    """
+    from pcsuite.ablation.page import render_ablation, write_png
+
+    folder = result.study.folder
+    suffix = {"text": "md", "yaml": "yaml", "json": "json"}[result.study.prompt.form]
+    texts = {
+        "ablation.html": render_ablation(result),
+        "ablation.md": markdown(result),
+        f"trimmed.{suffix}": result.trimmed,
+        "ablation.json": json.dumps(document(result), indent=1, ensure_ascii=False) + "\n",
+    }
+    written = []
+    for name, text in texts.items():
+        path = folder / name
+        try:
+            path.write_bytes(text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
+        written.append(path)
+    written.append(Table.of(BLOCKS, verdict_records(result)).write_csv(folder / "blocks.csv"))
+    written.append(write_png(result, folder / "ablation.png"))
+    return written

@@ -1,0 +1,531 @@
+"""An ablation as files: the task, the model, the blocks as operators and the arms as conditions of a profile.
+
+They are written under ``<output_dir>/ablations/<run>/``, so that ``pcsuite run --config`` on the profile there asks the
+same rows, and everything else of the suite (plan, log, resume, caches, executors, report) works on it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from pcsuite._util.hashing import digest, sha256_hex
+from pcsuite.ablation.arms import (
+    FULL,
+    Arm,
+    Design,
+    DesignName,
+    in_prefix_order,
+    make_design,
+    operator_texts,
+    without,
+)
+from pcsuite.ablation.verdicts import least_items
+from pcsuite.config.definitions import ModelSpec, TaskSpec
+from pcsuite.config.load import Suite, load_suite
+from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
+from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
+from pcsuite.data.task_recipes import Columns
+from pcsuite.engines import ADAPTERS
+from pcsuite.engines.session import check_model
+from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
+from pcsuite.evaluation import EVALUATORS
+from pcsuite.prompts.blocks import SplitMethod, SplitPrompt, read_prompt
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
+from pcsuite.prompts.verbatim import INPUT_NAMES, fill_placeholders, placeholders
+
+SIMULATED = "simulated"
+ANSWER_NAMES = (
+    "answer",
+    "label",
+    "target",
+    "expected",
+    "expected_output",
+    "gold",
+    "output",
+    "class",
+    "category",
+)
+"""Columns taken for the right answer where none is named, the first that is there."""
+BATCH = 24
+"""Items between two looks of an ablation that runs until decided."""
+_FOLDER = "ablations"
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRequest:
+    """What ``pcsuite ablate`` is asked for; every field has the flag of its name."""
+
+    prompt: Path
+    data: str
+    """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
+    inputs: tuple[str, ...] = ()
+    answer: str | None = None
+    kind: str | None = None
+    labels: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    id_column: str | None = None
+    scorer: str | None = None
+    model: str = "smollm2-135m"
+    base_url: str | None = None
+    effects: Mapping[str, float] = field(default_factory=dict)
+    """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model."""
+    split: SplitMethod = "auto"
+    into: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    append_input: bool = False
+    design: DesignName = "auto"
+    controls: bool = True
+    margin: float = 0.02
+    until: Literal["decided"] | None = None
+    """Ask batches of items until every block is decided, instead of all of them."""
+    limit: int | None = None
+    """At most so many items."""
+    regime: str = "d0_greedy"
+    seeds: int = 1
+    """Seeds of a sampled regime."""
+    max_tokens: int | None = None
+    budget_tokens: int | None = None
+    budget_usd: float | None = None
+    assume_flips: float | None = None
+    trim: bool = True
+    name: str | None = None
+    config: str = "quickstart"
+    """Profile whose models, tasks, regimes, metrics and cache folder are used."""
+    output_dir: str = "outputs"
+    overwrite: bool = False
+
+    @property
+    def run_name(self) -> str:
+        """The run's name: as given, else the prompt file's."""
+        return self.name or "".join(c if c.isalnum() or c in "._-" else "-" for c in self.prompt.stem)
+
+
+@dataclass(frozen=True, slots=True)
+class AblationTask:
+    """The task that an ablation asks: its definition, its items and what was concluded about the table."""
+
+    id: str
+    spec: TaskSpec
+    schema: Mapping[str, Any] | None
+    grammar: str | None
+    items: Sequence[Item] | None
+    """Items of a table; ``None`` where they are those of an existing task."""
+    reading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """An ablation that is ready to run."""
+
+    request: AblationRequest
+    prompt: SplitPrompt
+    task: AblationTask
+    model_id: str
+    model: ModelSpec
+    design: Design
+    folder: Path
+    base: Suite
+    count: int
+    """Items."""
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Blocks that are ablated, in the order of the prompt."""
+        return tuple(block.name for block in self.prompt.free)
+
+    @property
+    def chosen_on(self) -> int:
+        """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it."""
+        return math.ceil(self.count / 2)
+
+    def write(self, arms: Iterable[Arm]) -> Suite:
+        """Write the profile with these arms and load it as any profile is loaded."""
+        ordered = in_prefix_order(arms, self.prompt)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self._files(ordered).items():
+            text = content if isinstance(content, str) else as_yaml(content)
+            (self.folder / name).write_text(text, encoding="utf-8")
+        if self.task.items is not None:
+            path = datasets_dir(Path(self.base.profile.run.cache_dir)) / (
+                f"{self.task.spec.dataset}_{self.task.spec.split}.jsonl"
+            )
+            if not path.is_file():  # named by its content: what is there is the same
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("".join(dump_line(item.line()) for item in self.task.items), encoding="utf-8")
+        return load_suite(self.folder / "profile.yaml")
+
+    def _files(self, arms: Sequence[Arm]) -> dict[str, Any]:
+        request, base = self.request, self.base
+        task = {
+            key: value
+            for key, value in self.task.spec.model_dump(mode="json").items()
+            if value not in (None, [], {})
+        }
+        files: dict[str, Any] = {}
+        if self.task.schema is not None:
+            files["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
+            task["schema_ref"] = "schema.json"
+        if self.task.grammar is not None:
+            files["grammar.lark"] = self.task.grammar
+            task["grammar_ref"] = "grammar.lark"
+        refs = {
+            f"{kind}_ref": str(base.sources[f"{kind}_ref"].path.resolve()) for kind in ("decoding", "metrics")
+        }
+        regime = request.regime
+        greedy = base.regimes[regime].greedy
+        operators = operator_texts(self.prompt)
+        return files | {
+            "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
+            "models.yaml": {
+                "version": "1.0",
+                "models": {self.model_id: self.model.model_dump(mode="json", exclude_none=True)},
+            },
+            "operators.yaml": {
+                "version": "1.0",
+                "operators": {
+                    name: {"type": "verbatim", "template": text} for name, text in operators.items()
+                },
+            },
+            "conditions.yaml": {
+                "version": "1.0",
+                "conditions": {arm.id: {"operators": arm.operators(self.prompt)} for arm in arms},
+            },
+            "profile.yaml": {
+                "version": "1.0",
+                "run": {
+                    "name": request.run_name,
+                    "output_dir": str(self.folder),
+                    "cache_dir": base.profile.run.cache_dir,
+                },
+                "repro": {
+                    "seeds": {regime: [0] if greedy else list(range(1, request.seeds + 1))},
+                    "seeds_per_task": {"default": 1 if greedy else request.seeds},
+                    "max_inflight": base.profile.repro.max_inflight,
+                },
+                "suite": {f"{kind}_ref": f"{kind}.yaml" for kind in ("tasks", "models", "operators", "conditions")}
+                | refs,
+                "selection": {
+                    "tasks": [self.task.id],
+                    "models": [self.model_id],
+                    "conditions": [arm.id for arm in arms],
+                    "decoding_regimes": [regime],
+                },
+                "limits": {
+                    "max_items_per_task": self.count,
+                    "max_tokens_overall": request.budget_tokens,
+                    "max_cost_usd": request.budget_usd,
+                },
+                "length_control": "off",
+            }
+            | ({"preregistration": self._stopping()} if request.until else {}),
+        }  # fmt: skip
+
+    def _stopping(self) -> dict[str, Any]:
+        """The registered question of an ablation that stops early: each block left out, against the full prompt."""
+        return {
+            "primary": [{"condition": without(name, self.free).id, "baseline": FULL} for name in self.free],
+            "margin": self.request.margin,
+            "stopping": {"rule": "no_worse", "batch": BATCH},
+        }
+
+    def fingerprint(self) -> str:
+        """Hash of the prompt's blocks, the task and the model: two ablations of one name must agree in it."""
+        content = [item.line() for item in self.task.items] if self.task.items is not None else None
+        return digest(
+            [
+                [[block.name, block.text] for block in self.prompt.blocks],
+                self.task.spec.model_dump(mode="json"),
+                None if content is None else sha256_hex(json.dumps(content, sort_keys=True)),
+                self.model_id,
+                self.model.model_dump(mode="json"),
+            ]
+        )
+
+
+def bundled_example() -> tuple[Path, dict[str, Any]]:
+    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes."""
+    folder = Path(str(files("pcsuite.ablation"))) / "example"
+    settings = {
+        "data": str(folder / "tickets.csv"),
+        "answer": "queue",
+        "design": "leave-one-out",
+        "margin": 0.2,
+        "limit": 36,
+        "max_tokens": 6,
+        "name": "example",
+    }
+    return folder / "tickets.yaml", settings
+
+
+def prepare(request: AblationRequest) -> Study:
+    """Read and check everything an ablation needs; nothing is written or called.
+
+    Raises ``PromptError``, ``DataError`` or ``ConfigError`` of one line for whatever is wrong.
+    """
+    if not 0 < request.margin < 1:
+        raise ConfigError(
+            f"--margin {request.margin}: a share of the score between 0 and 1 is needed", hint="0.02"
+        )
+    if request.until and request.design not in ("auto", "leave-one-out"):
+        raise ConfigError(
+            f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
+            hint="leave one of the two out",
+        )
+    if request.seeds < 1:
+        raise ConfigError(f"--seeds {request.seeds}: at least 1 is needed")
+    base = load_suite(request.config)
+    if request.regime not in base.regimes:
+        hint = did_you_mean(request.regime, base.regimes)
+        raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)
+    prompt = read_prompt(request.prompt, request.split, append_input=request.append_input)
+    prompt = prompt.rename(request.rename) if request.rename else prompt
+    prompt = prompt.into(request.into, "auto") if request.into else prompt
+    try:
+        task, prompt = _task(request, base, prompt)
+    except PromptError as error:
+        raise PromptError(f"{request.prompt}: {error}") from error
+    prompt = prompt.keep(request.keep)
+    free = [block.name for block in prompt.free]
+    model_id, model = resolve_model(request, base, free)
+    source = task.items
+    if source is None:
+        source = load_items(task.spec.dataset, task.spec.split, Path(base.profile.run.cache_dir)).items
+    count = min(len(source), request.limit or len(source))
+    design_name: DesignName = "leave-one-out" if request.until else request.design
+    design = make_design(free, design_name, with_controls=request.controls)
+    least = least_items(len(free))
+    if count < least:
+        raise DataError(
+            f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
+            hint=f"give {least} or more",
+        )
+    study = Study(
+        request,
+        prompt,
+        task,
+        model_id,
+        model,
+        design,
+        Path(request.output_dir) / _FOLDER / request.run_name,
+        base,
+        count,
+    )
+    _check_context(study, source)
+    if request.budget_tokens is not None or request.budget_usd is not None:
+        arms = _affordable_arms(study, source)
+        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
+        study = replace(study, design=design)
+    return study
+
+
+def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> tuple[str, ModelSpec]:
+    """The model that is meant: an id of the models file, ``simulated``, or ``provider/model``.
+
+    Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
+    """
+    given = request.model
+    provider, _, name = given.partition("/")
+    spec: ModelSpec
+    if given in base.models:
+        model_id, spec = given, base.models[given]
+    elif given == SIMULATED:
+        model_id = SIMULATED
+        spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
+    elif name and provider in ADAPTERS:
+        keys: dict[str, Any] = {"model": name} if provider == "openai" else {"path": name}
+        if provider == "openai":
+            keys["base_url"] = request.base_url or "https://api.openai.com/v1"
+            if request.base_url is None:
+                keys["api_key_env"] = "OPENAI_API_KEY"
+        model_id = given.replace("/", "--")
+        spec = ModelSpec(provider=provider, family=name.split("/")[-1], size="unknown", **keys)
+    else:
+        known = [*base.models, SIMULATED]
+        hint = f"{did_you_mean(given, known)} or PROVIDER/MODEL with one of {', '.join(ADAPTERS)}"
+        raise ConfigError(f"--model: no model '{given}'", hint=hint)
+    if request.base_url and spec.provider == "openai":
+        spec = spec.model_copy(update={"base_url": request.base_url})
+    if request.effects:
+        if spec.provider != SIMULATED:
+            raise ConfigError(f"--effect: model '{given}' is not simulated, its effects cannot be set")
+        for key in request.effects:
+            for block in key.split("*"):
+                if block.removeprefix("SHAM_") not in free:
+                    raise ConfigError(f"--effect: no block '{block}'", hint=did_you_mean(block, free))
+        single = {key: value for key, value in request.effects.items() if "*" not in key}
+        joint = {key: value for key, value in request.effects.items() if "*" in key}
+        spec = spec.model_copy(update={"operator_effects": single, "interaction_effects": joint})
+    check_model(model_id, spec)
+    return model_id, spec
+
+
+# The task: a table of the user's, or one there is.
+
+
+def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[AblationTask, SplitPrompt]:
+    path = Path(request.data)
+    if request.data in base.tasks and not path.is_file():
+        spec = base.tasks[request.data]
+        spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
+        prompt = prompt.check_placeholders(())
+        reading = f"task {request.data}: {spec.title}"
+        return (
+            AblationTask(
+                request.data, spec, base.schema(request.data), base.grammar(request.data), None, reading
+            ),
+            prompt,
+        )
+    if not path.is_file():
+        hint = did_you_mean(request.data, base.tasks)
+        raise DataError(f"--data {request.data}: neither a file nor a task of the profile", hint=hint)
+    rows = read_table(path)
+    known = list(rows[0].values)
+    named = [found.name for found in placeholders(prompt.sent()) if found.name in known]
+    answer, how = _answer_column(request, known, named, path)
+    placed = tuple(dict.fromkeys(name for name in named if name not in INPUT_NAMES or name in known))
+    taken = {answer, request.id_column, *request.choices, *request.fields}
+    inputs = request.inputs or placed or tuple(name for name in known if name not in taken)
+    prompt = prompt.check_placeholders(known, forbidden=[*([answer] if answer else []), *request.fields])
+    if not inputs:
+        raise DataError(f"{path}: no column is left for the input", hint="--input COLUMN")
+    kind = request.kind or _kind(request, rows, answer)
+    if request.scorer is not None and request.scorer not in EVALUATORS:
+        raise ConfigError(
+            f"--scorer: no scorer '{request.scorer}'", hint=did_you_mean(request.scorer, EVALUATORS)
+        )
+    columns = Columns(inputs, answer, request.labels, request.choices, request.fields, placed)
+    task_id = "".join(c if c.isalnum() else "_" for c in path.stem.casefold()).strip("_") or "task"
+    task_id = task_id if task_id[0].isalpha() else f"t_{task_id}"
+    table = read_table_task(TaskRequest(task_id, path, kind, columns, request.id_column), least=2)
+    content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
+    words = dict(table.words.task)
+    # The prompt is the user's: whether it asks for JSON or for a word, both are read.
+    plain = {} if kind == "extraction" else {"plain_text": True}
+    options = dict(words.get("evaluator_options") or {}) | plain
+    task = words | {
+        "title": path.stem.replace("_", " "),
+        "dataset": f"{task_id}_{content}",
+        "split": "test",
+        "evaluator": request.scorer or kind,
+        "evaluator_options": options if request.scorer is None else {},
+    }
+    if request.max_tokens:
+        task["max_tokens"] = request.max_tokens
+    schema = table.schema if kind == "extraction" else None
+    if schema is None and task["kind"] == "structured":
+        task["kind"] = "reasoning"
+        task["final_answer_format"] = "The answer."
+    spec = TaskSpec.model_validate(task)
+    shown = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
+    reading = f"{path.name}: {len(table.items)} items, input: {', '.join(inputs)}, {shown}{how}"
+    reading += f", scored as {spec.evaluator}"
+    return AblationTask(task_id, spec, schema, None, table.items, reading), prompt
+
+
+def _answer_column(
+    request: AblationRequest, known: Sequence[str], named: Sequence[str], path: Path
+) -> tuple[str | None, str]:
+    """The column of the right answer and, where it was not given, a word on how it was found."""
+    for flag, names in (
+        ("--answer", [request.answer]),
+        ("--input", request.inputs),
+        ("--fields", request.fields),
+    ):
+        for name in names:
+            if name is not None and name not in known:
+                raise DataError(f"{path}: no column '{name}' ({flag})", hint=did_you_mean(name, known))
+    if request.answer is not None or request.fields:
+        return request.answer, ""
+    folded = {name.casefold(): name for name in known}
+    for name in ANSWER_NAMES:
+        if name in folded and folded[name] not in (*named, *request.inputs):
+            return folded[name], " (by its name)"
+    left = [
+        name for name in known if name not in {*named, *request.inputs, *request.choices, request.id_column}
+    ]
+    if len(left) == 1:
+        return left[0], " (the only column left)"
+    raise DataError(
+        f"{path}: which column is the right answer?", hint=f"--answer, one of {', '.join(left or known)}"
+    )
+
+
+def _kind(request: AblationRequest, rows: Sequence[Any], answer: str | None) -> str:
+    """The kind of task that a table looks like; a scorer of one's own reads short answers."""
+    if request.choices:
+        return "choice"
+    if request.fields:
+        return "extraction"
+    values = [str(row.values.get(answer, "")).strip() for row in rows]
+    if request.labels:
+        return "classification"
+    if request.scorer is not None:
+        return request.scorer if request.scorer in ("classification", "number") else "short_answer"
+    if all(_is_number(value) for value in values):
+        return "number"
+    if all(
+        isinstance(row.values.get(answer), dict) or str(row.values.get(answer, "")).startswith("{")
+        for row in rows
+    ):
+        return "extraction"
+    distinct = len({value.casefold() for value in values})
+    return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text.replace(",", "").removeprefix("$")))
+    except ValueError:
+        return False
+
+
+def _check_context(study: Study, items: Sequence[Item]) -> None:
+    """Raise where the longest prompt cannot fit into the model's context, as far as its options say what that is."""
+    _, options = check_model(study.model_id, study.model)
+    context = getattr(options, "context_tokens", None)
+    if context is None:
+        return
+    sent = study.prompt.sent()
+    item = max(
+        items[: study.count], key=lambda one: len(fill_placeholders(sent, one.input_text, one.columns))
+    )
+    tokens = math.ceil(len(fill_placeholders(sent, item.input_text, item.columns)) / CHARACTERS_PER_TOKEN)
+    if tokens + study.task.spec.max_tokens > context:
+        raise PromptError(
+            f"{study.request.prompt}: with item '{item.item_id}' it has about {tokens:,} tokens and the answer"
+            f" up to {study.task.spec.max_tokens}, but the context of {study.model_id} holds {context:,}",
+            hint="shorten it, leave long items out, or raise the model's context_tokens",
+        )
+
+
+def _affordable_arms(study: Study, items: Sequence[Item]) -> int:
+    """Arms that the budget pays for if answers run to their limit; a fifth of it is kept for trimming."""
+    sent, request = study.prompt.sent(), study.request
+    sample = items[:20]
+    longest = sum(len(fill_placeholders(sent, one.input_text, one.columns)) for one in sample) / len(sample)
+    prompt_tokens = math.ceil(longest / CHARACTERS_PER_TOKEN)
+    completion = study.task.spec.max_tokens
+    rows = study.count * (1 if study.base.regimes[request.regime].greedy else request.seeds)
+    limits = []
+    if request.budget_tokens is not None:
+        limits.append(request.budget_tokens / (prompt_tokens + completion))
+    if request.budget_usd is not None:
+        cost = study.model.cost(prompt_tokens, completion)
+        limits.append(request.budget_usd / cost if cost else math.inf)
+    affordable = min(limits) * 0.8 / rows
+    return 10**6 if math.isinf(affordable) else int(affordable)
+
+
+def as_yaml(value: Any) -> str:
+    """YAML that comes back as it was: everything but ASCII is escaped, since YAML folds some line ends of Unicode."""
+    return yaml.safe_dump(value, sort_keys=False, width=100)

@@ -1,0 +1,105 @@
+"""The shortest prompt found that is not worse: chosen on one part of the items, confirmed on the other.
+
+Blocks are dropped together and measured together; single effects are never added up. What is confirmed is a chain of
+nested sets, the smallest first, each tested only if the one before was confirmed: so a false confirmation anywhere has
+at most 5 % (fixed-sequence testing, Maurer, Hothorn and Lehmacher 1995).
+
+Both searches are generators: they yield the blocks to drop and are sent the scores of the prompt without them, whoever
+measures it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcsuite.ablation.verdicts import ALPHA, Scores
+from pcsuite.stats import Estimate
+from pcsuite.stats.equivalence import noninferior_paired
+
+Asked = frozenset[str]
+"""Blocks to drop together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrimStep:
+    """A set of blocks dropped together, measured on the items that did not choose it."""
+
+    dropped: tuple[str, ...]
+    difference: Estimate
+    """Score of the trimmed prompt less that of the full one; its interval is two-sided at 90 %, whose lower end is
+    the one-sided 95 % limit that must lie above minus the margin."""
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """What can be dropped."""
+
+    chosen: tuple[str, ...]
+    """Blocks that the first part of the items would drop, in the order in which they go."""
+    steps: tuple[TrimStep, ...]
+    margin: float
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Blocks of the last set that was confirmed; none where none was."""
+        return next((step.dropped for step in reversed(self.steps) if step.confirmed), ())
+
+
+def choose_drops(
+    full: Scores, without: Mapping[str, Scores], *, margin: float
+) -> Generator[Asked, Scores, tuple[str, ...]]:
+    """Blocks to drop together, in the order in which they go, by the items of the first part alone.
+
+    Blocks go in the order of what the prompt gains without them. All that seem to cost less than the margin are tried
+    together; where that is too much, one after the other is added and kept if what is left still stands.
+    """
+    gains = {block: _mean(scores - full) for block, scores in without.items()}
+    order = [block for block, gain in sorted(gains.items(), key=lambda entry: -entry[1]) if gain >= -margin]
+
+    def stands(scores: Scores) -> bool:
+        # Half the margin: the other part must still be able to show that the whole of it is not lost.
+        return _mean(scores - full) >= -margin / 2
+
+    if len(order) > 1 and stands((yield frozenset(order))):
+        return tuple(order)
+    chosen: list[str] = []
+    for block in order:
+        together = frozenset((*chosen, block))
+        if stands((yield together) if chosen else without[block]):
+            chosen.append(block)
+    return tuple(chosen)
+
+
+def confirm_drops(
+    chosen: Sequence[str], full: Scores, *, margin: float, alpha: float = ALPHA
+) -> Generator[Asked, Scores, Trim]:
+    """Test the chosen blocks on the other part of the items: the first of them, half of them, all of them.
+
+    Each set is measured and tested only where the one before was confirmed.
+    """
+    count = len(chosen)
+    steps: list[TrimStep] = []
+    for size in sorted({1, math.ceil(count / 2), count} if count else ()):
+        dropped = tuple(chosen[:size])
+        scores = yield frozenset(dropped)
+        difference = scores - full
+        difference = difference[np.isfinite(difference)]
+        if len(difference) < 2:
+            break
+        test = noninferior_paired(difference, margin=margin, alpha=alpha)
+        confirmed = test.verdict == "noninferior"
+        limits = (test.low, test.high, 1 - 2 * alpha, len(difference))
+        steps.append(TrimStep(dropped, Estimate(test.estimate, *limits), confirmed))
+        if not confirmed:
+            break
+    return Trim(tuple(chosen), tuple(steps), margin)
+
+
+def _mean(values: Scores) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else -math.inf

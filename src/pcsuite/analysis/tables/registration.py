@@ -1,0 +1,198 @@
+"""``registration.csv`` and ``looks.csv``: what was planned before the first call and what came of it, and every look.
+
+What a run registered is read from its manifest, its looks from the file beside its log. A contrast that was not
+registered is marked as such in ``effects.csv`` and is never corrected together with those that were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.logging.looks import ArmKey, Look, last_looks, read_looks
+from pcsuite.logging.manifest import RegisteredPlan, RunManifest
+
+_ARM = (
+    Column("task", "task id"),
+    Column("model", "model id"),
+    Column("decoding", "decoding regime", label="regime"),
+    Column("condition", "condition id"),
+    Column("baseline", "what it is compared with", label="against", form="text"),
+    Column("metric", "name of the metric", form="text"),
+)
+REGISTRATION = TableSpec(
+    "registration",
+    "What was planned",
+    "primary contrast on a task, model and regime",
+    (
+        *_ARM,
+        Column("n_items", "items that both conditions have", label="items", form="number"),
+        *interval("delta", "condition less baseline", label="difference", form="difference"),
+        Column("p_value", "two-sided p-value; anytime-valid where looks were taken", label="p", form="p"),
+        Column(
+            "p_holm", "the same adjusted after Holm over the registered family", label="p (Holm)", form="p"
+        ),
+        Column("looks", "looks that were taken", form="number"),
+        Column("stopped", "whether the arm was stopped before its items ran out", form="text"),
+        Column(
+            "outcome",
+            "holds or not shown, by p_holm and the registered level; where looks were taken, what the last one decided;"
+            " not run where there are no rows",
+            form="text",
+        ),
+    ),
+    note="Primary contrasts as they were hashed into the manifest before the first call; everything else explores.",
+    folded=True,
+)
+LOOKS = TableSpec(
+    "looks",
+    "Looks",
+    "look at a primary contrast on a task, model and regime",
+    (
+        *_ARM,
+        Column("visited", "items of the task that had been visited", form="number"),
+        Column("items", "items that both conditions had a score of", form="number"),
+        Column("mean", "mean difference, condition less baseline", form="difference"),
+        Column("low", "lower limit, valid at all looks of all arms of the family at once", form="number"),
+        Column("high", "upper limit", form="number"),
+        Column("level", "level of the arm's confidence sequence", form="number", digits=4),
+        Column("p_value", "anytime-valid p-value of no difference, for the arm alone", label="p", form="p"),
+        Column("margin", "smallest difference that matters", form="number"),
+        Column("verdict", "better, worse, equivalent, no worse or undecided", form="text"),
+        Column("stopped", "whether the arm was stopped by this look", form="text"),
+        Column("at_utc", "when it was taken", shown=False),
+    ),
+    note=(
+        "Confidence sequences by betting (Waudby-Smith & Ramdas 2024): limits hold however often one looks, so that"
+        " stopping by them leaves the error rate as it is."
+    ),
+    folded=True,
+)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What the reported runs had registered, and the looks they took."""
+
+    plan: RegisteredPlan | None = None
+    looks: Sequence[Look] = ()
+    arms: frozenset[ArmKey] = frozenset()
+    last: Mapping[ArmKey, Look] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifest: RunManifest, logs: Iterable[Path]) -> Registered:
+        """From the merged manifest of some logs and the looks beside them."""
+        plan = manifest.preregistration
+        looks = [look for log in logs for look in read_looks(log)]
+        arms = (
+            frozenset(ArmKey(*contrast) for contrast in plan.contrasts) if plan is not None else frozenset()
+        )
+        return cls(plan, looks, arms, last_looks(looks))
+
+    @property
+    def metric(self) -> str | None:
+        """The metric of the primary contrasts, by the name it has in the tables."""
+        return None if self.plan is None else _in_tables(str(self.plan.plan.get("metric")))
+
+    def pairs(self, task: str, model: str, decoding: str) -> list[tuple[str, str]]:
+        """The registered contrasts of a group, as condition and baseline."""
+        return sorted(arm[3:] for arm in self.arms if arm[:3] == (task, model, decoding))
+
+    def is_primary(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record of ``effects.csv`` is a registered contrast on the registered metric."""
+        return record["metric"] == self.metric and self._arm(record) in self.arms
+
+    def family(self, record: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What a record is corrected together with: the registered family, else all of its kind."""
+        if self.plan is not None and self.is_primary(record):
+            return ("registered", record["task"] if self.plan.plan.get("family") == "task" else None)
+        return ("explored", record["task"], record["metric"], record["kind"])
+
+    def by_looks(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """What the last look at an arm says, in the columns of ``effects.csv``; nothing where none was taken.
+
+        Intervals and p-values for a fixed number of items would be too optimistic for a run that could stop.
+        """
+        look = self.last.get(self._arm(record))
+        if look is None or _in_tables(look.metric) != record["metric"]:
+            return {}
+        return {
+            "delta_low": look.low,
+            "delta_high": look.high,
+            "interval_method": f"confidence sequence {look.level:.4g}",
+            "p_value": look.p_value,
+            "p_method": "betting, anytime-valid",
+        }
+
+    def _arm(self, record: Mapping[str, Any]) -> ArmKey:
+        return ArmKey(*(record[name] for name in ArmKey._fields))
+
+
+def _in_tables(metric: str) -> str:
+    """The name of a logged metric in the tables, where ``task_score`` is the score."""
+    return SCORE if metric == "task_score" else metric
+
+
+def registration_tables(registered: Registered, effects: Iterable[Mapping[str, Any]]) -> list[Table]:
+    """``registration.csv`` and ``looks.csv`` (both empty where nothing was registered)."""
+    taken = Counter(look.arm for look in registered.looks)
+    plan = registered.plan.plan if registered.plan is not None else {}
+    measured = {
+        ArmKey(*(row[name] for name in ArmKey._fields)): row for row in effects if registered.is_primary(row)
+    }
+    kept = ("n_items", "delta", "delta_low", "delta_high", "p_value", "p_holm")
+    records = []
+    for arm in sorted(registered.arms):
+        row, look = measured.get(arm), registered.last.get(arm)
+        record: dict[str, Any] = {**arm._asdict(), "metric": registered.metric, "outcome": "not run"}
+        if row is not None:
+            adjusted = row["p_holm"]
+            holds = adjusted is not None and adjusted < plan.get("alpha", 0.05)
+            record |= {name: row[name] for name in kept} | {"outcome": "holds" if holds else "not shown"}
+        if look is not None:
+            record |= {
+                "looks": taken[arm],
+                "stopped": "yes" if look.stopped else "no",
+                "outcome": look.verdict,
+            }
+        records.append(record)
+    looks = [
+        msgspec.structs.asdict(look)
+        | {"metric": _in_tables(look.metric), "stopped": "yes" if look.stopped else "no"}
+        for look in registered.looks
+    ]
+    return [Table.of(REGISTRATION, records), Table.of(LOOKS, looks)]
+
+
+def registration_notices(registered: Registered) -> list[str]:
+    """What the head of the report says of the plan: registered or not, deviations, looks and stopped arms."""
+    plan, notices = registered.plan, []
+    if plan is None:
+        return []
+    if plan.hash:
+        many = f"{len(plan.contrasts)} primary contrast{'s' if len(plan.contrasts) != 1 else ''}"
+        notices.append(
+            f"Planned: {many} on {plan.plan.get('metric')}, registered"
+            f" {plan.registered_utc[:16].replace('T', ' ')} UTC before the first call (hash {plan.hash[:12]}). They are"
+            " corrected by themselves (registration.csv); every other comparison was not planned and explores."
+        )
+    for entry in plan.deviations:
+        notices.append(
+            f"Deviation from the plan after {entry['rows']:,} rows: {entry['from'][:12] or 'nothing'} became"
+            f" {entry['to'][:12] or 'nothing'}. Reason given: {entry['reason']}"
+        )
+    if registered.last:
+        stopped = sum(look.stopped for look in registered.last.values())
+        notices.append(
+            f"{len(registered.looks):,} looks were taken while the run went on, and {stopped} of"
+            f" {len(registered.last)} arms were stopped by them. Their intervals and p-values are those of confidence"
+            " sequences, which hold at every look (looks.csv); levels of stopped arms rest on fewer items."
+        )
+    return notices

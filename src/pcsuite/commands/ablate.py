@@ -1,0 +1,178 @@
+"""``pcsuite ablate``: what each part of a prompt is worth, and the shortest prompt that is no worse."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcsuite.commands import options
+from pcsuite.errors import ConfigError
+from pcsuite.prompts.blocks import SPLIT_METHODS
+
+if TYPE_CHECKING:
+    from pcsuite.ablation import AblationRequest
+
+DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley")
+
+
+def configure_ablate(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``pcsuite ablate``.
+
+    The prompt is a text (Markdown, XML-like tags, anything) or a chat: a .yaml or .json list of {role, content}. The
+    item goes where a placeholder stands: {{ column }} of your table, or {{ input }}. Results: outputs/ablations/<run>/.
+    The same command goes on where a killed or stopped ablation ended.
+
+    examples:
+      pcsuite ablate example                        # the bundled prompt and table on the embedded model
+      pcsuite ablate triage.md --data tickets.csv --show
+      pcsuite ablate triage.md --data tickets.csv --answer queue --model smollm2-135m --margin 0.05
+      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
+      pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
+      pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
+      pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
+    """
+    add = parser.add_argument
+    about = "the prompt's file; the word example runs the bundled one, with its own table"
+    add("prompt", type=Path, metavar="PROMPT", help=about)
+    about = "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile"
+    add("--data", metavar="TABLE|TASK", help=about)
+    table = parser.add_argument_group(
+        "the table, read as init-task reads it; what is left out is concluded and said"
+    )
+    add = table.add_argument
+    add("--input", metavar="COL[,COL]", help="columns of the input (default: those the placeholders name)")
+    add("--answer", metavar="COL", help="column of the right answer")
+    add("--kind", metavar="KIND", help="classification, number, choice, short_answer or extraction")
+    add("--labels", metavar="A,B", help="classification: the labels (default: those that occur)")
+    add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
+    add("--fields", metavar="COL[,COL]", help="extraction: columns of the record")
+    add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
+    add("--scorer", metavar="NAME", help="a registered scorer, instead of that of the kind")
+    add("--limit", type=int, metavar="N", help="at most N items")
+    model = parser.add_argument_group("the model")
+    add = model.add_argument
+    add("--model", default="smollm2-135m", metavar="ID|PROVIDER/MODEL", help="default: smollm2-135m")
+    add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
+    about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
+    add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)
+    add("--regime", default="d0_greedy", help="decoding regime (default: d0_greedy)")
+    add("--seeds", type=int, default=1, metavar="N", help="answers an item of a sampled regime (default: 1)")
+    add("--max-tokens", type=int, metavar="N", help="longest answer (default: by the kind of task)")
+    blocks = parser.add_argument_group("the blocks")
+    add = blocks.add_argument
+    about = "where to split (default: auto); marks in the file, <!-- block: name -->, go before"
+    add("--split", choices=SPLIT_METHODS, default="auto", help=about)
+    add(
+        "--into",
+        action="append",
+        default=[],
+        metavar="BLOCK",
+        help="split this block further, pin all others",
+    )
+    add(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="BLOCK",
+        help="never leave this block out (name or number)",
+    )
+    about = "call a block by another name"
+    add("--rename", action="append", default=[], metavar="BLOCK=NAME", help=about)
+    add("--append-input", action="store_true", help="put the item after the prompt, which has no placeholder")
+    design = parser.add_argument_group("the design")
+    add = design.add_argument
+    about = "which prompts are tried (default: auto, by the number of blocks and the budget)"
+    add("--design", choices=DESIGN_NAMES, help=about)
+    add("--no-controls", action="store_true", help="leave out the A/A arm and the shams")
+    about = "how much worse is still no worse, in score (default: 0.02)"
+    add("--margin", type=float, metavar="X", help=about)
+    about = "ask batches of items until every block is decided, instead of all; arms that are decided stop"
+    add("--until", choices=("decided",), help=about)
+    add("--no-trim", action="store_true", help="judge the blocks, do not look for a shorter prompt")
+    add(
+        "--budget-tokens",
+        type=int,
+        metavar="N",
+        help="stop before so many tokens; the design fits itself to it",
+    )
+    add("--budget-usd", type=float, metavar="X", help="stop before so many dollars")
+    about = "share of answers a change without effect flips, for --show (default: 0.1, or as measured)"
+    add("--assume-flips", type=float, metavar="X", help=about)
+    run = parser.add_argument_group("the run")
+    add = run.add_argument
+    add("--show", action="store_true", help="print blocks, arms, rows, tokens, cost and reach, and stop")
+    about = "profile whose models, tasks and regimes can be named (default: quickstart)"
+    add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
+    add("--name", help="name of the run (default: the prompt file's)")
+    add("--output-dir", default="outputs", metavar="DIR", help="folder of results (default: outputs)")
+    add("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
+    options.add_call_arguments(parser)
+    options.add_executor_arguments(parser)
+
+
+def request_from(args: argparse.Namespace) -> AblationRequest:
+    """The request that the flags make; raises ``ConfigError`` for one that cannot be read."""
+    from pcsuite.ablation import AblationRequest
+    from pcsuite.ablation.study import bundled_example
+
+    effects = {}
+    for block, value in (_pair(entry, "--effect", "rules=0.8") for entry in args.effect):
+        try:
+            effects[block] = float(value)
+        except ValueError:
+            raise ConfigError(f"--effect {block}={value}: the effect is no number") from None
+    prompt, defaults = args.prompt, {"data": args.data}
+    if prompt == Path("example") and not prompt.exists():
+        prompt, bundled = bundled_example()
+        defaults = {key: value for key, value in bundled.items() if not getattr(args, key)}
+    elif args.data is None:
+        raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
+    given = {key: getattr(args, key) for key in ("margin", "design") if getattr(args, key) is not None}
+    left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
+    return options.settings_from(
+        AblationRequest,
+        args,
+        prompt=prompt,
+        **{"margin": left_out["margin"], "design": left_out["design"]} | defaults | given,
+        inputs=tuple(options.listed(args.input)),
+        labels=tuple(options.listed(args.labels)),
+        choices=tuple(options.listed(args.choices)),
+        fields=tuple(options.listed(args.fields)),
+        effects=effects,
+        into=tuple(args.into),
+        keep=tuple(name for entry in args.keep for name in options.listed(entry)),
+        rename=dict(_pair(entry, "--rename", "3=tone") for entry in args.rename),
+        controls=not args.no_controls,
+        trim=not args.no_trim,
+    )
+
+
+def _pair(entry: str, flag: str, example: str) -> tuple[str, str]:
+    key, sep, value = entry.partition("=")
+    if not sep or not key.strip() or not value.strip():
+        raise ConfigError(f"{flag} {entry}: expected {example}")
+    return key.strip(), value.strip()
+
+
+def execute_ablate(args: argparse.Namespace) -> int:
+    """Show what would be run, or run it, print the picture and write it as files.
+
+    Raises what the checks and the run raise; a budget that ran out is told, and what was answered is judged.
+    """
+    from pcsuite.ablation import ablate, preview
+    from pcsuite.ablation.picture import print_preview, print_result, write_result
+
+    request = request_from(args)
+    console = options.output_console()
+    if args.show:
+        print_preview(preview(request), console)
+        return 0
+    executor = options.executor_from(args)
+    result = ablate(request, quiet=args.quiet, use_cache=not args.no_cache, executor=executor)
+    print_result(result, console)
+    for path in write_result(result):
+        print(path)
+    print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
+    return 3 if result.stopped else 0

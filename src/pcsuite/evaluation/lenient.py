@@ -1,0 +1,294 @@
+"""Reading what a careful person would still understand: broken JSON, labels in sentences, letters with text.
+
+Lenient readings make ``lenient_score`` and nothing else: an answer that only they understand is right in substance and
+wrong in form. Each says which rule it took, and the row notes it. What was cut off is never read.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pcsuite.evaluation.base import fold, without_reasoning_tags
+from pcsuite.evaluation.parsing import MAX_DEPTH, clean_text, is_schema_echo, object_spans, storable
+
+_LONGEST = 20_000
+_CURLY_QUOTES = str.maketrans("“”„‘’", '"""\'\'')
+_STRINGS_AND = r'"(?:[^"\\\n]|\\.)*"'
+_TRAILING_COMMA = re.compile(_STRINGS_AND + r"|,(?=\s*[}\]])")
+_COMMENT = re.compile(_STRINGS_AND + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_BARE_KEY = re.compile(_STRINGS_AND + r"|(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)")
+
+
+def lenient_text(text: str) -> str:
+    """The text a lenient reader sees: that of a strict one, or all of it where nothing but reasoning was written."""
+    cleaned = clean_text(text)
+    if not cleaned.strip():
+        cleaned = storable(without_reasoning_tags(text))
+    return cleaned[-_LONGEST:]
+
+
+def loose_values(text: str) -> Iterator[tuple[Any, str]]:
+    """Values of the text that are JSON but for common slips, last first, each with the rule that was needed.
+
+    The slips: raw line breaks in strings, trailing commas, comments, keys without quotes, curly quotes, Python
+    literals, a list or a text where an object belongs. An object that was cut off is none.
+
+    >>> next(loose_values("{'label': 'World', 'sure': True,}"))
+    ({'label': 'World', 'sure': True}, 'Python literal')
+    """
+    stripped = text.strip()
+    whole = _loose_load(stripped, brackets='[{"')
+    if whole is not None:
+        value, rule = whole
+        if isinstance(value, str):
+            yield from loose_values(value) if value != text else ()
+        else:
+            yield value, rule
+        return
+    spans = object_spans(stripped)
+    for start, end in reversed(spans):
+        found = _loose_load(stripped[start:end])
+        if found is not None:
+            yield found
+    opening, closing = stripped.find("["), stripped.rfind("]")
+    if 0 <= opening < closing and not any(start < opening < end for start, end in spans):
+        found = _loose_load(stripped[opening : closing + 1], brackets="[")
+        if found is not None:
+            yield found
+
+
+def loose_object(
+    text: str, names: Collection[str], *, scalar: bool = False
+) -> tuple[dict[str, Any], str] | None:
+    """The last object that has one of the answer's fields, by whatever name in ``names``, and the rule that found it.
+
+    ``text`` is what :func:`lenient_text` gives. Looks inside a list of one and inside one enclosing object:
+    ``{"answer": {…}}``, or a schema whose properties were filled in, but takes no description for an answer.
+    Keys come back as written; :func:`loose_field` looks them up. ``scalar`` says that the field is no object itself.
+    """
+    if "{" not in text:
+        return None
+    values = list(loose_values(text))
+    for value, rule in values:
+        for candidate, way in unwrapped(value, rule):
+            echo = is_schema_echo(candidate, names)
+            if not echo and loose_field(candidate, names, scalar=scalar) is not None:
+                return candidate, way
+    if values or text.count("{") != 1 or not re.search(r"\}\W*$", text):
+        return None
+    # Quotes within quotes break every reader; in a flat object that was closed the field itself can still be seen.
+    wanted = "|".join(map(re.escape, names))
+    broken = re.search(rf'"({wanted})"\s*:\s*("[^"\n]*"|[\w.+-]+)\s*[,}}]', text)
+    return None if broken is None else ({broken[1]: broken[2].strip('"')}, "broken quotes")
+
+
+def prose_of(text: str) -> str:
+    """The text behind the last brace, or all of a text without one: words beside an object are not read in it.
+
+    >>> prose_of('{"label": "Wor')
+    ''
+    """
+    if "{" not in text:
+        return text
+    return text.rpartition("}")[2] if text.rfind("}") > text.rfind("{") else ""
+
+
+def loose_field(fields: Mapping[str, Any], names: Collection[str], *, scalar: bool = False) -> Any:
+    """The value of the first of ``names`` that is a key, whatever the case, blanks and underscores of the key.
+
+    Nulls are passed over, and objects too where a ``scalar`` is wanted.
+
+    >>> loose_field({"Final Answer": 42}, ["answer", "final_answer"])
+    42
+    """
+    given = {
+        key: value
+        for key, value in fields.items()
+        if value is not None and not (scalar and isinstance(value, dict))
+    }
+    for name in names:
+        if name in given:
+            return given[name]
+    folded = {_key(key): value for key, value in given.items() if isinstance(key, str)}
+    return next((folded[_key(name)] for name in names if _key(name) in folded), None)
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()
+
+
+def unwrapped(value: Any, rule: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """An object and those directly inside it, each with the rule that found it; a list of one is what it holds."""
+    if isinstance(value, list) and len(value) == 1:
+        value, rule = value[0], "list of one"
+    if isinstance(value, dict):
+        yield value, rule
+        for key, inner in value.items():
+            if isinstance(inner, list) and len(inner) == 1:
+                inner = inner[0]
+            if isinstance(inner, dict):
+                yield inner, f"inside '{str(key)[:20]}'"
+
+
+def _loose_load(text: str, brackets: str = "{") -> tuple[Any, str] | None:
+    """A value and the first rule under which the text is one."""
+    if not text or text[0] not in brackets or text.count("{") + text.count("[") > 50 * MAX_DEPTH:
+        return None
+    if _too_deep(text):
+        return None
+    for rule, repaired in _repairs(text):
+        try:
+            value = (
+                ast.literal_eval(repaired) if rule == "Python literal" else json.loads(repaired, strict=False)
+            )
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+        try:
+            # Whatever came out must be fit for a log: NaN, sets, tuples as keys and the like are not.
+            return json.loads(json.dumps(value, allow_nan=False)), rule
+        except (ValueError, TypeError, RecursionError):
+            continue
+    return None
+
+
+def _too_deep(text: str) -> bool:
+    depth = 0
+    for match in re.finditer(r"[{}()\[\]]", text):
+        depth += 1 if match[0] in "{[(" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _repairs(text: str) -> Iterator[tuple[str, str]]:
+    yield "line break in a text", text
+    straight = text.translate(_CURLY_QUOTES) if not text.isascii() else text
+    if straight is not text:
+        yield "curly quotes", straight
+    uncommented = _COMMENT.sub(_keep_strings, straight) if "/" in straight else straight
+    if uncommented != straight:
+        yield "comment", uncommented
+    closed = _TRAILING_COMMA.sub(_keep_strings, uncommented)
+    if closed != uncommented:
+        yield "trailing comma", closed
+    quoted = _BARE_KEY.sub(lambda found: found[0] if found[2] is None else f'{found[1]}"{found[2]}"', closed)
+    if quoted != closed:
+        yield "key without quotes", quoted
+    if "'" in straight or "True" in straight or "False" in straight or "None" in straight:
+        yield "Python literal", straight
+
+
+def _keep_strings(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else ""
+
+
+_NEGATED = re.compile(
+    r"\b(?:not|isn['’]t|never|nor|neither|rather than|instead of|no)\b"
+    r"(?: (?:a|an|the|really|about|to|be|in|option|choice)\b)*"
+    r"[ \"'*(]*$",
+    re.IGNORECASE,
+)
+_LONGEST_MENTION = 400
+
+
+def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> str | None:
+    """The one label a short text names, as whole words and not denied; ``None`` for none or for several.
+
+    ``spellings`` map what a label may be called to the label; ``any_case`` compares without case.
+
+    >>> one_mention("The desk is Sports, I think.", {"Sports": "Sports", "World": "World"}, any_case=False)
+    'Sports'
+    """
+    if not spellings or len(text) > _LONGEST_MENTION:
+        return None
+    found: set[str] = set()
+    longest_first = sorted(spellings, key=len, reverse=True)
+    pattern = "|".join(map(re.escape, longest_first))
+    mentions = re.finditer(rf"(?<![\w/-])(?:{pattern})(?![\w/-])", text, re.IGNORECASE if any_case else 0)
+    lookup = {fold(name): label for name, label in spellings.items()} if any_case else spellings
+    for mention in mentions:
+        if not _NEGATED.search(text[max(0, mention.start() - 24) : mention.start()]):
+            found.add(lookup[fold(mention[0]) if any_case else mention[0]])
+    return found.pop() if len(found) == 1 else None
+
+
+_YES_NO_HEAD = re.compile(
+    r"(?:^|[.!?;:\n])[\s*_\"'>(-]*(?:so|thus|therefore)?,?\s*\b(yes|no|true|false)\b(?!\s*(?:/|or\b|and\b))"
+    r"(?=\W*$|\s*[,.!;:*)\"'\n—–-]|\s+(?:it|they|he|she|the|this|that|there|these|those|because|since|as|you|we|i"
+    r"|not|a|an|in|by|if|according|based)\b)",
+    re.IGNORECASE,
+)
+
+
+def yes_or_no(text: str) -> str | None:
+    """``"yes"`` or ``"no"`` where the sentences of a text open with one of them and never with the other.
+
+    >>> yes_or_no("Yes, birds have wings."), yes_or_no("No one knows."), yes_or_no("Yes. No.")
+    ('yes', None, None)
+    """
+    heads = {
+        "yes" if head.casefold() in ("yes", "true") else "no" for head in _YES_NO_HEAD.findall(text[:2000])
+    }
+    return heads.pop() if len(heads) == 1 else None
+
+
+_LETTER_ALONE = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])")
+_ANOTHER_LETTER = re.compile(r"\s*(?:or|and|,|/)\s*[A-Z]\b")
+_LETTER_CUE = re.compile(
+    r"(?:\b(?:option|choice|answer|letter|likely|probably|choose|pick|select|is|would be|be)|[:(])[ :*\"'(]{0,4}$",
+    re.IGNORECASE,
+)
+
+
+def loose_choice(text: str, choices: Mapping[str, str]) -> str | None:
+    """The option meant by a letter with text beside it, or by an option's text in a sentence.
+
+    A letter counts with its own option's text ("D, beach"), after words that point at it ("most likely D"), or as the
+    only one in a short text; "A" as an article does not. Two letters, or a letter with another option's text, are none.
+
+    >>> options = {"A": "river bank", "D": "beach"}
+    >>> loose_choice("D, beach", options), loose_choice("most likely D", options), loose_choice("A or D", options)
+    ('D', 'D', None)
+    """
+    said = text.strip()
+    if len(said) > _LONGEST_MENTION:
+        return None
+    letters = {letter.upper(): letter for letter in choices}
+    named = one_mention(
+        said, {option: letter for letter, option in choices.items() if option.strip()}, any_case=True
+    )
+    mentioned = []
+    for match in _LETTER_ALONE.finditer(said):
+        if match[1] not in letters or _NEGATED.search(said[max(0, match.start() - 24) : match.start()]):
+            continue
+        alone = match[1] not in "AI" or _LETTER_CUE.search(said[max(0, match.start() - 24) : match.start()])
+        alone = alone or _ANOTHER_LETTER.match(said, match.end())
+        ends = not said[match.end() :].strip(" .,;:!)*\"'")
+        opens = match.start() <= 3 and said[match.end() : match.end() + 2].strip(" ")[:1] in tuple(
+            ".,;:)-–—*/"
+        )
+        if alone or ends or opens:
+            mentioned.append(letters[match[1]])
+    distinct = set(mentioned)
+    if len(distinct) > 1:
+        return None
+    if distinct:
+        letter = distinct.pop()
+        return letter if named in (None, letter) else None
+    return named
+
+
+def field_line(text: str, names: Collection[str]) -> str | None:
+    """What a line ``name: value`` gives for one of the answer's fields, without quotes and commas; the last counts.
+
+    >>> field_line("Label: Sports\\nConfidence: 0.9", ["label"])
+    'Sports'
+    """
+    wanted = "|".join(re.escape(name).replace("_", "[ _]") for name in names)
+    head = rf"^[ \t*_>-]{{0,8}}(?:final |predicted )?(?:{wanted})[*_ ]{{0,4}}[:=][ \t*_\"']{{0,4}}"
+    found = re.findall(rf"(?im){head}([^\n]{{1,300}})", text)
+    return found[-1].strip(" \t*_\"',.}") or None if found else None

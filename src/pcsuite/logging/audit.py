@@ -1,0 +1,294 @@
+"""Auditing a log: what is in it that should not be, what is missing, and a mended copy of it.
+
+A row carries a checksum of its own line (:func:`pcsuite.logging.row.encode_row`), so a line that something changed is
+known, and not only one that can no longer be read. A repair writes a new log of all that is sound and keeps the old
+one beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from pcsuite._util.files import sync_folder
+from pcsuite._util.hashing import sha256_hex
+from pcsuite.errors import LogError
+from pcsuite.logging import segments
+from pcsuite.logging.log import PromptStore, RunPaths, read_prompts
+from pcsuite.logging.manifest import manifest_path, read_manifest
+from pcsuite.logging.row import RunRow, decode_row, line_is_sound
+
+MOST_NAMED = 20
+"""Places that are named of each kind; all are counted."""
+TORN, ALTERED, FOREIGN, DOUBLED = "torn", "altered", "foreign", "doubled"
+_MEANING = {
+    TORN: "cut off while it was written",
+    ALTERED: "not as it was written: the checksum differs",
+    FOREIGN: "not a row",
+    DOUBLED: "a row that is there already",
+}
+
+
+@dataclass(slots=True)
+class LogAudit:
+    """What an audit of a log found."""
+
+    log: Path
+    lines: int = 0
+    rows: int = 0
+    """Sound rows, rows that newer ones replace included."""
+    run_ids: int = 0
+    failed: int = 0
+    """Run ids whose newest row has an error; they are tried again when the run goes on."""
+    unchecked: int = 0
+    """Sound rows without a checksum: written by an earlier version."""
+    damaged: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in _MEANING})
+    """Places (file and line) by what is wrong there, the first twenty of each."""
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEANING, 0))
+    broken_files: list[str] = field(default_factory=list)
+    """Files that cannot be read to their end, and why."""
+    rescued: list[Path] = field(default_factory=list)
+    """Files of a session whose log was deleted or replaced."""
+    prompts_missing: int = 0
+    """Prompts of rows whose text is not in the prompt store, or is damaged there."""
+    rows_missing: int | None = None
+    """Rows of the plan without a finished row; ``None`` where no plan is known."""
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is wrong, a line each; empty for a sound log.
+
+        Rows that are missing or failed are not among them: the run goes on with those.
+        """
+        found = []
+        for kind, count in self.counts.items():
+            if count:
+                where = ", ".join(self.damaged[kind]) + (", …" if count > len(self.damaged[kind]) else "")
+                found.append(f"{count} {kind} ({_MEANING[kind]}): {where}")
+        found += [f"cannot be read to its end: {entry}" for entry in self.broken_files]
+        found += [f"rows of a session whose log was deleted or replaced: {path}" for path in self.rescued]
+        if self.prompts_missing:
+            found.append(f"{self.prompts_missing} prompts without their text")
+        return found
+
+    def note(self, kind: str, where: str) -> None:
+        """Count a damaged line, and name it where not too many were named."""
+        self.counts[kind] += 1
+        if len(self.damaged[kind]) < MOST_NAMED:
+            self.damaged[kind].append(where)
+
+
+@dataclass(frozen=True, slots=True)
+class _SoundRow:
+    """A line that is a row and is as it was written."""
+
+    line: bytes
+    row: RunRow
+
+
+def audit_log(paths: RunPaths, wanted: set[str] | None = None) -> LogAudit:
+    """Read a log with all its files, its prompts and its manifest, and say what is wrong with it.
+
+    ``wanted`` are the run ids of the plan; without them the manifest's number of planned rows is taken. Raises
+    :class:`LogError` where there is neither a log nor a rescue file.
+    """
+    audit = LogAudit(paths.log)
+    audit.rescued = [path for path in astuple(paths.rescue) if path.exists()]
+    if not segments.log_exists(paths.log) and not audit.rescued:
+        raise LogError(f"{paths.log}: no such log", hint="pcsuite run --config PROFILE writes it")
+    newest: dict[str, bool] = {}
+    prompts: set[str] = set()
+    for sound in _sound_rows(paths.log, audit):
+        newest[sound.row.run_id] = not sound.row.errors
+        if sound.row.prompt.prompt_hash:
+            prompts.add(sound.row.prompt.prompt_hash)
+    audit.run_ids = len(newest)
+    audit.failed = sum(not done for done in newest.values())
+    audit.prompts_missing = len(prompts - _stored_prompts(paths.prompts, prompts).keys())
+    done = {run_id for run_id, finished in newest.items() if finished}
+    if wanted is not None:
+        audit.rows_missing = len(wanted - done)
+    else:
+        try:
+            manifest = read_manifest(paths.log)
+        except LogError as error:
+            audit.broken_files.append(error.message)
+            manifest = None
+        if manifest is not None and manifest.planned_rows:
+            audit.rows_missing = max(0, manifest.planned_rows - len(done))
+    return audit
+
+
+def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
+    """Write the log anew from its sound rows and those of a rescue file; the old files are kept under another name.
+
+    Rows that are left out (torn, altered, foreign, doubled) are asked for again when the run goes on, where no other
+    copy of them is there. Returns what was found and where the old files are. Raises :class:`RunLockedError` where a
+    run is writing the log, and :class:`LogError` where the new files cannot be written.
+    """
+    held = segments.AppendFile(paths.log, locked=True, repair=False)
+    try:
+        audit = audit_log(paths)
+        aside = _free_name(paths)
+        fresh = RunPaths(
+            *(path.with_name(f"{paths.log.stem}~repair{_ending(path)}") for path in astuple(paths))
+        )
+        for path in astuple(fresh):
+            path.unlink(missing_ok=True)  # of a repair that was broken off
+        _write_sound(paths, fresh)
+        closed = segments.closed_segments(paths.log)
+        for segment in closed:
+            target = segments.closed_path(aside.log, segment.number)
+            _keep(segment.path, target.with_name(target.name + segments.COMPRESSED * segment.compressed))
+        for old, kept in zip(astuple(paths), astuple(aside), strict=True):
+            if old.exists():
+                _keep(old, kept)
+        if manifest_path(paths.log).exists():
+            _keep(manifest_path(paths.log), manifest_path(aside.log))
+        fresh.prompts.replace(paths.prompts)
+        fresh.log.replace(paths.log)
+        for segment in closed:
+            segment.path.unlink()
+        for rescued, kept in zip(astuple(paths.rescue), astuple(aside.rescue), strict=True):
+            if rescued.exists():
+                rescued.rename(kept)
+        sync_folder(paths.log.parent)
+    except OSError as error:
+        raise LogError(f"{paths.log}: cannot be repaired ({error.strerror or error})") from error
+    finally:
+        held.close()
+    return audit, aside
+
+
+def _write_sound(paths: RunPaths, fresh: RunPaths) -> None:
+    log = segments.AppendFile(fresh.log)
+    prompts = PromptStore(fresh.prompts)
+    seen = _Seen()
+    wanted: set[str] = set()
+    try:
+        for source in (paths.log, paths.rescue.log):
+            for sound in _sound_rows(source, LogAudit(source), seen):
+                log.write(sound.line + b"\n")
+                wanted.add(sound.row.prompt.prompt_hash)
+        for store in (paths.prompts, paths.rescue.prompts):
+            for prompt_hash, text in sorted(_stored_prompts(store, wanted).items()):
+                prompts.add(prompt_hash, text)
+        prompts.sync()
+        log.sync()
+    finally:
+        log.close()
+        prompts.close()
+
+
+def _sound_rows(log: Path, audit: LogAudit, seen: _Seen | None = None) -> Iterator[_SoundRow]:
+    """The sound rows of a log in order, each once; everything else is noted in the audit.
+
+    ``seen`` knows the rows that came before.
+    """
+    earlier = _Seen() if seen is None else seen
+    for file, number, line, whole in _lines(log, audit):
+        audit.lines += 1
+        where = f"{file}:{number}"
+        sound = line_is_sound(line)
+        try:
+            row = decode_row(line)
+        except msgspec.MsgspecError:
+            is_torn = not whole or line.startswith(b'{"run_id"')
+            audit.note(TORN if is_torn else FOREIGN, where)
+            continue
+        if sound is False:
+            audit.note(ALTERED, where)
+        elif earlier.has(row, line):
+            audit.note(DOUBLED, where)
+        else:
+            audit.rows += 1
+            audit.unchecked += sound is None
+            yield _SoundRow(line, row)
+
+
+class _Seen:
+    """Which rows came before, in about a hundred bytes a run id."""
+
+    def __init__(self) -> None:
+        self._marks: dict[bytes, bytes] = {}
+
+    def has(self, row: RunRow, line: bytes) -> bool:
+        """Whether a row is there already; one that is not is remembered.
+
+        Rows of one run id are several where the newer one is scored anew or follows a failure. The same line, the
+        same answer with the same score, and a second answer under one run id (somebody paid twice) are doubles. An
+        importer replaces rows that changed in the other tool's log, so there only the same line is.
+        """
+        key = _mark(row.run_id.encode())
+        known = self._marks.get(key, bytes(8))
+        marks, answer = [_mark(line)], known[:8]
+        if row.generation is not None and not row.errors and not row.profile.startswith("imported:"):
+            generation = msgspec.json.encode(row.generation)
+            marks.append(_mark(generation + msgspec.json.encode([row.parsed, row.metrics])))
+            answer = _mark(generation)
+            if known[:8] not in (bytes(8), answer):
+                return True
+        if any(mark == known[at : at + 8] for mark in marks for at in range(8, len(known), 8)):
+            return True
+        self._marks[key] = answer + known[8:] + b"".join(marks)
+        return False
+
+
+def _mark(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=8).digest()
+
+
+def _lines(log: Path, audit: LogAudit) -> Iterator[tuple[str, int, bytes, bool]]:
+    """File name, number and content of each line over all files of a log, and whether the line has its end."""
+    for segment in segments.log_segments(log):
+        number, rest = 0, b""
+        try:
+            with segment.open() as stream:
+                while block := stream.read(1 << 20):
+                    *lines, rest = (rest + block).split(b"\n")
+                    for line in lines:
+                        number += 1
+                        yield segment.path.name, number, line, True
+        except (OSError, EOFError, zlib.error) as error:
+            audit.broken_files.append(f"{segment.path.name} ({error})")
+        if rest:
+            yield segment.path.name, number + 1, rest, False
+
+
+def _stored_prompts(store: Path, wanted: set[str]) -> dict[str, str]:
+    """Texts of the wanted prompts that are in a store and are what their hash says."""
+    found = read_prompts(store, wanted, damaged_too=True)
+    return {key: text for key, text in found.items() if sha256_hex(text) == key}
+
+
+def _free_name(paths: RunPaths) -> RunPaths:
+    number = 1
+    while True:
+        stem = f"{paths.log.stem}.old-{number}"
+        aside = RunPaths(paths.log.with_name(f"{stem}.jsonl"), paths.log.with_name(f"{stem}.prompts.z"))
+        if (
+            not segments.log_exists(aside.log)
+            and not aside.prompts.exists()
+            and not aside.rescue.log.exists()
+        ):
+            return aside
+        number += 1
+
+
+def _ending(path: Path) -> str:
+    return ".prompts.z" if path.name.endswith(".prompts.z") else ".jsonl"
+
+
+def _keep(path: Path, target: Path) -> None:
+    """A second name for a file, or a copy where the file system has no second names."""
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copyfile(path, target)

@@ -1,0 +1,106 @@
+"""``<run>.looks.ndjson`` beside a log: what a run that may stop early saw at each look, and what it made of it.
+
+Looks are part of the inference, so they are written when they are taken and never taken again: a resumed run reads them
+and goes on from the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from pcsuite.logging.segments import AppendFile, read_lines
+
+
+class ArmKey(NamedTuple):
+    """Names an arm: a condition against its baseline on a task, model and regime."""
+
+    task: str
+    model: str
+    decoding: str
+    condition: str
+    baseline: str
+
+
+class Look(msgspec.Struct, frozen=True):
+    """An arm at one look."""
+
+    task: str
+    model: str
+    decoding: str
+    condition: str
+    baseline: str
+    metric: str
+    visited: int
+    """Items of the task that had been visited."""
+    items: int
+    """Those that both conditions have a score of; replicates are averaged within the item."""
+    mean: float
+    low: float
+    """Limits of the mean difference that hold at all looks of all arms of the family at once."""
+    high: float
+    level: float
+    """Level of the arm's confidence sequence; the family's is lower."""
+    p_value: float
+    """Anytime-valid two-sided p-value of no difference, for this arm alone."""
+    margin: float | None
+    verdict: str
+    stopped: bool
+    """Whether the arm was stopped by this look."""
+    at_utc: str = ""
+
+    @property
+    def arm(self) -> ArmKey:
+        """The arm it is a look at."""
+        return ArmKey(self.task, self.model, self.decoding, self.condition, self.baseline)
+
+
+def looks_path(log: Path) -> Path:
+    """``<run>.looks.ndjson`` beside the log ``<run>.jsonl``."""
+    return log.with_suffix(".looks.ndjson")
+
+
+def read_looks(log: Path) -> list[Look]:
+    """The looks of a run in the order they were taken; none where it took none.
+
+    A line that is torn (the last, after a kill) is passed over: what it said is worked out again.
+    """
+    found = []
+    for line in read_lines(looks_path(log)):
+        try:
+            found.append(msgspec.json.decode(line, type=Look))
+        except msgspec.MsgspecError:
+            continue
+    return found
+
+
+def last_looks(looks: Iterable[Look]) -> dict[ArmKey, Look]:
+    """The last look at each arm."""
+    return {look.arm: look for look in looks}
+
+
+class LooksFile:
+    """The looks of a run, open for appending; each is on disk before the next call is made."""
+
+    def __init__(self, log: Path, *, fresh: bool) -> None:
+        """Open the file of a ``log``; those of an earlier run that has been set aside (``fresh``) are set aside too."""
+        path = looks_path(log)
+        if fresh and path.exists():
+            number = 1
+            while (aside := log.with_suffix(f".old-{number}.looks.ndjson")).exists():
+                number += 1
+            path.rename(aside)
+        self.earlier = read_looks(log)
+        self._file = AppendFile(path)
+
+    def append(self, look: Look) -> None:
+        """Write a look to the disk."""
+        self._file.write(msgspec.json.encode(look) + b"\n")
+        self._file.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

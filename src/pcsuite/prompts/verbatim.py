@@ -1,0 +1,91 @@
+"""Prompts kept to the letter: the item's place in a text, and chats of several messages as one text.
+
+A chat is a prompt like any other: one string that is hashed, logged, cached and sent. Each piece of it begins with a
+record separator, the number of its message and its role; pieces of one message stand together. Where an adapter sends
+a chat it takes the messages apart again (:func:`decode_chat`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+INPUT_NAMES = ("input", "input_text", "item")
+"""Placeholders that stand for the item's whole input, whatever its columns are called."""
+ROLES = ("system", "developer", "user", "assistant", "tool")
+_SEPARATOR = "\x1e"
+_PLACEHOLDER = re.compile(r"\{\{[ \t]*([^{}\r\n]+?)[ \t]*\}\}")
+_PIECE = re.compile(rf"{_SEPARATOR}(\d+):({'|'.join(ROLES)})\n")
+
+
+class Placeholder(NamedTuple):
+    """A ``{{ name }}`` in a text."""
+
+    name: str
+    start: int
+    end: int
+
+
+def placeholders(text: str) -> list[Placeholder]:
+    """Every ``{{ name }}`` of a text in order, whether or not there is a column of that name.
+
+    >>> [found.name for found in placeholders("From {{ sender }}: {{text}}")]
+    ['sender', 'text']
+    """
+    return [Placeholder(match.group(1), match.start(), match.end()) for match in _PLACEHOLDER.finditer(text)]
+
+
+def fill_placeholders(template: str, input_text: str, columns: Mapping[str, str]) -> str:
+    """The text with its placeholders replaced; names that are neither a column nor the input stay as they are.
+
+    Values are put in as they are: what looks like a placeholder inside one is not filled again.
+
+    >>> fill_placeholders("{{ title }} {{ input }} {{ x }}", "B", {"title": "A"})
+    'A B {{ x }}'
+    """
+    in_chat = template.startswith(_SEPARATOR)
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        found = columns.get(name, input_text if name in INPUT_NAMES else None)
+        if found is None:
+            return match.group()
+        return _escaped(found) if in_chat else found
+
+    return _PLACEHOLDER.sub(value, template)
+
+
+def chat_piece(turn: int, role: str, content: str) -> str:
+    """A piece of the chat message number ``turn``; a prompt that begins with one is a chat."""
+    return f"{_SEPARATOR}{turn}:{role}\n{_escaped(content)}"
+
+
+def decode_chat(prompt: str) -> list[dict[str, str]] | None:
+    """The messages of a chat in order, or ``None`` for any other prompt. Messages without content are left out.
+
+    >>> decode_chat(chat_piece(0, "system", "Be ") + chat_piece(0, "system", "brief.") + chat_piece(1, "user", "Hi"))
+    [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi'}]
+    """
+    if not _PIECE.match(prompt):
+        return None
+    messages: dict[tuple[str, str], str] = {}
+    where, position = ("", ""), 0
+    while position < len(prompt):
+        if prompt.startswith(_SEPARATOR * 2, position):
+            messages[where] += _SEPARATOR
+            position += 2
+        elif match := _PIECE.match(prompt, position):
+            where = (match.group(1), match.group(2))
+            messages.setdefault(where, "")
+            position = match.end()
+        else:
+            end = prompt.find(_SEPARATOR, position + 1)
+            end = len(prompt) if end < 0 else end
+            messages[where] += prompt[position:end]
+            position = end
+    return [{"role": role, "content": content} for (_, role), content in messages.items() if content]
+
+
+def _escaped(text: str) -> str:
+    return text.replace(_SEPARATOR, _SEPARATOR * 2)

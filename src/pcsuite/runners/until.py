@@ -1,0 +1,227 @@
+"""Running until decided: looks after every batch of items, and arms that are decided stop.
+
+An arm is a primary contrast on a task, model and regime. After each batch its paired differences (replicates averaged
+within the item) are judged by a confidence sequence, whose limits hold at all looks of all arms of the family at once,
+so that stopping by them is no cheating. A decided arm's condition is asked no further item, and a baseline ends with
+the last of its arms: what is left of a budget goes to the undecided. Items come in the plan's order, which is a hash of
+seed and id; looks are logged when they are taken, and a resumed run goes on from the last of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from pcsuite.config.load import Suite
+from pcsuite.config.profile import PreregistrationSection
+from pcsuite.errors import ConfigError
+from pcsuite.logging.log import RunLog, iter_newest_rows
+from pcsuite.logging.looks import ArmKey, Look, LooksFile
+from pcsuite.runners.executors import Executor, phases
+from pcsuite.runners.plan import Cell, Plan, Unit
+from pcsuite.runners.progress import RowSink
+from pcsuite.runners.registration import cells_by_group, planned_contrasts
+from pcsuite.stats.sequential import anytime_p, confidence_sequence, family_level, judge_limits
+
+
+@dataclass(slots=True)
+class _Arm:
+    """A contrast on its way to a decision."""
+
+    key: ArmKey
+    treated: Cell
+    baseline: Cell
+    level: float
+    low: float
+    high: float
+    differences: dict[str, float] = field(default_factory=dict)
+    """By item: treated less baseline."""
+    last: Look | None = None
+
+    @property
+    def stopped(self) -> bool:
+        return self.last is not None and self.last.stopped
+
+
+class _ScoredRow(msgspec.Struct):
+    """The part of a row that a look needs."""
+
+    run_id: str
+    errors: list[Any]
+    metrics: dict[str, Any]
+
+
+class UntilDecided:
+    """A run that looks at its primary contrasts after every batch of items and stops those that are decided."""
+
+    def __init__(self, plan: Plan, log: RunLog, section: PreregistrationSection) -> None:
+        """Take up the looks and scores that the log has.
+
+        Raises :class:`ConfigError` where nothing is to be decided or the metric has no bounds or no good end.
+        """
+        self._plan, self._log, self._section = plan, log, section
+        self._bound, self._sign = check_metric(plan.suite, section.metric)
+        cells = cells_by_group(plan)
+        keys = planned_contrasts(plan, section)
+        if not keys:
+            raise ConfigError(
+                "nothing to decide: no condition has a baseline to be compared with",
+                hint="select a control such as C0 with --conditions, or name contrasts in preregistration.primary",
+            )
+        sizes = Counter(self._family(key) for key in keys)
+        self._arms = [
+            _Arm(
+                key,
+                cells[key[:3]][key.condition],
+                cells[key[:3]][key.baseline],
+                family_level(sizes[self._family(key)], alpha=section.alpha),
+                -self._bound,
+                self._bound,
+            )
+            for key in keys
+        ]
+        self._scores: dict[str, float] = {}
+        if log.index.rows:
+            for row in iter_newest_rows(log.paths.log):
+                if not row.errors:
+                    self._keep(row.run_id, row.metrics)
+        self._file = LooksFile(log.paths.log, fresh=not log.index.rows)
+        self._taken = {(look.arm, look.visited): look for look in self._file.earlier}
+
+    def watch(self, line: bytes) -> None:
+        """Take the score of a row that is being logged."""
+        row = msgspec.json.decode(line, type=_ScoredRow)
+        if not row.errors:
+            self._keep(row.run_id, row.metrics)
+
+    async def run(self, executor: Executor, sink: RowSink) -> None:
+        """Go through the items batch by batch, all arms side by side, until every arm is decided or items run out.
+
+        Ends early, without a look at the unfinished batch, where the sink says stop.
+        """
+        try:
+            for together in phases(self._plan, self._plan.scope.models):
+                cells = [cell for cell in self._plan.cells if cell.model_id in together]
+                longest = max((len(cell.task.items) for cell in cells), default=0)
+                for start in range(0, longest, self._section.stopping.batch):
+                    end = start + self._section.stopping.batch
+                    active = self._active(cells)
+                    if not any(len(cell.task.items) > start for cell in active):
+                        break
+                    todo = {name: list(self._batch(active, name, start, end)) for name in together}
+                    waiting = {name: len(units) for name, units in todo.items() if units}
+                    if waiting:
+                        await executor.run(waiting, partial(_units_of, todo), sink)
+                    if sink.stop is not None:
+                        return
+                    self._log.sync()
+                    for arm in self._arms:
+                        if (
+                            arm.key.model in together
+                            and not arm.stopped
+                            and start < len(arm.treated.task.items)
+                        ):
+                            self._look(arm, min(end, len(arm.treated.task.items)))
+        finally:
+            self._file.close()
+
+    def last_looks(self) -> tuple[Look, ...]:
+        """The last look at each arm, in the order of the plan."""
+        return tuple(arm.last for arm in self._arms if arm.last is not None)
+
+    def _family(self, key: ArmKey) -> str:
+        return key.task if self._section.family == "task" else ""
+
+    def _keep(self, run_id: str, metrics: dict[str, Any]) -> None:
+        value = metrics.get(self._section.metric)
+        if value is not None:
+            self._scores[run_id] = float(value)
+
+    def _active(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Cells of undecided arms, and those that no arm is about."""
+        needed = {id(cell) for arm in self._arms if not arm.stopped for cell in (arm.treated, arm.baseline)}
+        known = {id(cell) for arm in self._arms for cell in (arm.treated, arm.baseline)}
+        return [cell for cell in cells if id(cell) in needed or id(cell) not in known]
+
+    def _batch(self, active: Iterable[Cell], model_id: str, start: int, end: int) -> Iterator[Unit]:
+        """A model's units of some items that are not done, item by item across the arms."""
+        own = [cell for cell in active if cell.model_id == model_id]
+        for task in self._plan.tasks.values():
+            for item in task.items[start:end]:
+                for cell in own:
+                    if cell.task is task:
+                        yield from (unit for unit in cell.units(item) if unit.run_id not in self._log.index)
+
+    def _look(self, arm: _Arm, visited: int) -> None:
+        for item in arm.treated.task.items[:visited]:
+            if item.item_id in arm.differences:
+                continue
+            means = [self._mean(cell, item) for cell in (arm.treated, arm.baseline)]
+            if means[0] is not None and means[1] is not None:
+                arm.differences[item.item_id] = means[0] - means[1]
+        look = self._taken.get((arm.key, visited)) or self._judge(arm, visited)
+        if look is not None:
+            arm.low, arm.high, arm.last = look.low, look.high, look
+
+    def _mean(self, cell: Cell, item: Any) -> float | None:
+        """An item's mean over its replicates; ``None`` while one is missing or has failed."""
+        values = [self._scores.get(unit.run_id) for unit in cell.units(item)]
+        return None if None in values else float(np.mean([value for value in values if value is not None]))
+
+    def _judge(self, arm: _Arm, visited: int) -> Look | None:
+        if not arm.differences:
+            return None
+        values = np.array(list(arm.differences.values()))
+        section = self._section
+        seen = confidence_sequence(values, level=arm.level, bound=self._bound, looks=[len(values)])
+        low, high = max(arm.low, float(seen.low[-1])), min(arm.high, float(seen.high[-1]))
+        better_side = (low, high) if self._sign > 0 else (-high, -low)
+        verdict = judge_limits(*better_side, margin=section.margin)
+        p_value = anytime_p(values, bound=self._bound)
+        look = Look(
+            *arm.key,
+            metric=section.metric,
+            visited=visited,
+            items=len(values),
+            mean=float(values.mean()),
+            low=low,
+            high=high,
+            level=arm.level,
+            p_value=p_value if arm.last is None else min(p_value, arm.last.p_value),
+            margin=section.margin,
+            verdict=verdict,
+            stopped=verdict in ("better", "worse", "equivalent")
+            or (verdict == "no worse" and section.stopping.rule == "no_worse"),
+            at_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+        self._file.append(look)
+        return look
+
+
+def _units_of(todo: Mapping[str, Sequence[Unit]], model_id: str) -> Iterator[Unit]:
+    return iter(todo[model_id])
+
+
+def check_metric(suite: Suite, metric: str) -> tuple[float, float]:
+    """The largest difference two values of a metric can have, and 1 where more is better, -1 where less is.
+
+    Raises :class:`ConfigError` for a metric without bounds, whose differences no confidence sequence can be made of, or
+    without a good end.
+    """
+    spec = suite.metrics[metric]
+    low, high = spec.range or (None, None)
+    if low is None or high is None or spec.higher_is_better is None:
+        lacking = "no bounds" if low is None or high is None else "no good end"
+        problem = f"metric '{metric}' has {lacking}: a run cannot stop by it"
+        raise ConfigError(
+            suite.sources["profile"].problem(["preregistration", "metric"], problem),
+            hint="task_score is within 0..1",
+        )
+    return high - low, 1.0 if spec.higher_is_better else -1.0

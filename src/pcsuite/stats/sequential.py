@@ -1,0 +1,178 @@
+"""Stopping early without cheating: confidence sequences for the mean of bounded paired differences.
+
+A confidence sequence covers the true mean at *all* numbers of items at once with the stated probability, so that one
+may look after every item and stop at any of them. It is made by betting (Waudby-Smith & Ramdas 2024, "Estimating means
+of bounded random variables by betting", JRSS B 86): whoever bets that the mean exceeds ``m`` with stakes that do not
+look ahead multiplies his capital by 1 + λ(dᵢ − m) at item i. If the mean is at most ``m`` the capital is a
+supermartingale and ever reaches 1/α with probability at most α (Ville's inequality; Howard, Ramdas, McAuliffe & Sekhon
+2021, Ann. Statist. 49); an ``m`` against which it did is left out. The stakes are the diversified Kelly bets of that
+paper (its section B.5): the capital is shared equally among seven bettors who always stake the same share κ of what is
+safe, λ = κ / (bound + m), with κ = 0.95, 0.475, …, one of which is close to the best for any effect and variance.
+
+Fixed shares have two merits here: the capital does not depend on the order of the items seen so far, and it falls as
+``m`` rises, so that the sequence's limits are found by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pcsuite.errors import AnalysisError
+from pcsuite.stats.estimate import FloatArray, as_vector, check_level
+
+SHARES: FloatArray = np.array([0.95 / 2**halvings for halvings in range(7)])
+"""Shares of the safe stake that the bettors stake."""
+_HALVINGS = 24
+
+Verdict = Literal["better", "worse", "equivalent", "no worse", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceSequence:
+    """Limits at each look that hold at all of them at once."""
+
+    items: tuple[int, ...]
+    """Items seen at each look."""
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+
+    def verdict(self, *, margin: float | None = None) -> Verdict:
+        """What the limits of the last look say; see :func:`judge_limits`."""
+        return judge_limits(float(self.low[-1]), float(self.high[-1]), margin=margin)
+
+
+def log_capital(
+    differences: ArrayLike,
+    mean: float,
+    *,
+    bound: float = 1.0,
+    alternative: Literal["greater", "less"] = "greater",
+) -> FloatArray:
+    """Natural logarithm of the capital after every item of a bet that the true mean is ``greater`` (or ``less``).
+
+    ``differences`` lie within ±``bound``. If the true mean is ``mean`` (or on the wrong side of it), the chance that
+    the capital ever reaches 1/α is at most α. Raises ``AnalysisError`` for differences or a mean out of bounds.
+
+    >>> float(np.exp(log_capital([1.0, 1.0], 0.0)[-1]).round(3))
+    1.711
+    """
+    values = _bounded(differences, bound)
+    if not -bound < mean < bound:
+        raise AnalysisError(f"mean {mean:g} must lie within ±{bound:g}")
+    sign = 1.0 if alternative == "greater" else -1.0
+    scaled, against = sign * values / bound, sign * mean / bound
+    stakes = SHARES[:, None] * (scaled - against)[None, :] / (1 + against)
+    return _shared(np.cumsum(np.log1p(stakes), axis=1))
+
+
+def confidence_sequence(
+    differences: ArrayLike, *, level: float = 0.95, bound: float = 1.0, looks: Sequence[int] | None = None
+) -> ConfidenceSequence:
+    """Limits for the mean of paired differences within ±``bound``, valid at all ``looks`` at once.
+
+    Looks are numbers of items, ascending; by default one after every item. Both sides err with probability at most
+    (1 - ``level``) / 2 each, and limits never widen from one look to the next. For several arms give each the level of
+    :func:`family_level`. Items must come in an order that does not depend on their scores.
+
+    >>> sequence = confidence_sequence([1.0] * 12)
+    >>> bool(sequence.low[4] < 0 < sequence.low[8])
+    True
+    """
+    values = _bounded(differences, bound) / bound
+    check_level(level)
+    seen = tuple(range(1, len(values) + 1)) if looks is None else tuple(looks)
+    if not seen or list(seen) != sorted(set(seen)) or seen[0] < 1 or seen[-1] > len(values):
+        raise AnalysisError(f"looks must be ascending numbers of items from 1 to {len(values)}")
+    enough = float(np.log(2 / (1 - level)))
+    low = np.maximum.accumulate([_lower_limit(values[:n], enough) for n in seen])
+    high = np.minimum.accumulate([-_lower_limit(-values[:n], enough) for n in seen])
+    mean = np.array([values[:n].mean() for n in seen])
+    return ConfidenceSequence(seen, mean * bound, low * bound, high * bound, level)
+
+
+def anytime_p(differences: ArrayLike, *, bound: float = 1.0) -> float:
+    """Two-sided p-value (0..1) of "the true mean is 0" that holds whenever one chooses to look.
+
+    Twice the inverse of the larger capital of a gain and a loss after all the items.
+
+    >>> round(anytime_p([1.0] * 8), 3)
+    0.058
+    """
+    reached = max(
+        float(log_capital(differences, 0.0, bound=bound, alternative=side)[-1])
+        for side in ("greater", "less")
+    )
+    return min(1.0, 2 * float(np.exp(-reached)))
+
+
+def family_level(arms: int, *, alpha: float = 0.05) -> float:
+    """The level of each arm's sequence with which all arms hold together: 1 - ``alpha`` / ``arms`` (Bonferroni).
+
+    >>> family_level(4)
+    0.9875
+    """
+    if arms < 1 or not 0 < alpha < 1:
+        raise AnalysisError(f"arms {arms} must be at least 1 and alpha {alpha:g} lie between 0 and 1")
+    return 1 - alpha / arms
+
+
+def judge_limits(low: float, high: float, *, margin: float | None = None) -> Verdict:
+    """What limits of a difference say: ``better``, ``worse``, with a ``margin`` also ``equivalent`` (within it on both
+    sides) and ``no worse`` (not below it), else ``undecided``.
+
+    All of these are true wherever the limits cover the truth, so that they need no further correction.
+
+    >>> judge_limits(-0.015, 0.2, margin=0.02)
+    'no worse'
+    """
+    if margin is not None and not margin > 0:
+        raise AnalysisError(f"the margin is {margin:g}, it must be positive", hint="0.02 is two points")
+    if low > 0:
+        return "better"
+    if high < 0:
+        return "worse"
+    if margin is not None and low > -margin:
+        return "equivalent" if high < margin else "no worse"
+    return "undecided"
+
+
+def _bounded(differences: ArrayLike, bound: float) -> FloatArray:
+    values = as_vector(differences, "differences")
+    if not bound > 0:
+        raise AnalysisError(f"bound is {bound:g}, it must be positive")
+    if np.abs(values).max() > bound * (1 + 1e-9):
+        hint = "give the largest possible difference as bound"
+        raise AnalysisError(
+            f"differences reach {np.abs(values).max():g}, beyond the bound {bound:g}", hint=hint
+        )
+    return np.clip(values, -bound, bound)
+
+
+def _shared(logs: FloatArray) -> FloatArray:
+    """Log of the capital that all bettors (first axis) have together, each having begun with the same share of it."""
+    most = logs.max(axis=0)
+    return np.asarray(most + np.log(np.exp(logs - most).mean(axis=0)))
+
+
+def _lower_limit(values: FloatArray, enough: float) -> float:
+    """The largest mean against which the capital has reached ``enough`` (a logarithm); values lie within ±1."""
+    distinct, counts = np.unique(values, return_counts=True)
+
+    def reached(mean: float) -> bool:
+        stakes = SHARES[:, None] * (distinct - mean)[None, :] / (1 + mean)
+        return bool(_shared(np.log1p(stakes) @ counts) >= enough)
+
+    low, high = -1.0 + 1e-9, float(values.mean())
+    if high <= low or not reached(low):
+        return -1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) else (low, middle)
+    return low

@@ -1,0 +1,91 @@
+"""Secrets stay out of what others may read, in every form a server may send them back in."""
+
+import base64
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
+
+OWN = "my-own/secret+42="
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer abcdefgh12345678",
+        "api_key=abcdefgh12345678 was refused",
+        '{"api-key": "abcdefgh12345678"}',
+        "Incorrect API key provided: sk-abcdefgh12345678.",
+        f"{OWN} is wrong",
+        f"header was {quote(OWN)} or {quote(OWN, safe='')}",
+        f"decoded {base64.b64encode(OWN.encode()).decode()}",
+        f"Basic {base64.b64encode(b'user:' + OWN.encode()).decode()}",
+        f"url-safe {base64.urlsafe_b64encode(b'Bearer ' + OWN.encode()).decode()}",
+        f"hex {OWN.encode().hex()}",
+    ],
+)
+def test_redaction(text):
+    remember(OWN)
+    cleaned = redact(text)
+    assert "abcdefgh" not in cleaned
+    assert OWN not in cleaned
+    assert "***" in cleaned
+
+
+@given(before=st.binary(max_size=7), after=st.binary(max_size=7))
+def test_base64_is_found_wherever_the_secret_begins(before, after):
+    secret = "a-key-of-some-length-0042"
+    remember(secret)
+    coded = base64.b64encode(before + secret.encode() + after).decode()
+    assert "***" in redact(coded)
+    assert base64.b64encode(secret.encode()[3:-3]).decode()[4:-4] not in redact(coded)
+
+
+def test_redaction_leaves_ordinary_words():
+    text = "request (5031 tokens) exceeds the available context size; token limit: 4096"
+    assert redact(text) == text
+
+
+def test_answers_lose_known_keys_only():
+    remember("VACANT")  # what servers without keys are given
+    remember("a-real-key-0123456789")
+    answer = "The set is VACANT. Bearer abcdefgh12345678; a-real-key-0123456789"
+    assert redact(answer, guess=False) == "The set is VACANT. Bearer abcdefgh12345678; ***"
+
+
+def test_values_under_telling_names_are_masked_and_remembered():
+    shown = masked(
+        {"api_key": "zebra crossing 4711", "top_k": 3, "nested": [{"X-Token": "abc"}], "user": "me"}
+    )
+    assert shown == {"api_key": "***", "top_k": 3, "nested": [{"X-Token": "***"}], "user": "me"}
+    assert redact("the server said: zebra crossing 4711") == "the server said: ***"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("https://host/t/aB3dE5gH7jK9mN1pQ3sT/v1", "https://host/t/***/v1"),
+        ("https://me:word@host/v1", "https://***@host/v1"),
+        ("https://host/search?q=a&api_key=12345", "https://host/search?q=a&api_key=***"),
+    ],
+)
+def test_addresses(url, shown):
+    assert public_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    "name", ["OPENAI_API_KEY", "MY_SERVER_KEY_2", "key", "org/some-model-7b-instruct-q4"]
+)
+def test_names_are_no_secrets(name):
+    assert not looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-proj-0123456789abcdef", "hf_AbCdEf0123456789", "AIzaSyD0123456789abc", "aB3dE5gH7jK9mN1pQ3sT"]
+)
+def test_keys_are(key):
+    assert looks_secret(key)

@@ -1,0 +1,67 @@
+"""JSON within bounds, and text that does not act on a terminal."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcsuite._util.text import DEEPEST, VisibleStream, describe, one_line, read_json, shorten, visible
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 900, 1500, 100_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_deep_json_is_a_value_error(depth, opening, closing):
+    with pytest.raises(ValueError, match="nested more than 200 levels"):
+        read_json(opening * depth + "1" + closing * depth)
+
+
+def test_shallow_json_is_read():
+    assert read_json("[" * DEEPEST + "]" * DEEPEST)
+    assert read_json(b'{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+    assert len(read_json("[" + ",".join(["[]"] * 1000) + "]")) == 1000
+
+
+@given(st.text())
+def test_reading_raises_value_errors_only(text):
+    try:
+        read_json(text)
+    except ValueError:
+        pass
+
+
+@given(st.text())
+def test_nothing_visible_acts(text):
+    shown = one_line(text)
+    assert not set(shown) & set(map(chr, [*range(32), *range(127, 160), 0x202E, 0x2066]))
+    shown.encode()
+
+
+def test_line_breaks_and_tabs_stay_where_they_are_ours():
+    assert visible("a\n\tb\x1b]0;title\x07") == "a\n\tb\\x1b]0;title\\x07"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_colours_pass_to_a_terminal_and_nothing_else_does():
+    plain, terminal = io.StringIO(), Terminal()
+    for stream in (plain, terminal):
+        VisibleStream(stream).write("\x1b[31mred\x1b[0m \x1b[2J")
+    assert plain.getvalue() == "\\x1b[31mred\\x1b[0m \\x1b[2J"
+    assert terminal.getvalue() == "\x1b[31mred\x1b[0m \\x1b[2J"
+
+
+def test_messages_are_redacted_before_they_are_cut():
+    key = "sk-0123456789abcdefghij"
+    assert key[:12] not in shorten("x" * 290 + " " + key, 300)
+
+
+def test_an_error_whose_words_fail():
+    class Wordless(Exception):
+        def __str__(self):
+            raise RecursionError
+
+    assert describe(Wordless()) == "Wordless"

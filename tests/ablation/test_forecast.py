@@ -1,0 +1,29 @@
+import math
+
+import pytest
+
+from pcsuite.ablation.forecast import forecast
+from pcsuite.errors import ConfigError
+
+
+def test_the_smallest_effect_is_that_of_a_corrected_paired_test():
+    # (z(1 - 0.05/2/5) + z(0.8)) * sqrt(0.2 / 400) = (2.5758 + 0.8416) * 0.02236
+    assert forecast(400, 5, margin=0.05, flips=0.2).detectable == pytest.approx(0.0764, abs=2e-4)
+
+
+def test_the_chance_to_find_a_null_block_is_that_of_the_test():
+    # Phi(0.05 * sqrt(1000 / 0.3) - 1.645) = Phi(1.242) = 0.893
+    assert forecast(1000, 5, margin=0.05, flips=0.3).finds_nulls == pytest.approx(0.893, abs=0.04)
+    assert forecast(1000, 5, margin=0.05, flips=0.0).finds_nulls == 1.0
+    assert forecast(50, 5, margin=0.02, flips=0.0).finds_nulls == 0.0
+
+
+def test_the_least_items_for_a_claim_of_no_worse():
+    least = forecast(100, 5, margin=0.02).least_for_no_worse
+    assert forecast(math.floor(least * 0.9), 5, margin=0.02, flips=0.0).finds_nulls == 0.0
+    assert forecast(least, 5, margin=0.02, flips=0.0).finds_nulls == 1.0
+
+
+def test_a_share_is_between_0_and_1():
+    with pytest.raises(ConfigError, match="--assume-flips 1.5"):
+        forecast(100, 5, margin=0.02, flips=1.5)

@@ -1,0 +1,106 @@
+import csv
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from pcsuite.ablation import ablate, preview
+from pcsuite.ablation.picture import (
+    block_views,
+    document,
+    headline,
+    markdown,
+    print_preview,
+    print_result,
+    trim_sentence,
+    write_result,
+)
+from support.ablating import PROMPT, request_in
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("picture")
+    return ablate(request_in(folder, items=200, design="leave-one-out"), quiet=True)
+
+
+def shown(show, *values):
+    console = Console(file=io.StringIO(), width=400)
+    show(*values, console)
+    return console.file.getvalue()
+
+
+def test_views_are_the_blocks_in_order_with_sign_and_interval(result):
+    views = {view.name: view for view in block_views(result)}
+    assert list(views) == ["role", "rules", "tone", "noise", "ticket"]
+    assert (views["rules"].symbol, views["rules"].colour) == ("▲", "#0072b2")
+    assert (views["noise"].symbol, views["noise"].colour) == ("▼", "#d55e00")
+    assert views["rules"].effect.startswith("+0.")
+    assert views["noise"].effect.startswith("-0.")
+    assert views["ticket"].verdict == "pinned"
+    assert views["noise"].dropped
+    assert "\n\n".join(view.text for view in views.values()) + "\n" == PROMPT
+    assert any(line.startswith("right only with it") for line in views["rules"].details)
+    assert any("sham" in line for line in views["rules"].details)
+
+
+def test_the_headline_names_what_helps_and_hurts(result):
+    assert "rules helps" in headline(result)
+    assert "noise hurts" in headline(result)
+
+
+def test_the_terminal_shows_every_block_with_its_verdict(result):
+    text = shown(print_result, result)
+    assert "▲  rules" in text
+    assert "▼  noise" in text
+    assert "A/A" in text
+    assert "no effect" in text
+    assert "per 1,000 calls" in text
+    assert "Simulated" in text
+
+
+def test_show_names_blocks_arms_rows_tokens_cost_and_reach(tmp_path):
+    text = shown(print_preview, preview(request_in(tmp_path, items=60, margin=0.02)))
+    for words in (
+        "split at its headings", "holds the input", "factorial: all 16 subsets", "-tone", "again", "~rules",
+        "rows: 1,260 (21 arms × 60 items)", "tokens and $0.00", "smallest effect found", "of studies",
+        "fewer than", "stand at the beginning",
+    ):  # fmt: skip
+        assert words in text, words
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_markdown_holds_the_table_and_the_diff(result):
+    text = markdown(result)
+    assert "| ▲ | **rules** | helps |" in text
+    assert "| ▼ | ~~noise~~ | hurts |" in text
+    assert "```diff" in text
+    assert "- Never answer directly." in text
+    assert "  Answer with the name of the queue." in text
+
+
+def test_files_are_written_and_say_the_same(result):
+    written = {path.name: path for path in write_result(result)}
+    assert list(written) == [
+        "ablation.html", "ablation.md", "trimmed.md", "ablation.json", "blocks.csv", "ablation.png",
+    ]  # fmt: skip
+    assert written["trimmed.md"].read_text() == result.trimmed
+    assert written["ablation.png"].read_bytes().startswith(b"\x89PNG")
+    records = list(csv.DictReader(io.StringIO(written["blocks.csv"].read_text())))
+    assert [record["verdict"] for record in records] == [entry.verdict for entry in result.verdicts]
+    told = json.loads(written["ablation.json"].read_text())
+    assert told == json.loads(json.dumps(document(result)))
+    assert told["trim"]["dropped"] == list(result.trim.dropped)
+
+
+def test_where_nothing_can_go_the_prompt_stays_byte_for_byte(tmp_path):
+    prompt = PROMPT.replace("\n", "\r\n")
+    made = ablate(
+        request_in(tmp_path, items=60, prompt=prompt, effects={"rules": 2, "role": 2, "tone": 2, "noise": 2}),
+        quiet=True,
+    )
+    paths = {path.name: path for path in write_result(made)}
+    assert "Nothing can be dropped safely" in trim_sentence(made)
+    assert paths["trimmed.md"].read_bytes() == prompt.encode()
+    assert "```diff" not in markdown(made)

@@ -1,0 +1,181 @@
+import json
+from dataclasses import replace
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pcsuite.ablation.study import as_yaml, prepare
+from pcsuite.config.definitions import OperatorsFile
+from pcsuite.config.yaml_source import YamlSource
+from pcsuite.errors import ConfigError, DataError, PcsuiteError, PromptError
+from pcsuite.runners.plan import build_plan
+from support.ablating import request_in
+
+
+def test_the_profile_that_is_written_sends_the_prompt_as_it_stands_in_the_file(tmp_path):
+    study = prepare(request_in(tmp_path))
+    plan = build_plan(study.write(study.design.arms))
+    cells = {cell.condition.id: cell for cell in plan.cells}
+    item = plan.tasks["tickets"].items[0]
+    original = study.request.prompt.read_bytes().decode()
+    assert cells["full"].tree(item).assemble() == original.replace("{{ text }}", item.columns["text"])
+    without = original.replace("# Tone\nBe kind to everyone.\n\n", "").replace(
+        "{{ text }}", item.columns["text"]
+    )
+    assert cells["-tone"].tree(item).assemble() == without
+    assert item.truth == {"label": item.columns["text"].split()[-1]}
+    assert cells["~tone"].operators == ("role", "rules", "SHAM_tone", "noise", "ticket")
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
+@example("0\x85\u2028\r\n\x1e🎉")
+@settings(max_examples=60)
+def test_any_text_comes_back_from_the_operators_file_as_it_was(text):
+    dumped = as_yaml({"version": "1.0", "operators": {"a": {"type": "verbatim", "template": text}}})
+    source = YamlSource(None, dumped, yaml.safe_load(dumped))
+    assert source.parse(OperatorsFile).operators["a"].template == text
+
+
+def test_calls_go_out_in_an_order_of_shared_beginnings(tmp_path):
+    study = prepare(request_in(tmp_path))
+    plan = build_plan(study.write(study.design.arms))
+    texts = [cell.applied.prompt for cell in plan.cells]
+    assert sorted(texts) == texts
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "read"),
+    [
+        ("text,label\n{i} a,{b}", {}, ("label", "classification")),
+        ("text,total\n{i} a,{i}", {}, ("total", "number")),
+        ("text,who,answer\n{i} a,x,name {i}", {}, ("answer", "short_answer")),
+        ("text,a,b,right\n{i} a,yes,no,a", {"choices": ("a", "b"), "answer": "right"}, ("right", "choice")),
+        ("text,name,year\n{i} a,n{i},{i}", {"fields": ("name", "year")}, (None, "extraction")),
+    ],
+)
+def test_what_the_table_is_is_concluded(tmp_path, rows, changes, read):
+    request = request_in(tmp_path, effects={}, answer=None)
+    header, line = rows.split("\n")
+    body = [line.format(i=i, b="xy"[i % 2]) for i in range(60)]
+    (tmp_path / "tickets.csv").write_text("\n".join([header, *body]) + "\n", encoding="utf-8")
+    study = prepare(replace(request, **changes))
+    answer, scorer = read
+    assert study.task.spec.evaluator == scorer
+    assert answer is None or f"answer: {answer}" in study.task.reading
+
+
+def test_a_prompt_with_columns_in_several_places(tmp_path):
+    request = request_in(
+        tmp_path, effects={}, prompt="From {{ who }}\n\nBe brief.\n\nSay: {{ text }}\n\nAnswer:\n"
+    )
+    lines = ["who,text,queue", *(f"p{i},t{i},{'ab'[i % 2]}" for i in range(60))]
+    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    study = prepare(request)
+    plan = build_plan(study.write(study.design.arms))
+    item = next(item for item in plan.tasks["tickets"].items if item.columns["who"] == "p7")
+    full = next(cell for cell in plan.cells if cell.condition.id == "full")
+    assert full.tree(item).assemble() == "From p7\n\nBe brief.\n\nSay: t7\n\nAnswer:\n"
+    assert study.free == ("be_brief", "answer")
+
+
+def test_an_existing_task_stands_in_for_a_table(tmp_path):
+    request = request_in(tmp_path, effects={}, prompt="Classify.\n\nBe brief.\n\n{{ input }}\n", answer=None)
+    study = prepare(replace(request, data="agnews_json", limit=30))
+    plan = build_plan(study.write(study.design.arms))
+    task = plan.tasks["agnews_json"]
+    assert len(task.items) == 30
+    assert task.evaluator.schema == json.loads((study.folder / "schema.json").read_text())
+    assert task.items[0].input_text in plan.cells[0].tree(task.items[0]).assemble()
+
+
+def test_the_design_fits_the_budget(tmp_path):
+    rich = prepare(request_in(tmp_path))
+    poor = prepare(request_in(tmp_path, budget_tokens=110_000))
+    assert (rich.design.name, poor.design.name) == ("factorial", "leave-one-out")
+    assert "budget of" in poor.design.why
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "options"),
+    [
+        ("openai/some-model", "openai", {"model": "some-model", "base_url": "https://api.openai.com/v1"}),
+        ("smollm2-135m", "llamacpp", {"weights": "smollm2-135m-instruct-q4_1"}),
+        ("hf/org/name", "hf", {"path": "org/name"}),
+    ],
+)
+def test_models_by_id_and_by_provider(tmp_path, model, provider, options):
+    study = prepare(request_in(tmp_path, model=model, effects={}))
+    assert study.model.provider == provider
+    assert options.items() <= study.model.provider_options().items()
+
+
+WRONG = {
+    "no placeholder": ({"prompt": "# A\na\n\n# B\nb\n"}, PromptError, "no placeholder.*--append-input"),
+    "an unknown placeholder": (
+        {"prompt": "# A\na\n\n# B\n{{ txt }}\n"},
+        PromptError,
+        r"line 5: no column.*txt.*text",
+    ),
+    "the answer in the prompt": (
+        {"prompt": "a\n\nb\n\n{{ text }} {{ queue }}\n"},
+        PromptError,
+        "line 5.*right answer",
+    ),
+    "an empty block": (
+        {"prompt": "<!-- block: x -->\n<!-- block: y -->\n{{ text }}\n"},
+        PromptError,
+        "'x' is empty",
+    ),
+    "one block": ({"prompt": "a\n\n{{ text }}\n"}, ConfigError, "one block that could be left out"),
+    "no block": ({"prompt": "{{ text }}\n"}, ConfigError, "no blocks"),
+    "a table too small": ({"items": 12}, DataError, "12 items are too few for 4 blocks.*give 16 or more"),
+    "a limit too small": ({"limit": 10}, DataError, "10 items are too few"),
+    "an unknown column": ({"answer": "que"}, DataError, r"no column 'que' \(--answer\).*queue"),
+    "an unknown input": ({"inputs": ("txt",)}, DataError, r"no column 'txt' \(--input\).*text"),
+    "an unknown kind": ({"kind": "label"}, DataError, "unknown kind of task 'label'"),
+    "an unknown scorer": ({"scorer": "exactly"}, ConfigError, "no scorer 'exactly'"),
+    "no table": ({"data": "nowhere.csv"}, DataError, "neither a file nor a task"),
+    "an unknown model": ({"model": "smollm", "effects": {}}, ConfigError, "no model 'smollm'.*smollm2-135m"),
+    "an unknown block kept": ({"keep": ("tome",)}, PromptError, "no block 'tome'.*tone"),
+    "an unknown block split": ({"into": ("tome",)}, PromptError, "no block 'tome'"),
+    "a block that is one": ({"into": ("tone",)}, PromptError, "'tone' cannot be split further"),
+    "an effect of nothing": ({"effects": {"tome": 1.0}}, ConfigError, "--effect: no block 'tome'"),
+    "effects of a real model": ({"model": "smollm2-135m"}, ConfigError, "is not simulated"),
+    "a margin of nothing": ({"margin": 0.0}, ConfigError, "--margin 0"),
+    "an unknown regime": ({"regime": "d2"}, ConfigError, "unknown regime 'd2'"),
+    "two designs": ({"until": "decided", "design": "factorial"}, ConfigError, "one block at a time"),
+    "no seeds": ({"seeds": 0}, ConfigError, "--seeds 0"),
+    "a prompt longer than the context": (
+        {
+            "prompt": "# A\n" + "many words " * 4000 + "\n\n# B\nb\n\n{{ text }}\n\n# C\nc\n",
+            "model": "smollm2-135m",
+        },
+        PromptError,
+        "context of smollm2-135m holds 8,192",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_bad_input_is_told_in_one_line_and_nothing_is_written(tmp_path, case):
+    changes, kind, words = WRONG[case]
+    request = (
+        request_in(tmp_path, **changes) if "data" not in changes else replace(request_in(tmp_path), **changes)
+    )
+    if request.model != "simulated" and case != "effects of a real model":
+        request = replace(request, effects={})
+    with pytest.raises(kind, match=words) as caught:
+        prepare(request)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, PcsuiteError)
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_the_fingerprint_is_of_prompt_table_and_model(tmp_path):
+    request = request_in(tmp_path)
+    first = prepare(request).fingerprint()
+    assert prepare(replace(request, margin=0.3, design="leave-one-out", limit=40)).fingerprint() == first
+    assert prepare(replace(request, effects={})).fingerprint() != first
+    assert prepare(replace(request, split="paragraphs", effects={})).fingerprint() != first

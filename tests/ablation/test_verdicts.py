@@ -1,0 +1,213 @@
+import numpy as np
+import pytest
+
+from pcsuite.ablation.verdicts import (
+    at_floor,
+    find_interactions,
+    flip_rate,
+    judge_blocks,
+    judge_looks,
+    least_items,
+    more_items,
+    suspect_pairs,
+)
+from pcsuite.logging.looks import Look
+
+
+def arm(right, n=200):
+    """Scores of an arm in which the first ``right`` items are right."""
+    return (np.arange(n) < right).astype(float)
+
+
+def judged(full, without, shams=None, margin=0.05):
+    made = judge_blocks(
+        full, without, shams or {}, margin=margin, rng=np.random.default_rng(0), resamples=500
+    )
+    return {entry.block: entry for entry in made}
+
+
+def test_each_verdict_is_said_where_it_holds():
+    full = arm(120)
+    found = judged(
+        full,
+        {"needed": arm(80), "harmful": arm(160), "dead": arm(120), "filler": arm(80), "open": arm(114)},
+        {"needed": arm(80), "filler": arm(119)},
+    )
+    verdicts = {name: entry.verdict for name, entry in found.items()}
+    assert verdicts == {
+        "needed": "helps",
+        "harmful": "hurts",
+        "dead": "no worse without it",
+        "filler": "helps only as filler",
+        "open": "undecided",
+    }
+    assert found["needed"].effect.value == pytest.approx(0.2)
+    assert found["harmful"].effect.value == pytest.approx(-0.2)
+    assert found["needed"].against_sham.value == pytest.approx(0.2)
+    assert found["open"].more_items > 0
+    assert found["harmful"].no_worse
+    assert not found["needed"].no_worse
+
+
+def test_a_small_sure_gain_helps_by_less_than_the_margin():
+    found = judged(arm(220, 2000), {"small": arm(200, 2000)}, margin=0.05)["small"]
+    assert (found.verdict, found.note) == ("helps", "by less than the margin")
+
+
+def test_p_values_are_corrected_over_the_blocks():
+    # 6 of 6 discordant items in favour: p = 0.03125 alone, 0.125 among four blocks.
+    assert judged(arm(106), {"a": arm(100)})["a"].verdict == "helps"
+    four = judged(arm(106), {"a": arm(100), "b": arm(106), "c": arm(106), "d": arm(106)}, margin=0.01)
+    assert four["a"].p_value == pytest.approx(0.125)
+    assert four["a"].verdict == "undecided"
+
+
+def test_a_few_items_without_a_difference_prove_nothing():
+    assert judged(arm(10, 20), {"a": arm(10, 20)}, margin=0.02)["a"].verdict == "undecided"
+    assert judged(arm(500, 1000), {"a": arm(500, 1000)}, margin=0.02)["a"].verdict == "no worse without it"
+
+
+def test_where_nothing_could_be_worse_nothing_is_tested():
+    found = judged(arm(0), {"a": arm(0), "b": arm(60)})
+    assert found["a"].verdict == "not tested"
+    assert "scores 0.000" in found["a"].note
+    assert not found["a"].no_worse
+    assert found["b"].verdict == "hurts"  # the one thing that can be seen from the floor
+    assert at_floor(arm(0), 0.02)
+    assert not at_floor(arm(100), 0.02)
+
+
+def test_failed_calls_are_left_out_in_pairs():
+    full, other = arm(120), arm(80)
+    full[:10] = np.nan
+    other[5:20] = np.nan
+    found = judged(full, {"a": other})["a"]
+    assert found.effect.n == 180
+    assert judged(np.full(20, np.nan), {"a": arm(10, 20)})["a"].verdict == "not tested"
+
+
+def test_items_that_would_decide():
+    delta = np.array([1.0] * 12 + [-1.0] * 8 + [0.0] * 180)
+    needed = more_items(delta, 0.02, comparisons=1)
+    # sd of the 202 values is 0.3294, effect 0.02: ((1.96 + 0.8416) * 0.3294 / 0.02)^2 = 2130 items in all.
+    assert needed == pytest.approx(2130 - 200, abs=3)
+    assert more_items(np.array([1.0, 0.0] * 50), 0.5, comparisons=1) == 1
+    assert more_items(np.array([1.0, -1.0] * 50), 1e-4, comparisons=1) is None
+    assert more_items(np.array([]), 0.1, comparisons=1) is None
+
+
+def world(effects, n, seed=0):
+    """Arms of a world in which the chance of a right answer is a function of the blocks shown."""
+    rng = np.random.default_rng(seed)
+    ease = rng.standard_normal(n)
+    return lambda *kept: (rng.random(n) < 1 / (1 + np.exp(-(effects(set(kept)) + ease)))).astype(float)
+
+
+def test_redundant_blocks_are_named():
+    answers = world(lambda kept: -1.0 + 2.5 * bool(kept & {"a", "b"}), 1500)
+    full, without = (
+        answers("a", "b", "c"),
+        {"a": answers("b", "c"), "b": answers("a", "c"), "c": answers("a", "b")},
+    )
+    both = {("a", "b"): answers("c"), ("a", "c"): answers("b"), ("b", "c"): answers("a")}
+    (found,) = find_interactions(full, without, both, rng=np.random.default_rng(0), resamples=500)
+    assert found.words == "a and b make up for each other: either can go, both cannot"
+    assert found.estimate.value < -0.3
+    assert all(
+        entry.verdict != "helps"
+        for entry in judge_blocks(full, without, {}, margin=0.05, rng=np.random.default_rng(0))
+    )
+
+
+def test_blocks_that_need_each_other_are_named():
+    answers = world(lambda kept: -1.0 + 2.5 * ({"a", "b"} <= kept), 1500)
+    full, without = answers("a", "b"), {"a": answers("b"), "b": answers("a"), "c": answers("a", "b")}
+    (found,) = find_interactions(
+        full, without, {("a", "b"): answers()}, rng=np.random.default_rng(0), resamples=500
+    )
+    assert found.words.startswith("a and b need each other")
+
+
+def test_the_one_that_matters_only_where_the_other_is_missing():
+    # b does all that a does and more, so a is of use only without b.
+    answers = world(lambda kept: -1.0 + (3.5 if "b" in kept else 1.5 if "a" in kept else 0.0), 3000)
+    full, without = answers("a", "b"), {"a": answers("b"), "b": answers("a"), "c": answers("a", "b")}
+    (found,) = find_interactions(
+        full, without, {("a", "b"): answers()}, rng=np.random.default_rng(0), resamples=500
+    )
+    assert found.words == "a matters only where b is missing"
+
+
+def test_correction_is_over_all_pairs_measured_or_not():
+    answers = world(lambda kept: -1.0 + 1.1 * bool(kept & {"a", "b"}), 120, seed=3)
+    arms = (answers("a", "b"), {"a": answers("b"), "b": answers("a")}, {("a", "b"): answers()})
+    few = find_interactions(*arms, rng=np.random.default_rng(0), resamples=100, alpha=1.0)[0].p_value
+    many = {f"x{i}": answers("a", "b") for i in range(8)}
+    more = find_interactions(
+        arms[0], arms[1] | many, arms[2], rng=np.random.default_rng(0), resamples=100, alpha=1.0
+    )[0].p_value
+    assert more == pytest.approx(min(1.0, 45 * few))
+
+
+def test_pairs_that_do_more_alone_than_together_are_suspects():
+    full, none = arm(150), arm(50)
+    without = {"a": arm(150), "b": arm(150), "c": arm(100), "d": arm(149)}
+    alone = {"a": arm(150), "b": arm(140), "c": arm(100), "d": arm(51)}
+    assert suspect_pairs(full, none, without, alone) == [("a", "b")]
+    assert suspect_pairs(full, None, without, alone) == []
+
+
+def test_least_items_lets_the_exact_test_reject_in_either_half():
+    for blocks in (2, 6, 12):
+        half = least_items(blocks) // 2
+        assert 2 * 0.5**half <= 0.05 / blocks < 2 * 0.5 ** (half - 1)
+
+
+def test_flip_rate_is_the_share_of_items_that_differ():
+    assert flip_rate(np.array([1.0, 0, 1, np.nan]), np.array([0.0, 0, 1, 1])) == pytest.approx(1 / 3)
+
+
+def test_verdicts_of_looks_are_those_of_their_limits():
+    def look(mean, low, high, verdict):
+        return Look(
+            "t",
+            "m",
+            "d",
+            "-x",
+            "full",
+            "task_score",
+            100,
+            100,
+            mean,
+            low,
+            high,
+            0.99,
+            0.001,
+            0.05,
+            verdict,
+            True,
+        )
+
+    looks = {
+        "needed": look(-0.2, -0.3, -0.1, "worse"),
+        "filler": look(-0.2, -0.3, -0.1, "worse"),
+        "harmful": look(0.2, 0.1, 0.3, "better"),
+        "dead": look(0.0, -0.04, 0.1, "no worse"),
+        "open": look(-0.01, -0.2, 0.2, "undecided"),
+    }
+    full = arm(150, 400)
+    blocks = [*looks, "unseen"]
+    made = judge_looks(looks, blocks, full, {"filler": arm(150, 400), "needed": arm(60, 400)}, 0.05)
+    found = {entry.block: entry for entry in made}
+    assert {name: entry.verdict for name, entry in found.items()} == {
+        "needed": "helps",
+        "filler": "helps only as filler",
+        "harmful": "hurts",
+        "dead": "no worse without it",
+        "open": "undecided",
+        "unseen": "undecided",
+    }
+    assert (found["needed"].effect.low, found["needed"].effect.high) == (0.1, 0.3)
+    assert found["needed"].p_value == pytest.approx(0.006)
+    assert "ran out" in found["open"].note
+    assert judge_looks(looks, blocks, arm(0, 400), {}, 0.05)[3].verdict == "not tested"

@@ -1,0 +1,20 @@
+"""Thirty kills over the commands that write; ``benchmarks/kill_campaign.py`` has the campaign of five hundred."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "kill_campaign.py"
+
+
+def test_thirty_kills_lose_and_double_nothing():
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--kills", "30", "--seed", "7"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "30 kills" in done.stdout
+    for command in ("run", "promptbench", "optimize", "report", "rescore", "verify-all", "import"):
+        assert f"`{command}`" in done.stdout

@@ -1,0 +1,127 @@
+"""Things that are larger than they should be: one clear line each, and memory stays bounded."""
+
+import json
+import threading
+import tracemalloc
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from pcsuite._util.http import LARGEST_ANSWER
+from pcsuite.config.yaml_source import YamlSource
+from pcsuite.engines.adapters.base import Decoding
+from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
+from pcsuite.engines.weights import fetch_url
+from pcsuite.errors import ConfigError, DataError, EngineError
+from pcsuite.importers import documents
+from pcsuite.importers.base import FORMATS
+from support.import_logs import FIXTURES, repacked
+
+D0 = Decoding("d0", 0.0, 1.0, 20)
+
+
+class Flood(BaseHTTPRequestHandler):
+    """Says how much it will send, or does not, and then sends without end."""
+
+    declared: int | None = None
+    most = 1 << 30
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
+    def do_GET(self):
+        self.send_response(200)
+        if self.declared is not None:
+            self.send_header("Content-Length", str(self.declared))
+        self.end_headers()
+        block, sent = b"x" * (1 << 20), 0
+        try:
+            while sent < self.most:
+                self.wfile.write(block)
+                sent += len(block)
+        except OSError:
+            pass  # the client has had enough
+        type(self).sent = sent
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def flood(request):
+    handler = type("Handler", (Flood,), {"declared": request.param})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", handler
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("flood", [None, 1 << 30], indirect=True, ids=["undeclared", "declared"])
+def test_a_response_of_a_gigabyte(flood):
+    url, _ = flood
+    adapter = OpenAIAdapter("m", OpenAIOptions(base_url=f"{url}/v1"))
+    tracemalloc.start()
+    with pytest.raises(EngineError, match="more than 16 MiB and was not read") as caught:
+        adapter.generate("hello", D0, 0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not caught.value.retryable
+    assert peak < 6 * LARGEST_ANSWER
+
+
+@pytest.mark.parametrize("flood", [None], indirect=True)
+def test_a_download_past_its_stated_length(flood, tmp_path):
+    url, _ = flood
+    with pytest.raises(EngineError, match="sends more than the 3000000 bytes"):
+        fetch_url(f"{url}/model.gguf", tmp_path / "whole", 3_000_000, lambda done, total: None)
+    assert (tmp_path / "whole").stat().st_size <= 3_000_000
+
+
+def test_an_eval_log_that_unpacks_to_gigabytes(tmp_path, monkeypatch):
+    bomb = tmp_path / "bomb.eval"
+
+    def swell(name, data):
+        return b" " * (8 << 20) if name.startswith("samples/") else data
+
+    repacked(FIXTURES / "inspect_c0.eval", bomb, swell)
+    assert bomb.stat().st_size < 1 << 20
+    monkeypatch.setattr(documents, "LARGEST_PIECE", 4 << 20)
+    with pytest.raises(DataError, match=r"has 8 MiB; more than 4 are not read"):
+        FORMATS.get("inspect").open(bomb, model=None)
+
+
+def test_a_member_that_lies_about_its_size(tmp_path):
+    path = tmp_path / "lie.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("header.json", b" " * (1 << 20))
+    data = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        at = data.index(mark) + offset
+        data[at : at + 4] = (10).to_bytes(4, "little")
+    path.write_bytes(data)
+    members = documents.ZipMembers(path)
+    try:
+        with pytest.raises(DataError, match="is damaged"):
+            members.read("header.json")
+    finally:
+        members.close()
+
+
+def test_a_json_log_whose_one_sample_is_everything(tmp_path, monkeypatch):
+    content = json.loads((FIXTURES / "odd.json").read_text())
+    content["samples"][0]["input"] = "x" * (5 << 20)
+    (tmp_path / "big.json").write_text(json.dumps(content))
+    monkeypatch.setattr(documents, "LARGEST_PIECE", 4 << 20)
+    with pytest.raises(DataError, match="more than 4 are not read"):
+        FORMATS.get("inspect").open(tmp_path / "big.json", model=None)
+
+
+def test_a_configuration_of_many_megabytes(tmp_path):
+    path = tmp_path / "profile.yaml"
+    path.write_bytes(b"a: b\n" + b"#" * (17 << 20))
+    with pytest.raises(ConfigError, match="more than 16 MiB"):
+        YamlSource.read(path)

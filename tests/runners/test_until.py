@@ -1,0 +1,162 @@
+"""Running until decided: arms stop, looks are kept, and a killed run goes on from them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pcsuite.cli import main
+from pcsuite.config.load import load_suite
+from pcsuite.errors import BudgetExceededError, ConfigError
+from pcsuite.logging.log import iter_newest_rows
+from pcsuite.logging.looks import looks_path, read_looks
+from pcsuite.runners.run_suite import run_suite
+from pcsuite.stats.sequential import confidence_sequence, family_level
+from support.profiles import SIMULATED, write_profile
+
+STRONG = {
+    "sim": SIMULATED | {"base_accuracy": 0.2, "operator_effects": {"SCHEMA": 4.0}, "json_validity": 0.99}
+}
+
+
+def profile(tmp_path, models=STRONG, **changes):
+    chosen = {"items": 40, "conditions": ("C0", "C2", "C3"), "regimes": ("d1_sampled",), **changes}
+    section = {"stopping": {"rule": "decided", "batch": 5}} | changes.pop("preregistration", {})
+    chosen.pop("preregistration", None)
+    return write_profile(tmp_path, models, preregistration=section, **chosen)
+
+
+def items_by_condition(log):
+    seen = {}
+    for row in iter_newest_rows(log):
+        seen.setdefault(row.condition.id, set()).add(row.task.item_id)
+    return seen
+
+
+def test_a_decided_arm_stops_and_the_others_go_on(tmp_path):
+    summary = run_suite(load_suite(profile(tmp_path)), quiet=True)
+    found = {look.condition: look for look in summary.looks}
+    assert found["C3"].verdict == "better"
+    assert found["C3"].stopped
+    assert found["C2"].verdict == "undecided"
+    seen = items_by_condition(summary.paths.log)
+    assert len(seen["C3"]) == found["C3"].visited < 40
+    assert len(seen["C0"]) == len(seen["C2"]) == 40
+    assert seen["C3"] < seen["C0"]
+
+
+def test_looks_are_the_confidence_sequence_of_item_means(tmp_path):
+    summary = run_suite(load_suite(profile(tmp_path)), quiet=True)
+    looks = [look for look in read_looks(summary.paths.log) if look.condition == "C2"]
+    assert [look.visited for look in looks] == list(range(5, 41, 5))
+    scores = {}
+    for row in iter_newest_rows(summary.paths.log):
+        scores.setdefault((row.condition.id, row.task.item_id), []).append(row.metrics["task_score"])
+    order = list(dict.fromkeys(row.task.item_id for row in iter_newest_rows(summary.paths.log)))
+    means = {name: np.array([np.mean(scores[name, item]) for item in order]) for name in ("C2", "C0")}
+    level = family_level(2)  # two arms share the level
+    sequence = confidence_sequence(means["C2"] - means["C0"], level=level, looks=[5, 10, 20, 40])
+    kept = {look.visited: look for look in looks}
+    for index, n in enumerate(sequence.items):
+        assert kept[n].mean == pytest.approx(sequence.mean[index])
+        assert kept[n].level == level
+    assert kept[40].low >= sequence.low[-1] - 1e-9
+
+
+def test_a_margin_makes_equal_arms_end(tmp_path):
+    same = {"sim": SIMULATED | {"base_accuracy": 0.97, "operator_effects": {}, "json_validity": 0.999}}
+    path = profile(tmp_path, same, conditions=("C0", "C2"), preregistration={"margin": 0.4})
+    (look,) = run_suite(load_suite(path), quiet=True).looks
+    assert look.verdict == "equivalent"
+    assert look.stopped
+    assert look.visited < 40
+
+
+def test_no_worse_is_a_rule_of_its_own(tmp_path):
+    stopping = {"margin": 0.5, "stopping": {"rule": "no_worse", "batch": 5}}
+    path = profile(tmp_path, conditions=("C0", "C3"), preregistration=stopping)
+    (look,) = run_suite(load_suite(path), quiet=True).looks
+    assert look.verdict in ("no worse", "better")
+    assert look.stopped
+
+
+def test_everything_decided_ends_the_run(tmp_path):
+    summary = run_suite(load_suite(profile(tmp_path, conditions=("C0", "C3"))), quiet=True)
+    (look,) = summary.looks
+    assert {len(items) for items in items_by_condition(summary.paths.log).values()} == {look.visited}
+    assert summary.tally.done == look.visited * 2 * 2
+
+
+def test_a_run_that_was_cut_short_goes_on_with_its_looks(tmp_path):
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+    whole = run_suite(load_suite(profile(tmp_path / "whole")), quiet=True)
+    path = profile(tmp_path / "cut")
+    with pytest.raises(BudgetExceededError):
+        run_suite(load_suite(path, {"limits.max_tokens_overall": 9_000}), quiet=True)
+    log = tmp_path / "cut" / "outputs" / "runs" / "t.jsonl"
+    early = read_looks(log)
+    assert early
+    with looks_path(log).open("ab") as stream:
+        stream.write(b'{"task": "torn')
+    summary = run_suite(load_suite(path), quiet=True)
+    looks = read_looks(log)
+    assert looks[: len(early)] == early
+    told = [(look.arm, look.visited, look.items, look.low, look.high, look.verdict) for look in looks]
+    assert len(set(told)) == len(told)
+    assert told == [
+        (look.arm, look.visited, look.items, look.low, look.high, look.verdict)
+        for look in read_looks(whole.paths.log)
+    ]
+    assert items_by_condition(log) == items_by_condition(whole.paths.log)
+    again = run_suite(load_suite(path), quiet=True)
+    assert again.tally.done == 0
+    assert again.looks == summary.looks
+
+
+def test_a_log_set_aside_takes_its_looks_along(tmp_path):
+    path = profile(tmp_path)
+    run_suite(load_suite(path), quiet=True)
+    summary = run_suite(load_suite(path, {"run.overwrite": True}), quiet=True)
+    assert (tmp_path / "outputs" / "runs" / "t.old-1.looks.ndjson").is_file()
+    assert len({(look.arm, look.visited) for look in read_looks(summary.paths.log)}) == len(
+        read_looks(summary.paths.log)
+    )
+
+
+def test_failed_rows_leave_their_items_out(tmp_path):
+    broken = {"sim": STRONG["sim"] | {"fatal_error_rate": 0.2}}
+    path = profile(tmp_path, broken, limits={"max_items_per_task": 20, "stop_on_error_rate": 1.0})
+    summary = run_suite(load_suite(path), quiet=True)
+    assert all(look.items < look.visited for look in summary.looks)
+
+
+def test_what_cannot_be_decided_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="no bounds"):
+        run_suite(load_suite(profile(tmp_path, preregistration={"metric": "token_cost"})), quiet=True)
+    with pytest.raises(ConfigError, match="nothing to decide"):
+        run_suite(load_suite(profile(tmp_path, conditions=("C3",))), quiet=True)
+
+
+def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys):
+    path = write_profile(tmp_path, STRONG, items=30, conditions=("C0", "C3"), regimes=("d0_greedy",))
+    assert main(["run", "--config", str(path), "--until", "decided", "--batch", "5", "--quiet"]) == 0
+    assert "C3 against C0 is better after" in capsys.readouterr().out
+    # without the flag the plan is another one
+    assert main(["run", "--config", str(path), "--quiet"]) == 2
+    assert "the plan changed" in capsys.readouterr().err
+    assert main(["report", "--config", str(path), "--format", "md"]) == 0
+    text = (tmp_path / "outputs" / "reports" / "report.md").read_text()
+    assert "looks were taken" in text
+    tables = tmp_path / "outputs" / "tables"
+    assert "betting, anytime-valid" in (tables / "effects.csv").read_text()
+    looks = (tables / "looks.csv").read_text().splitlines()
+    lines = (tmp_path / "outputs" / "runs" / "t.looks.ndjson").read_text().splitlines()
+    assert len(looks) == 1 + len(lines)
+    assert json.loads(lines[-1])["stopped"] is True
+
+
+def test_a_margin_without_a_rule_is_refused(tmp_path, capsys):
+    path = write_profile(tmp_path, STRONG)
+    assert main(["run", "--config", str(path), "--margin", "0.02"]) == 2
+    assert "--margin goes with --until" in capsys.readouterr().err
