@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
 from support.browser import Browser, find_chromium
+from support.synthetic_log import make_row, write_log
 from view.conftest import HOSTILE
 
 pytestmark = pytest.mark.skipif(
@@ -35,10 +38,10 @@ def text(browser, selector="main"):
 
 def test_the_overview_leads_to_the_matrix_by_keyboard(browser, site):
     browser.goto(f"{site}/")
-    assert "3 runs" in text(browser)
+    assert "runs in" in text(browser)
     browser.press("j")
     name = browser.run("document.activeElement.innerText")
-    assert name in ("first", "second", "hostile")
+    assert name
     browser.run("document.activeElement.click()")
     browser.settle()
     assert browser.run("location.pathname") == f"/run/{name}"
@@ -51,7 +54,7 @@ def test_filters_are_in_the_address_and_the_effects_follow(browser, site):
     browser.run(
         "(() => { const s = document.querySelector('[name=only]'); s.value = 'broken:C4'; s.dispatchEvent(new Event('change', {bubbles: true})); })()"
     )
-    wait(browser, "location.search.includes('only=broken%3AC4') && document.querySelector('tbody')")
+    wait(browser, "location.search.includes('only=broken%3AC4') && !!document.querySelector('tbody')")
     assert "2 items" in text(browser)
     assert "i00" in text(browser, "tbody")
     assert text(browser, "thead") != before
@@ -128,6 +131,56 @@ def test_marking_an_item_by_its_form(browser, site, folder):
 def test_two_runs_beside_each_other(browser, site):
     browser.goto(f"{site}/across?runs=first&runs=second&condition=C4")
     assert "effect against first" in text(browser, "thead")
+
+
+def test_an_ablation_as_a_heat_map_whose_blocks_lead_to_items(browser, site, folder):
+    from pcsuite.ablation import AblationRequest, ablate
+    from pcsuite.ablation.picture import write_result
+
+    prompt, table = folder / "prompt.md", folder / "table.csv"
+    prompt.write_text("# Role\nYou sort.\n\n# Rules\nOne word.\n\n# Input\n{{ text }}\n")
+    table.write_text("text,label\n" + "".join(f"line {n},{'ab'[n % 2]}\n" for n in range(40)))
+    request = AblationRequest(prompt, str(table), answer="label", model="simulated", output_dir=str(folder))
+    write_result(ablate(request, quiet=True))
+    browser.goto(f"{site}/run/prompt/ablation")
+    assert browser.run("document.querySelectorAll('a.heat').length") == 3
+    browser.press("j")
+    browser.run("document.activeElement.click()")
+    wait(browser, "location.search.includes('block=') && !!document.querySelector('article')")
+    assert "right with it, wrong without" in text(browser)
+
+
+def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, site, folder):
+    log = write_log(folder / "runs" / "growing.jsonl", [make_row(item="a")])
+    browser.goto(f"{site}/run/growing")
+    wait(browser, "document.querySelector('[data-field=rows]').textContent === '1'")
+    write_log(log, [make_row(item="b"), make_row(item="c")])
+    wait(browser, "!document.getElementById('stale').hidden")
+    assert browser.run("document.querySelector('[data-field=rows]').textContent") == "3"
+    browser.run("document.querySelector('#stale a').click()")
+    wait(browser, "document.querySelectorAll('tbody tr').length === 3")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/prompt/agnews_json/i03", "/run/first/operators",
+     "/run/first/scatter", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
+)  # fmt: skip
+def test_axe_finds_no_serious_fault(browser, site, path):
+    rules = os.environ.get("PCS_AXE")
+    if not rules:
+        pytest.skip("PCS_AXE names no axe.min.js (npm install axe-core)")
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.goto(f"{site}{path}")
+        browser.run(Path(rules).read_text(encoding="utf-8") + ";0")
+        browser.run("axe.run().then(found => { window.found = found.violations; }); 0")
+        wait(browser, "window.found !== undefined")
+        serious = browser.run(
+            "window.found.filter(f => ['serious', 'critical'].includes(f.impact)).map(f => f.id + ': ' + f.nodes[0].html)"
+        )
+        assert serious == []
+    browser.prefer("light")
 
 
 def test_hostile_answers_do_nothing(browser, site):
