@@ -49,7 +49,7 @@ class WeightedMean:
         if end is not None:
             rounded, weights = np.append(rounded, round(end, 12)), np.append(weights, end_weight)
         distinct, where = np.unique(rounded, return_inverse=True)
-        return cls(distinct, np.bincount(where, weights=weights))
+        return cls(distinct, np.bincount(where, weights=weights).astype(np.float64))
 
     def below(self, mean: float) -> float:
         """P(M ≤ ``mean``)."""
