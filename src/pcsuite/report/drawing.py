@@ -148,7 +148,7 @@ def finish(
     with warnings.catch_warnings():
         # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
-        # Panels find their places once, not again for each format: that was half the time of a figure.
+        # Panels find their places once, not again for each format, and nothing is drawn only to find them.
         figure.get_layout_engine().execute(figure)
         figure.set_layout_engine(None)
         if folder is not None:
