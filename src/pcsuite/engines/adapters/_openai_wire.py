@@ -197,14 +197,12 @@ def _plain_text(content: Any) -> str:
     """
     if content is None or isinstance(content, str):
         return content or ""
-    parts = (
-        [part.get("text") if isinstance(part, dict) else part for part in content]
-        if isinstance(content, list)
-        else [None]
-    )
-    if not all(isinstance(part, str) for part in parts):
+    parts = content if isinstance(content, list) else [None]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    read = [text for text in texts if isinstance(text, str)]
+    if len(read) < len(texts):
         raise EngineError(f"the server's answer has a {type(content).__name__} for its text", retryable=True)
-    return "".join(parts)
+    return "".join(read)
 
 
 def _shares(usage: Usage | None, texts: Sequence[str]) -> list[Usage]:
