@@ -132,14 +132,8 @@ def block_views(result: AblationResult) -> list[BlockView]:
         if entry.verdict == "no worse without it":
             colour, strength = NEUTRAL, 0.25
         elif entry.verdict in ("undecided", "not tested"):
-<<<<<<< HEAD
             # Not as sure as it looks; and hatching must leave the words readable.
             strength = min(strength, 0.4)
-=======
-            strength = min(
-                strength, 0.4
-            )  # not as sure as it looks, and hatching must leave the words readable
->>>>>>> i20
         views.append(
             BlockView(
                 number,
