@@ -142,15 +142,15 @@ def finish(
     ``kind`` is what the page's filter calls figures of this sort. Raises :class:`AnalysisError` where the file cannot
     be written.
     """
-    # Panels find their places once, not again for each format: a draw of its own and half the time of a figure.
-    figure.get_layout_engine().execute(figure)
-    figure.set_layout_engine(None)
     name = "__".join(file_slug(part) for part in (stem, task, model or tail) if part)
     png = None
     buffer = io.StringIO()
     with warnings.catch_warnings():
         # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
+        # Panels find their places once, not again for each format: that was half the time of a figure.
+        figure.get_layout_engine().execute(figure)
+        figure.set_layout_engine(None)
         if folder is not None:
             png = folder / f"{name}.png"
             try:
