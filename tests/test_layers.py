@@ -35,6 +35,7 @@ ORDER = (
     ("verifier",),  # its loop (improve) runs models; the rest needs configuration, stats and evaluation only
     ("importers",),
     ("integrations",),
+    ("view",),
     ("commands",),
     ("cli",),
     ("__init__",),  # the front door

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.data.items import Item
+from pcsuite.data.items import Item, load_items
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.sql import (
@@ -215,6 +215,35 @@ def test_databases_are_found_where_the_item_came_from_unless_a_root_is_set(
 def test_a_gold_query_that_fails_is_a_data_error(database: Path) -> None:
     with pytest.raises(DataError, match="gold query does not run"):
         SqlEvaluator().evaluate(item(database, "SELECT nothing FROM nowhere"), Answer("SELECT 1"))
+
+
+def test_bundled_golds_in_other_words_are_right_on_several_contents() -> None:
+    evaluator = SqlEvaluator()
+    compared = 0
+    for bundled in load_items("spider", "dev", Path("nowhere")).items:
+        reworded = f"SELECT * FROM ({bundled.truth['query']})"
+        metrics = evaluator.evaluate(bundled, Answer(reworded)).metrics
+        assert metrics["task_score"] == 1.0, reworded
+        compared += int(str(metrics["contents"])) > 1
+    assert compared >= 20
+
+
+@pytest.mark.realdata
+def test_golds_of_spider_in_other_words_are_right_on_several_contents(shared_data: Path) -> None:
+    folder = shared_data / "spider"
+    evaluator = SqlEvaluator(SqlOptions(time_limit_s=30.0))
+    compared = 0
+    for number, record in list(enumerate(json.loads((folder / "dev.json").read_text(encoding="utf-8"))))[
+        ::12
+    ]:
+        database = folder / "database" / record["db_id"] / f"{record['db_id']}.sqlite"
+        if database.exists():
+            truth = {"query": record["query"], "db_id": record["db_id"], "database": str(database)}
+            reworded = f"SELECT * FROM ({record['query'].rstrip('; ')})"
+            metrics = evaluator.evaluate(Item(str(number), "", truth), Answer(reworded)).metrics
+            assert metrics["task_score"] == 1.0, reworded
+            compared += int(str(metrics["contents"])) > 1
+    assert compared > 60
 
 
 @pytest.mark.realdata

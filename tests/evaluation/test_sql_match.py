@@ -7,7 +7,8 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcsuite.evaluation.sql_match import Row, naive_match, same_result
+from pcsuite.evaluation.sql_match import naive_match, same_result
+from pcsuite.evaluation.sql_process import Row
 
 values = st.none() | st.integers(-3, 3) | st.sampled_from(["a", "b", "", "3"]) | st.sampled_from([0.5, 2.0])
 results = st.integers(1, 5).flatmap(

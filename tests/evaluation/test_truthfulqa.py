@@ -19,6 +19,7 @@ from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.metric_cache import MetricCache
 from pcsuite.evaluation.truthfulqa import (
     TruthfulQaEvaluator,
+    TruthfulQaOptions,
     bleu,
     bleurt_similarity,
     rouge_l,
@@ -160,6 +161,23 @@ def test_without_an_answer_the_score_is_0(text: str) -> None:
 def test_truncated_scores_0() -> None:
     truncated = Answer(answer("Cats have one life").text, finish_reason="length")
     assert TRUTHFUL.evaluate(ITEM, truncated).metrics["rouge_l_acc"] == 0.0
+
+
+def test_references_end_in_a_full_stop_unless_told_otherwise() -> None:
+    import sacrebleu
+
+    def by_hand(text: str, reference: str) -> float:
+        return sacrebleu.corpus_bleu([text], [[reference]], tokenize="intl", use_effective_order=False).score
+
+    text = "No, cats live once."
+    closed = TRUTHFUL.evaluate(ITEM, answer(text)).metrics
+    assert (
+        closed["bleu_max_true"] == pytest.approx(by_hand(text, "No, cats live once.")) == pytest.approx(100.0)
+    )
+    as_listed = TruthfulQaEvaluator(TruthfulQaOptions(close_references=False), SCHEMA)
+    opened = as_listed.evaluate(ITEM, answer(text)).metrics
+    assert opened["bleu_max_true"] == by_hand(text, "No, cats live once") < 100.0
+    assert opened["rouge_l_diff"] == closed["rouge_l_diff"]
 
 
 def test_similarities_go_through_the_cache(tmp_path: Path) -> None:

@@ -57,6 +57,30 @@ def test_factorial_has_every_subset_once():
     assert members["mine:none"] == []
 
 
+def test_orders_join_one_operator_at_a_time():
+    names = [
+        "ROLE",
+        "GOAL",
+        "CONSTRAINTS",
+        "ABSTAIN",
+        "SCHEMA",
+        "DECOMPOSE",
+        "VERIFIER",
+        "EXEMPLARS",
+        "REASONING_MODE",
+    ]
+    members = expand({"design": "orders", "orders": 3, "operators": names})
+    assert members["mine:none"] == []
+    assert members["mine:" + "+".join(names)] == names
+    assert 10 < len(members) <= 2 + 3 * 8
+    bundles = {frozenset(own) for own in members.values()}
+    # Every bundle but the first has a member that lacks one operator, and keeps the order of the list.
+    assert all(any(own - {name} in bundles for name in own) for own in bundles if own)
+    assert all(own == [name for name in names if name in own] for own in members.values())
+    assert expand({"design": "orders", "orders": 3, "operators": names}) == members
+    assert len(expand({"design": "orders", "orders": 50, "operators": names[:3]})) == 8
+
+
 def test_factorial_of_too_many_is_refused():
     names = [
         "ROLE",

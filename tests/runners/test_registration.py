@@ -149,6 +149,13 @@ def test_the_planner_corrects_over_the_registered_family(tmp_path):
     assert {design.comparisons for design in plan_power(plan, PowerSettings())} == {2}
 
 
+def test_the_planner_leaves_out_what_no_contrast_is_about(tmp_path):
+    primary = [{"condition": "C3", "tasks": ["agnews_json"]}]
+    path = profile(tmp_path, {"primary": primary}, tasks=("agnews_json", "gsm8k"))
+    plan = build_plan(load_suite(path))
+    assert {design.key[0] for design in plan_power(plan, PowerSettings())} == {"agnews_json"}
+
+
 def test_the_plan_command_shows_it(tmp_path, capsys):
     path = profile(tmp_path, {"primary": ["C3"], "family": "all"})
     assert main(["plan", "--config", str(path)]) == 0

@@ -75,6 +75,27 @@ class Browser:
             assert time.monotonic() < deadline, "the page did not load"
             time.sleep(0.05)
 
+    def goto(self, url: str) -> None:
+        """Load an address of a server on this computer and wait until it is ready."""
+        self._call("Page.navigate", {"url": url})
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the page that is being loaded is ready."""
+        time.sleep(0.1)
+        deadline = time.monotonic() + 60
+        while self.run("document.readyState") != "complete":
+            assert time.monotonic() < deadline, "the page did not load"
+            time.sleep(0.05)
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        text = {"text": key} if len(key) == 1 else {}
+        for kind in ("keyDown", "keyUp"):
+            self._call(
+                "Input.dispatchKeyEvent", {"type": kind, "key": key, **(text if kind == "keyDown" else {})}
+            )
+
     def run(self, script: str) -> Any:
         """Value of a JavaScript expression in the page."""
         result = self._call("Runtime.evaluate", {"expression": script, "returnByValue": True})

@@ -5,7 +5,7 @@ import pytest
 
 from pcsuite.verifier.compare import Rules, results_document, score_bytes
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.report import f1_plot, render_report, shown
+from pcsuite.verifier.report import MOST_CARDS, f1_plot, marked, render_report, shown
 from pcsuite.verifier.store import summarise
 from pcsuite.verifier.truth import parse_truth
 
@@ -121,3 +121,33 @@ def test_points_lie_inside_the_plot(scores):
     assert sorted(range(len(scores)), key=lambda n: -heights[n]) == sorted(
         range(len(scores)), key=lambda n: scores[n]
     )
+
+
+def test_a_card_for_each_item_and_its_errors_in_it():
+    html = page(
+        b'{"project": {"city": "Elsewhere", "climate_zone": 7}, "windows": [{"name": "W<1>", "area": 3}]}'
+    )
+    cards = [attributes for tag, attributes in parsed(html) if tag == "article"]
+    assert [card["data-item"] for card in cards] == ["project", "windows[name=W<1>]"]
+    assert [card["data-section"] for card in cards] == ["project", "windows"]
+    assert "invented" in cards[1]["class"]
+    assert "truth row 3" in html
+    assert "/project/<wbr>city" in html or "/<wbr>project/<wbr>city" in html
+
+
+def test_a_page_draws_no_more_than_a_browser_can_use():
+    items = ",".join(f'{{"name": "W{n}", "area": 1}}' for n in range(3 * MOST_CARDS))
+    fields = ",".join(f'"k{n}": 1' for n in range(2000))
+    html = page(f'{{"windows": [{items}], "project": {{{fields}}}}}'.encode())
+    assert html.count("<article") == MOST_CARDS
+    assert "further errors are not drawn here" in html
+    assert len(html) < 1_500_000
+
+
+def test_characters_that_differ_are_marked():
+    expected, actual = marked("Upper Hall", "Uper Hall")
+    assert str(expected) == '&#34;U<mark class="t">p</mark>per Hall&#34;'
+    assert str(actual) == "&#34;Uper Hall&#34;"
+    assert "mark" not in str(marked("Tile", "Asphalt shingle, grey")[0])
+    assert str(marked(580.0, 590)[0]) == '5<mark class="t">8</mark>0'
+    assert str(marked("<b>x", "<b>y")[1]).count("<b>") == 0

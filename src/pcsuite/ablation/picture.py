@@ -131,6 +131,8 @@ def block_views(result: AblationResult) -> list[BlockView]:
         strength = abs(value) / max(largest, 0.1) if math.isfinite(value) else 0.0
         if entry.verdict == "no worse without it":
             colour, strength = NEUTRAL, 0.25
+        elif entry.verdict in ("undecided", "not tested"):
+            strength = min(strength, 0.4)  # not as sure as it looks, and hatching must leave the words readable
         views.append(
             BlockView(
                 number,

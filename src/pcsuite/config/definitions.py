@@ -124,7 +124,7 @@ WORDINGS = 3
 OperatorType = Literal[
     "prefix_block", "block", "post_block", "fewshot", "rule", "program", "constraint", "verbatim"
 ]
-ConditionDesign = Literal["ladder", "leave_one_out", "add_one_in", "factorial"]
+ConditionDesign = Literal["ladder", "leave_one_out", "add_one_in", "factorial", "orders"]
 
 
 class SimulatedOperator(Definition):
@@ -235,6 +235,8 @@ class ConditionSpec(Definition):
     """Operators in order."""
     design: ConditionDesign | None = None
     """Makes several conditions of the listed operators instead of one."""
+    orders: int = Field(4, ge=1)
+    """Of the design ``orders``: how many random orders in which the operators join one by one are run."""
     compiled: bool = False
     """The prompt comes from the optimiser's frozen file (C8)."""
 

@@ -274,7 +274,7 @@ def _determined(database: Path, query: str) -> bool:
 
 def _rows(database: Path, query: str, *, reverse: bool = False) -> list[Any]:
     deadline = time.monotonic() + _GOLD_SECONDS
-    with closing(sqlite3.connect(database)) as connection:
+    with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         connection.execute(f"PRAGMA reverse_unordered_selects = {int(reverse)}")
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)

@@ -162,7 +162,8 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
     """What every task, model and regime of a plan can find, with the report's own test and correction.
 
     The worlds come from the ``pilot`` log where one is given, else from the stated accuracy, correlation and noise.
-    Designs of fewer than two items or conditions are left out. Raises ``AnalysisError`` for settings out of range.
+    Designs of fewer than two items or conditions, or with nothing registered, are left out. Raises ``AnalysisError``
+    for settings out of range.
     """
     measured = _pilot(pilot, plan) if pilot is not None else {}
     families = family_sizes(plan)
@@ -173,7 +174,7 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
     results, known = [], dict[tuple[object, ...], DesignPower]()
     for key, cells in designs.items():
         items = len(cells[0].task.items)
-        if items < 2 or len(cells) < 2:
+        if items < 2 or len(cells) < 2 or not families[key[0]]:
             continue
         # Seeds of greedy decoding repeat the answer: they are no replicates.
         greedy = plan.suite.regimes[key[2]].greedy

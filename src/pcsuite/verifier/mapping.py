@@ -72,7 +72,7 @@ class PartRule(Definition):
     """Labels of the sub-table's header; ``*`` stands for anything."""
     path: str
     """Key of the object in the list item."""
-    columns: tuple[FieldRule, ...]
+    columns: tuple[FieldRule, ...] = Field(min_length=1)
     """Columns; paths are relative to the object."""
     ignored: tuple[str, ...] = ()
     """Labels of columns that are known and never scored."""
@@ -89,7 +89,7 @@ class TableRule(Definition):
     """Path of the list."""
     rows_in: Literal["B", "C"] = "C"
     """Column in which rows (and for B also the header's first column) start."""
-    columns: tuple[FieldRule, ...]
+    columns: tuple[FieldRule, ...] = Field(min_length=1)
     """Columns; the first is the item's name."""
     ignored: tuple[str, ...] = ()
     """Labels of columns that are known and never scored; any other column gets a note."""
@@ -106,7 +106,7 @@ class BlockRule(Definition):
 
     path: str
     """Path of the list."""
-    fields: tuple[FieldRule, ...]
+    fields: tuple[FieldRule, ...] = Field(min_length=1)
     """Fields; the first one's label starts a new item."""
 
 
@@ -241,6 +241,9 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
         if known is not None and known[pattern] not in (rule.type, "any"):
             declared = f"declared {rule.type}, but BuildingSpec says {known[pattern]}"
             raise ConfigError(f"{path}: '{pattern}' is {declared}")
+    for metadata in mapping.metadata:
+        if not _PATTERN.fullmatch(metadata):
+            raise ConfigError(f"{path}: metadata: '{metadata}' is no path")
     lists = {head for pattern in seen for head in _list_heads(pattern)}
     for name in mapping.pairing.lists:
         if name not in lists:

@@ -1,0 +1,1 @@
+"""``pcsuite view``: look into runs in a browser."""

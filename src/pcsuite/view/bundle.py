@@ -1,0 +1,129 @@
+"""The pages of a run as files that open from disk: what the server would show, for a bounded sample.
+
+The pages are asked of the server's own application, from the run's matrix on, and their links are turned into links
+between files. What was not taken along is no link there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pcsuite._util.files import replace_atomically
+from pcsuite.errors import ConfigError
+from pcsuite.view.server import Viewer, make_app
+
+HOST = "bundle.invalid"
+MOST_ITEMS = 60
+MOST_BYTES = 4_500_000
+_HREF = re.compile(r'href="(/[^"]*)"')
+_SOURCES = "style-src 'self' file:; script-src 'self' file:; img-src 'self' data:"
+_PAGE_POLICY = f"default-src 'none'; {_SOURCES}; base-uri 'none'"
+
+
+def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_ITEMS) -> list[Path]:
+    """Write the pages of a run into a folder: its matrices, ``items`` items with their prompts, head-to-heads, marks.
+
+    The files are under 5 MB together; nothing in them asks for anything. Raises ``ConfigError`` where the folder holds
+    other things, or the run is not there.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / "view.css").is_file():
+        raise ConfigError(f"{folder}: not empty, and no earlier bundle", hint="name another folder")
+    viewer.run(run)
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+    pages = asyncio.run(_collect(app, f"/run/{run}", items))
+    names = {
+        address: "index.html" if index == 0 else f"page-{index:04d}.html"
+        for index, address in enumerate(pages)
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("page-*.html"):
+        old.unlink()
+    written = []
+    for address, text in pages.items():
+        written.append(folder / names[address])
+        replace_atomically(written[-1], _local(text, names))
+    for name in ("view.css", "view.js"):
+        written.append(folder / name)
+        replace_atomically(written[-1], (Path(__file__).parent / "static" / name).read_bytes())
+    return written
+
+
+async def _collect(app: Any, start: str, items: int) -> dict[str, str]:
+    """Pages by address, the start first, breadth first, until the sample or the size is reached."""
+    pages: dict[str, str] = {}
+    waiting, seen, taken, size = deque([start]), {start}, set[str](), 0
+    while waiting and size < MOST_BYTES:
+        address = waiting.popleft()
+        name = re.match(r"/run/[^/]+/(?:item|prompt)/([^?]+)", address)
+        if name is not None:
+            if len(taken) >= items and name[1] not in taken:
+                continue
+            taken.add(name[1])
+        status, text = await _get(app, address)
+        if status != 200:
+            continue
+        size += len(text.encode())
+        pages[address] = text
+        for found in _HREF.findall(text):
+            link = html.unescape(found)
+            if link not in seen and _is_kept(link):
+                seen.add(link)
+                waiting.append(link)
+    return pages
+
+
+def _is_kept(link: str) -> bool:
+    """Whether a page belongs into a bundle: one of a run, not sorted another way, not a later page of its items."""
+    parts = urlsplit(link)
+    return parts.path.startswith("/run/") and not re.search(
+        r"marks\.|sort=-?(score|gain)|page=(?![12]\b)", link
+    )
+
+
+def _local(text: str, names: Mapping[str, str]) -> str:
+    """A page as a file: links between files, no forms, its policy in its head."""
+
+    def link(found: re.Match[str]) -> str:
+        name = names.get(html.unescape(found[1]))
+        return f'href="{name}"' if name else 'aria-disabled="true"'
+
+    text = _HREF.sub(link, text.replace('href="/static/view.css"', 'href="view.css"'))
+    text = text.replace(
+        '<script type="module" src="/static/view.js"></script>', '<script defer src="view.js"></script>'
+    )
+    text = re.sub(r"<form[^>]*method=\"(get|post)\".*?</form>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<p data-live=.*?</p>", "", text, flags=re.DOTALL)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_PAGE_POLICY}">'
+    return text.replace("<meta charset", f"{policy}\n<meta charset", 1)
+
+
+async def _get(app: Any, address: str) -> tuple[int, str]:
+    """The status and the text of a page, asked of the application itself."""
+    parts = urlsplit(address)
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+        "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
+        "root_path": "",
+        "headers": [(b"host", HOST.encode())], "client": ("127.0.0.1", 0), "server": (HOST, 80),
+    }  # fmt: skip
+    status, body = 0, bytearray()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            body.extend(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return status, body.decode("utf-8")

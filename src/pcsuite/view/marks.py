@@ -1,0 +1,91 @@
+"""Marks: what a person noted about items, kept in a file beside the run.
+
+``<run>.marks.ndjson`` is append-only, one mark a line; the newest of an item counts, and one without label and note
+takes it away.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import threading
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pcsuite.errors import ConfigError, LogError
+
+LABELS = ("right", "wrong", "bad truth", "interesting")
+LONGEST_NOTE = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What was noted about one item of a task."""
+
+    task: str
+    item: str
+    label: str
+    note: str
+    made_utc: str
+
+
+class Marks:
+    """The marks of one run."""
+
+    def __init__(self, log: Path) -> None:
+        self.path = log.with_suffix(".marks.ndjson")
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[tuple[str, str], Mark]:
+        """The newest mark of each item that has one; a line that cannot be read is passed over."""
+        found: dict[tuple[str, str], Mark] = {}
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return found
+        for line in lines:
+            try:
+                mark = Mark(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            found.pop((mark.task, mark.item), None)
+            if mark.label or mark.note:
+                found[mark.task, mark.item] = mark
+        return found
+
+    def add(self, task: str, item: str, label: str, note: str) -> Mark:
+        """Note something about an item, on the disk before this returns.
+
+        Raises :class:`ConfigError` for a label that is none of :data:`LABELS` or a note that is too long, and
+        :class:`LogError` where the file cannot be written.
+        """
+        if label and label not in LABELS:
+            raise ConfigError(f"'{label}' is no label of a mark", hint=f"choose from: {', '.join(LABELS)}")
+        if len(note) > LONGEST_NOTE:
+            raise ConfigError(f"a note has at most {LONGEST_NOTE} characters")
+        mark = Mark(task, item, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+        try:
+            with self._lock, self.path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(asdict(mark), ensure_ascii=False) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
+        return mark
+
+    def as_csv(self) -> str:
+        """All marks as CSV, formulas disarmed."""
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow(Mark.__dataclass_fields__)
+        for mark in self.read().values():
+            writer.writerow(
+                [
+                    f"'{value}" if value[:1] in "=+-@\t\r" and value else value
+                    for value in asdict(mark).values()
+                ]
+            )
+        return out.getvalue()

@@ -1,0 +1,232 @@
+"""Effects of whatever is looked at: recomputed from the scores of the items that a filter lets through."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.errors import require
+from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
+
+QUICK_FLIPS = 2_000
+"""Resamples of a slice: enough to look by; a report takes more."""
+MANY = 500
+"""Items from which on Student's t stands in for resampling."""
+
+
+@dataclass(slots=True)
+class SliceEffect:
+    """What a column changed against the base, on the items of a slice."""
+
+    column: str
+    n: int
+    control: float
+    treated: float
+    value: float
+    low: float
+    high: float
+    p_value: float
+    p_bh: float = float("nan")
+    gained: int = 0
+    lost: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds after correction over the columns."""
+        return self.p_bh <= 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SliceScores:
+    """Scores of the items of a slice by column, in the order of ``items``; ``nan`` where there is none."""
+
+    items: list[str]
+    columns: Mapping[str, FloatArray]
+
+    @classmethod
+    def of(cls, scores: Mapping[str, Mapping[str, float]]) -> SliceScores:
+        """From scores by column and item."""
+        items = sorted(set().union(*scores.values())) if scores else []
+        return cls(
+            items, {name: np.array([own.get(item, np.nan) for item in items]) for name, own in scores.items()}
+        )
+
+    def without(self, left_out: Collection[str]) -> SliceScores:
+        """The scores of all other items."""
+        kept = [index for index, item in enumerate(self.items) if item not in left_out]
+        return SliceScores(
+            [self.items[k] for k in kept], {name: own[kept] for name, own in self.columns.items()}
+        )
+
+    def means(self) -> dict[str, float]:
+        """Mean of each column that has any score."""
+        return {name: float(np.nanmean(own)) for name, own in self.columns.items() if np.isfinite(own).any()}
+
+
+def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> list[SliceEffect]:
+    """The effect of each column against ``base`` on the items that both have, corrected over the columns.
+
+    With many items the interval and the p-value are those of Student's t, so that a page answers at once. A slice that
+    was chosen after looking at the scores explores: its p-values hold for slices chosen beforehand.
+
+    >>> found = slice_effects(SliceScores.of({"C0": {"a": 0, "b": 0}, "C1": {"a": 1, "b": 0}}), "C0", ["C1"])
+    >>> found[0].value, found[0].gained
+    (0.5, 1)
+    """
+    found = []
+    control = scores.columns.get(base)
+    for column in columns:
+        treated = scores.columns.get(column)
+        if column == base or treated is None or control is None:
+            continue
+        shared = np.isfinite(treated) & np.isfinite(control)
+        first, second = treated[shared], control[shared]
+        if not len(first):
+            continue
+        deltas = first - second
+        limits, p_value = _estimate(deltas, base, column)
+        moved = {"gained": int((deltas > 0).sum()), "lost": int((deltas < 0).sum())}
+        levels = float(second.mean()), float(first.mean())
+        found.append(SliceEffect(column, len(first), *levels, *limits, p_value, **moved))
+    for effect, adjusted in zip(found, adjusted_over(found), strict=True):
+        effect.p_bh = adjusted
+    return found
+
+
+def _estimate(deltas: FloatArray, base: str, column: str) -> tuple[tuple[float, float, float], float]:
+    """Mean difference with its limits, and its p-value."""
+    if len(deltas) > MANY and deltas.std() > 0:
+        special = require("scipy.special", "stats")
+        interval = paired_t_interval(deltas)
+        error = float(deltas.std(ddof=1)) / len(deltas) ** 0.5
+        p_value = 2 * float(special.stdtr(len(deltas) - 1, -abs(interval.value) / error))
+        return (interval.value, interval.low, interval.high), p_value
+    rng = named_rng("view", base, column)
+    interval = paired_bootstrap(deltas, rng=rng, resamples=QUICK_FLIPS)
+    return (interval.value, interval.low, interval.high), sign_flip_test(deltas, rng=rng).p_value
+
+
+def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
+    """P-values of effects that are shown together, after Benjamini and Hochberg."""
+    return [float(p) for p in benjamini_hochberg([effect.p_value for effect in effects])] if effects else []
+
+
+def ladder(scores: SliceScores, conditions: Sequence[str]) -> list[dict[str, Any]]:
+    """Mean score of each condition with its 95 % interval over items, in the order given."""
+    found = []
+    for name in conditions:
+        own = scores.columns.get(name, np.empty(0))
+        values = own[np.isfinite(own)]
+        if len(values) > MANY and values.std() > 0:
+            level = paired_t_interval(values)
+        elif len(values):
+            level = bootstrap_mean(values, rng=named_rng("view", "ladder", name), resamples=QUICK_FLIPS)
+        else:
+            continue
+        found.append(
+            {"name": name, "value": level.value, "low": level.low, "high": level.high, "n": len(values)}
+        )
+    return found
+
+
+class Span(NamedTuple):
+    """A piece of a text beside another: ``same``, ``gone`` or ``new``."""
+
+    kind: str
+    text: str
+
+
+def word_diff(old: str, new: str, most: int = 20_000) -> list[Span]:
+    """The words of two texts set against each other, white space kept; texts beyond ``most`` characters are cut.
+
+    >>> [tuple(span) for span in word_diff("a red fox", "a grey fox")]
+    [('same', 'a '), ('gone', 'red'), ('new', 'grey'), ('same', ' fox')]
+    """
+    first, second = (re.findall(r"\s+|\w+|[^\w\s]", text[:most]) for text in (old, new))
+    spans: list[Span] = []
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+        if tag == "equal":
+            spans.append(Span("same", "".join(first[i:j])))
+            continue
+        if i < j:
+            spans.append(Span("gone", "".join(first[i:j])))
+        if k < m:
+            spans.append(Span("new", "".join(second[k:m])))
+    return spans
+
+
+class Block(NamedTuple):
+    """A piece of a prompt, and the operator that brought it; empty for what the bare prompt has."""
+
+    operator: str
+    text: str
+
+
+def prompt_blocks(
+    prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str]], condition: str
+) -> list[Block]:
+    """A prompt in pieces named after the operators that brought them.
+
+    Found by setting a condition against those with fewer operators.
+    A line that a condition has and its twin (the same operators less one) lacks belongs to that one operator; a line
+    that comes with several at once is named after all of them. ``prompts`` are those of one item by condition.
+
+    >>> prompts = {"C0": "Sort it.", "C1": "Be brief.\\nSort it."}
+    >>> prompt_blocks(prompts, {"C0": [], "C1": ["TONE"]}, "C1")
+    [Block(operator='TONE', text='Be brief.\\n'), Block(operator='', text='Sort it.')]
+    """
+    lines = prompts[condition].splitlines(keepends=True)
+    owner: list[str | None] = [None] * len(lines)
+    own = set(bundles.get(condition, ()))
+    below = sorted(
+        (name for name in prompts if name != condition and set(bundles.get(name, ())) < own),
+        key=lambda name: -len(set(bundles.get(name, ()))),
+    )
+    # From the nearest condition down to the barest: what each lacks came with the operators it lacks.
+    held = own
+    for name in [*below, None]:
+        less = set(bundles.get(name, ())) if name is not None else set()
+        if name is not None and not less < held:
+            continue
+        other = prompts[name].splitlines(keepends=True) if name is not None else lines
+        matcher = difflib.SequenceMatcher(
+            None, [line.strip() for line in other], [line.strip() for line in lines], autojunk=False
+        )
+        kept = {k + d for _, k, size in matcher.get_matching_blocks() for d in range(size)}
+        came = "+".join(operator for operator in bundles.get(condition, ()) if operator in held - less)
+        for index in range(len(lines)):
+            if owner[index] is None and index not in kept:
+                owner[index] = came
+        held = less if name is not None else held
+    blocks: list[Block] = []
+    for line, operator in zip(lines, owner, strict=True):
+        name = operator or ""
+        if blocks and blocks[-1].operator == name:
+            blocks[-1] = Block(name, blocks[-1].text + line)
+        else:
+            blocks.append(Block(name, line))
+    return blocks
+
+
+def scatter_points(scores: SliceScores, first: str, second: str) -> list[dict[str, Any]]:
+    """Points of two columns against each other: each pair of scores with how many items have it, and some of them."""
+    places: dict[tuple[float, float], list[str]] = {}
+    missing = np.full(len(scores.items), np.nan)
+    pairs = zip(
+        scores.columns.get(first, missing).tolist(), scores.columns.get(second, missing).tolist(), strict=True
+    )
+    for item, (x, y) in zip(scores.items, pairs, strict=True):
+        if x == x and y == y:  # a missing score is not equal to itself
+            places.setdefault((round(x, 2), round(y, 2)), []).append(item)
+    return [
+        {"x": x, "y": y, "n": len(items), "items": items[:12]} for (x, y), items in sorted(places.items())
+    ]

@@ -1,0 +1,85 @@
+"""A run with known answers, another beside it, and a server over both."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from support.synthetic_log import make_row, write_log
+
+HOSTILE = (
+    "</pre></textarea><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+)
+RIGHT = {"C0": (0, 1, 2), "C1": (0, 1, 2, 3, 4, 5), "C4": (1, 2, 3, 4, 5, 6, 7, 8, 9)}
+"""Items that each condition gets right; C4 breaks item 0 and fixes 3 to 9."""
+
+
+def rows_of(run, shift=0):
+    for condition, right in RIGHT.items():
+        for number in range(12):
+            for seed in (0, 1):
+                good = number in right and not (number == 5 and seed == 1)
+                yield make_row(
+                    item=f"i{number:02d}",
+                    condition=condition,
+                    seed=seed,
+                    score=float(good and number >= shift),
+                    text=f"{condition} says {'yes' if good else 'no'} to number {number}",
+                    answer="yes" if good else "no",
+                    profile=run,
+                )
+    yield make_row(
+        item="i01", condition="C4", seed=2, score=0.0, text="cut", finish_reason="length", answer=None
+    )
+    yield make_row(item="i10", condition="C1", seed=2, errors=["the server said no"])
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> Path:
+    made = tmp_path_factory.mktemp("view")
+    write_log(made / "runs" / "first.jsonl", rows_of("first"), prompts=True)
+    write_log(made / "runs" / "second.jsonl", rows_of("second", shift=2), prompts=True)
+    hostile = [
+        make_row(
+            item=f"{HOSTILE}{n}",
+            condition=f"C{c}",
+            text=HOSTILE * 3 + "\u202e\x1b[31mred",
+            answer=HOSTILE,
+            score=float(c % 2),
+        )
+        for n in range(3)
+        for c in range(300)
+    ]
+    hostile += [make_row(item="huge", condition="C0", text="<b>" * 350_000, answer="x")]
+    write_log(made / "runs" / "hostile.jsonl", hostile, prompts=False)
+    return made
+
+
+@pytest.fixture(scope="session")
+def site(folder):
+    """The address of a running server, its token last."""
+    uvicorn = pytest.importorskip("uvicorn", reason="the extra 'view' is not installed")
+    pytest.importorskip("starlette", reason="the extra 'view' is not installed")
+    pytest.importorskip("duckdb")
+    from pcsuite.verifier.evals import copy_samples
+    from pcsuite.view.server import Viewer, make_app
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    copy_samples(folder / "evals")
+    viewer = Viewer(folder, evals=folder / "evals")
+    app = make_app(viewer, token="t0ken", hosts=frozenset({f"127.0.0.1:{port}"}))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(timeout=30)
+    viewer.close()

@@ -1,0 +1,212 @@
+"""The pages in a real browser: by keyboard, in both colours, on a phone, and with nothing but our own script."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from support.browser import Browser, find_chromium
+from support.synthetic_log import make_row, write_log
+from view.conftest import HOSTILE
+
+pytestmark = pytest.mark.skipif(
+    find_chromium() is None, reason="chromium is not installed: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory, site):
+    with Browser(tmp_path_factory.mktemp("profile")) as opened:
+        opened.goto(f"{site}/?token=t0ken")
+        yield opened
+
+
+def wait(browser, condition):
+    """Until the page that a form asked for is there."""
+    deadline = time.monotonic() + 60
+    while not (browser.run("document.readyState") == "complete" and browser.run(condition)):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
+
+
+def text(browser, selector="main"):
+    return browser.run(f"document.querySelector({selector!r}).innerText")
+
+
+def test_the_overview_leads_to_the_matrix_by_keyboard(browser, site):
+    browser.goto(f"{site}/")
+    assert "runs in" in text(browser)
+    browser.press("j")
+    name = browser.run("document.activeElement.innerText")
+    assert name
+    browser.run("document.activeElement.click()")
+    browser.settle()
+    assert browser.run("location.pathname") == f"/run/{name}"
+    assert not [entry for entry in browser.console if "favicon" not in entry]
+
+
+def test_filters_are_in_the_address_and_the_effects_follow(browser, site):
+    browser.goto(f"{site}/run/first")
+    before = text(browser, "thead")
+    browser.run(
+        "(() => { const s = document.querySelector('[name=only]'); s.value = 'broken:C4'; s.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    wait(browser, "location.search.includes('only=broken%3AC4') && !!document.querySelector('tbody')")
+    assert "2 items" in text(browser)
+    assert "i00" in text(browser, "tbody")
+    assert text(browser, "thead") != before
+    assert "explores" in text(browser)
+
+
+def test_keys_move_search_and_help(browser, site):
+    browser.goto(f"{site}/run/first")
+    browser.press("j")
+    browser.press("j")
+    assert browser.run("document.activeElement.innerText") == "i01"
+    browser.press("k")
+    assert browser.run("document.activeElement.innerText") == "i00"
+    browser.press("/")
+    assert browser.run("document.activeElement.type") == "search"
+    browser.run("document.activeElement.blur()")
+    browser.press("?")
+    assert browser.run("document.getElementById('help').open")
+    browser.run("document.getElementById('help').close()")
+
+
+def test_an_item_has_its_answers_side_by_side_with_the_words_that_differ(browser, site):
+    browser.goto(f"{site}/run/first/item/agnews_json/i03")
+    assert browser.run("document.querySelectorAll('article.answer').length") == 6
+    ids = browser.run("[...document.querySelectorAll('[name=a] option')].map(o => o.value)")
+    browser.goto(f"{site}/run/first/item/agnews_json/i03?a={ids[0]}&b={ids[-1]}")
+    assert browser.run("[...document.querySelectorAll('ins')].map(e => e.innerText)") == ["C4", "yes"]
+    browser.press("ArrowRight")
+    browser.settle()
+    assert browser.run("location.pathname").endswith("/i04")
+    browser.press("u")
+    browser.settle()
+    assert browser.run("location.pathname") == "/run/first"
+
+
+def test_the_prompt_is_named_by_operator(browser, site):
+    browser.goto(f"{site}/run/first/prompt/agnews_json/i03?left=C4&right=C0")
+    assert "C4" in text(browser)
+    assert browser.run("document.querySelectorAll('.block').length") > 0
+
+
+def test_head_to_head_shows_the_items_behind_a_point(browser, site):
+    browser.goto(f"{site}/run/first/scatter?x=C0&y=C4")
+    assert browser.run("document.querySelectorAll('circle').length") == 6
+    assert "better on 7, worse on 2" in text(browser)
+
+
+def test_operators_are_turned_off_one_by_one(browser, site):
+    browser.goto(f"{site}/run/first/operators")
+    assert browser.run("document.querySelectorAll('svg.scatter circle').length") == 3
+    assert "C4 − C0" in text(browser)
+
+
+def test_the_verifiers_evals_by_field_and_by_item(browser, site):
+    browser.goto(f"{site}/evals")
+    browser.press("j")
+    browser.run("document.activeElement.click()")
+    wait(browser, "location.pathname.startsWith('/evals/')")
+    assert browser.run("document.querySelectorAll('article.answer').length") > 0
+
+
+def test_marking_an_item_by_its_form(browser, site, folder):
+    browser.goto(f"{site}/run/first/item/agnews_json/i04")
+    browser.run(
+        "document.querySelector('[name=label]').value = 'interesting'; document.querySelector('textarea').value = 'look'"
+    )
+    browser.run("window.old = true; document.querySelector('form[method=post]').requestSubmit()")
+    wait(browser, "!window.old && document.querySelector('textarea')?.value === 'look'")
+    browser.goto(f"{site}/run/first?marked=interesting")
+    assert "i04" in text(browser, "tbody")
+    (folder / "runs" / "first.marks.ndjson").unlink()
+
+
+def test_two_runs_beside_each_other(browser, site):
+    browser.goto(f"{site}/across?runs=first&runs=second&condition=C4")
+    assert "effect against first" in text(browser, "thead")
+
+
+def test_an_ablation_as_a_heat_map_whose_blocks_lead_to_items(browser, site, folder):
+    from pcsuite.ablation import AblationRequest, ablate
+    from pcsuite.ablation.picture import write_result
+
+    prompt, table = folder / "prompt.md", folder / "table.csv"
+    prompt.write_text("# Role\nYou sort.\n\n# Rules\nOne word.\n\n# Input\n{{ text }}\n")
+    table.write_text("text,label\n" + "".join(f"line {n},{'ab'[n % 2]}\n" for n in range(40)))
+    request = AblationRequest(prompt, str(table), answer="label", model="simulated", output_dir=str(folder))
+    write_result(ablate(request, quiet=True))
+    browser.goto(f"{site}/run/prompt/ablation")
+    assert browser.run("document.querySelectorAll('a.heat').length") == 3
+    browser.press("j")
+    browser.run("document.activeElement.click()")
+    wait(browser, "location.search.includes('block=') && !!document.querySelector('article')")
+    assert "right with it, wrong without" in text(browser)
+
+
+def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, site, folder):
+    log = write_log(folder / "runs" / "growing.jsonl", [make_row(item="a")])
+    browser.goto(f"{site}/run/growing")
+    wait(browser, "document.querySelector('[data-field=rows]').textContent === '1'")
+    write_log(log, [make_row(item="b"), make_row(item="c")])
+    wait(browser, "!document.getElementById('stale').hidden")
+    assert browser.run("document.querySelector('[data-field=rows]').textContent") == "3"
+    browser.run("document.querySelector('#stale a').click()")
+    wait(browser, "document.querySelectorAll('tbody tr').length === 3")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/prompt/agnews_json/i03", "/run/first/operators",
+     "/run/first/scatter", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
+)  # fmt: skip
+def test_axe_finds_no_serious_fault(browser, site, path):
+    rules = os.environ.get("PCS_AXE")
+    if not rules:
+        pytest.skip("PCS_AXE names no axe.min.js (npm install axe-core)")
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.goto(f"{site}{path}")
+        browser.run(Path(rules).read_text(encoding="utf-8") + ";0")
+        browser.run("axe.run().then(found => { window.found = found.violations; }); 0")
+        wait(browser, "window.found !== undefined")
+        serious = browser.run(
+            "window.found.filter(f => ['serious', 'critical'].includes(f.impact)).map(f => f.id + ': ' + f.nodes[0].html)"
+        )
+        assert serious == []
+    browser.prefer("light")
+
+
+def test_hostile_answers_do_nothing(browser, site):
+    browser.goto(f"{site}/run/hostile")
+    assert "owned" not in browser.run("document.title")
+    browser.goto(f"{site}/run/hostile/item/agnews_json/huge")
+    assert browser.run("document.images.length") == 0
+    assert "owned" not in browser.run("document.title")
+    assert HOSTILE[:20] not in browser.run("document.title")
+
+
+@pytest.mark.parametrize("path", ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/scatter"])
+def test_a_phone_is_wide_enough_and_both_colours_are_there(browser, site, path):
+    browser.set_width(390)
+    browser.goto(f"{site}{path}")
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    colours = []
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
+    browser.prefer("light")
+    browser.set_width(1280)
+    assert colours[0] != colours[1]
+
+
+def test_nothing_is_asked_of_anyone_else(browser, site):
+    assert {
+        address.split("?")[0].split("/")[2] for address in browser.requests if address.startswith("http")
+    } == {site.split("/")[2]}

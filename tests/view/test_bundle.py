@@ -1,0 +1,57 @@
+"""The pages as files: whole, small, and asking for nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra 'view' is not installed")
+from pcsuite.errors import ConfigError
+from pcsuite.view.bundle import write_bundle
+from pcsuite.view.server import Viewer
+from support.browser import Browser, find_chromium
+
+
+@pytest.fixture(scope="module")
+def bundle(folder, tmp_path_factory):
+    target = tmp_path_factory.mktemp("bundle") / "shared"
+    viewer = Viewer(folder)
+    write_bundle(viewer, "first", target, items=5)
+    yield target
+    viewer.close()
+
+
+def test_links_lead_to_files_that_are_there(bundle):
+    pages = list(bundle.glob("*.html"))
+    assert len(pages) > 10
+    for page in pages:
+        for link in re.findall(r'(?:href|src)="([^"#]+)"', page.read_text()):
+            assert link == "data:," or (bundle / link).is_file(), link
+    assert sum(file.stat().st_size for file in bundle.iterdir()) < 5_000_000
+    text = " ".join(page.read_text() for page in pages)
+    assert len(set(re.findall(r"says (?:yes|no) to number (\d+)", text))) <= 12
+    assert "<form" not in (bundle / "index.html").read_text().replace('<form method="dialog"', "")
+
+
+def test_it_opens_from_disk_and_asks_for_nothing(bundle, tmp_path):
+    if find_chromium() is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with Browser(tmp_path) as browser:
+        browser.open(bundle / "index.html")
+        assert "effect against C0" in browser.run("document.querySelector('thead').innerText")
+        browser.press("j")
+        assert browser.run("document.activeElement.innerText") == "i00"
+        browser.run("document.activeElement.click()")
+        browser.settle()
+        assert "C4 says" in browser.run("document.querySelector('main').innerText")
+        assert all(address.startswith(("file:", "about:", "data:")) for address in browser.requests)
+        assert browser.console == []
+
+
+def test_a_folder_with_other_things_is_left_alone(folder, tmp_path):
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(ConfigError, match="not empty"):
+        write_bundle(Viewer(folder), "first", tmp_path)
+    with pytest.raises(ConfigError, match="there is no run"):
+        write_bundle(Viewer(folder), "nope", tmp_path / "new")

@@ -1,0 +1,77 @@
+"""Effects of a slice, words set against each other, prompts by operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pcsuite.view.slices import SliceScores, prompt_blocks, scatter_points, slice_effects, word_diff
+
+
+def test_effects_are_paired_and_corrected_over_the_columns():
+    control = {f"i{n}": 0.0 for n in range(20)}
+    better = {f"i{n}": float(n < 15) for n in range(22)}
+    same = {**control, "i0": 1.0}
+    found = {
+        e.column: e
+        for e in slice_effects(
+            SliceScores.of({"C0": control, "C1": better, "C2": same}), "C0", ["C0", "C1", "C2"]
+        )
+    }
+    assert set(found) == {"C1", "C2"}
+    assert (found["C1"].n, found["C1"].value, found["C1"].gained, found["C1"].lost) == (20, 0.75, 15, 0)
+    assert found["C1"].low > 0
+    assert found["C1"].holds
+    assert not found["C2"].holds
+    assert found["C1"].p_bh == pytest.approx(2 * found["C1"].p_value)
+
+
+def test_nothing_shared_is_no_effect():
+    assert slice_effects(SliceScores.of({"C0": {"a": 1.0}, "C1": {"b": 1.0}}), "C0", ["C1"]) == []
+    assert slice_effects(SliceScores.of({}), "C0", ["C1"]) == []
+
+
+def test_words_that_changed():
+    spans = word_diff("the red fox", "the quick fox, twice")
+    assert "".join(span.text for span in spans if span.kind != "new") == "the red fox"
+    assert "".join(span.text for span in spans if span.kind != "gone") == "the quick fox, twice"
+    assert ("gone", "red") in [tuple(span) for span in spans]
+
+
+def test_a_prompt_is_named_by_what_its_twins_lack():
+    prompts = {
+        "C0": "Sort it.\nInput: x\n",
+        "C1": "You are a clerk.\nSort it.\nInput: x\n",
+        "C2": "You are a clerk.\nSort it.\nUse JSON.\nInput: x\n",
+    }
+    bundles = {"C0": [], "C1": ["ROLE"], "C2": ["ROLE", "SCHEMA"]}
+    blocks = prompt_blocks(prompts, bundles, "C2")
+    assert [tuple(block) for block in blocks] == [
+        ("ROLE", "You are a clerk.\n"),
+        ("", "Sort it.\n"),
+        ("SCHEMA", "Use JSON.\n"),
+        ("", "Input: x\n"),
+    ]
+    assert "".join(block.text for block in blocks) == prompts["C2"]
+    # Without the condition between, both came at once and are named together.
+    apart = prompt_blocks({name: prompts[name] for name in ("C0", "C2")}, bundles, "C2")
+    assert [block.operator for block in apart] == ["ROLE+SCHEMA", "", "ROLE+SCHEMA", ""]
+
+
+def test_points_gather_equal_pairs():
+    scores = {"a": {"i": 1.0, "j": 1.0, "k": 0.0}, "b": {"i": 0.0, "j": 0.0, "k": 0.5, "l": 1.0}}
+    assert scatter_points(SliceScores.of(scores), "a", "b") == [
+        {"x": 0.0, "y": 0.5, "n": 1, "items": ["k"]},
+        {"x": 1.0, "y": 0.0, "n": 2, "items": ["i", "j"]},
+    ]
+
+
+def test_many_items_agree_with_few_ways_of_counting():
+    rng = np.random.default_rng(3)
+    scores = {"C0": dict(enumerate(rng.random(900) < 0.5)), "C1": dict(enumerate(rng.random(900) < 0.6))}
+    named = {name: {str(key): float(value) for key, value in own.items()} for name, own in scores.items()}
+    (found,) = slice_effects(SliceScores.of(named), "C0", ["C1"])
+    deltas = np.array(list(scores["C1"].values()), float) - np.array(list(scores["C0"].values()), float)
+    error = deltas.std(ddof=1) / 30
+    assert found.low == pytest.approx(deltas.mean() - 1.9626 * error, abs=1e-4)
+    assert found.high == pytest.approx(deltas.mean() + 1.9626 * error, abs=1e-4)
