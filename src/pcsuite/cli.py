@@ -34,7 +34,9 @@ COMMANDS = (
     Command("run", "run", "run a profile, or go on with it"),
     Command("run-task", "run", "run one task of a profile"),
     Command("report", "report", "write tables, figures and the HTML report of a run"),
-    Command("view", "view", "look into runs in a browser: answers side by side, effects that follow the filter"),
+    Command(
+        "view", "view", "look into runs in a browser: answers side by side, effects that follow the filter"
+    ),
     Command("ablate", "ablate", "what each part of your prompt is worth, and the shortest that is no worse"),
     Command("compare", "report", "compare two runs item by item, and fail on a regression"),
     Command("import", "data", "bring logs of inspect_ai or lm-eval into a run, for compare and report"),
