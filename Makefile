@@ -36,7 +36,7 @@ $(DEMO)/.ready: pyproject.toml
 $(TEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(TEST)
 	$(TEST)/bin/pip install --quiet --upgrade pip
-	$(TEST)/bin/pip install --quiet --editable '.[local,openai,eval,stats,embeddings,retrieval,hub,ray,dspy,dev]'
+	$(TEST)/bin/pip install --quiet --editable '.[local,openai,eval,stats,view,embeddings,retrieval,hub,ray,dspy,dev]'
 	$(MAKE) local-stack
 	touch $@
 
