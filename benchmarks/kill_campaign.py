@@ -259,23 +259,27 @@ def prepare_import(folder: Path) -> list[str]:
 
 
 def prepare_ablate(folder: Path) -> list[str]:
-    """``ablate`` of a prompt of three sentences on a small table, with a simulated model."""
-    (folder / "prompt.txt").write_text(
-        "You are a careful editor.\n\nClassify the text as World or Sports.\n\nAnswer with one word.\n\n{text}\n"
+    """``ablate`` of a prompt of four parts on a small table, with a simulated model."""
+    parts = (
+        "# Role\nYou are a clerk.",
+        "# Rules\nName the queue.",
+        "# Tone\nBe kind.",
+        "# Ticket\n{{ text }}",
     )
-    rows = [f"text number {number},{'World' if number % 2 else 'Sports'}" for number in range(16)]
-    (folder / "table.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
-    words = [str(folder / "prompt.txt"), "--data", str(folder / "table.csv"), "--answer", "label"]
-    return [
-        "ablate",
-        *words,
-        "--kind",
-        "classification",
-        "--model",
-        "simulated",
-        "--output-dir",
-        str(folder / "outputs"),
+    (folder / "prompt.md").write_text("\n\n".join(parts) + "\n")
+    rows = [f"ticket {number},{('billing', 'delivery')[number % 2]}" for number in range(60)]
+    (folder / "tickets.csv").write_text("text,queue\n" + "\n".join(rows) + "\n")
+    words = [
+        str(folder / "prompt.md"),
+        "--data",
+        str(folder / "tickets.csv"),
+        "--answer",
+        "queue",
+        "--margin",
+        "0.1",
     ]
+    more = ["--model", "simulated", "--effect", "rules=2", "--output-dir", str(folder / "outputs"), "--quiet"]
+    return ["ablate", *words, *more, "--no-cache", "--config", str(write_profile(folder))]
 
 
 def any_logs_state(folder: Path) -> State:

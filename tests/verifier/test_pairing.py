@@ -178,6 +178,15 @@ def test_long_lists_pair_as_short_ones_do(monkeypatch, renamed):
     assert len(short) == 120
 
 
+def test_a_large_part_of_which_all_fields_but_one_agree_is_not_left_over(monkeypatch):
+    truth = [window(f"W{n}", area=float(n)) for n in range(40)]
+    others = [window(f"Q{n}z", area=1000.0 + n) for n in range(39)]
+    monkeypatch.setattr(pairing, "_BLOCK_CELLS", 50)
+    monkeypatch.setattr(pairing, "_BUCKET_CELLS", 50)
+    pairs = pair_items(WINDOWS, truth, others)
+    assert Counter(pair.stage for pair in pairs) == {"content": 39}
+
+
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcde")))
 def test_an_item_is_in_one_pair_at_most(left, right):
     truth, others = ([{"name": letter, "area": 1.0} for letter in side] for side in (left, right))

@@ -240,7 +240,14 @@ class _Running:
         """By block: the last look at the prompt without it, where the ablation runs until decided."""
         self.visited = 0
         """Items that were asked until then."""
-        self.tally = {"rows": 0.0, "tokens": 0.0, "cost_usd": 0.0, "cache_hits": 0.0, "skipped": 0.0}
+        self.tally = {
+            "rows": 0.0,
+            "tokens": 0.0,
+            "cost_usd": 0.0,
+            "cache_hits": 0.0,
+            "skipped": 0.0,
+            "failed": 0.0,
+        }
 
     async def run(self, executor: Executor) -> AblationResult:
         request = self.study.request
@@ -290,6 +297,7 @@ class _Running:
                 self.tally["cost_usd"] += tally.cost_usd
                 self.tally["cache_hits"] += tally.cache_hits
                 self.tally["skipped"] += summary.skipped
+                self.tally["failed"] += tally.failed
         log.sync()
         self.rows |= _rows(plan, log.paths.log)
 

@@ -132,9 +132,8 @@ def block_views(result: AblationResult) -> list[BlockView]:
         if entry.verdict == "no worse without it":
             colour, strength = NEUTRAL, 0.25
         elif entry.verdict in ("undecided", "not tested"):
-            strength = min(
-                strength, 0.4
-            )  # not as sure as it looks, and hatching must leave the words readable
+            # Not as sure as it looks; and hatching must leave the words readable.
+            strength = min(strength, 0.4)
         views.append(
             BlockView(
                 number,

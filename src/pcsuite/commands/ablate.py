@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcsuite.commands import options
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, Exit
 from pcsuite.prompts.blocks import SPLIT_METHODS
 
 if TYPE_CHECKING:
@@ -175,4 +175,6 @@ def execute_ablate(args: argparse.Namespace) -> int:
     for path in write_result(result):
         print(path)
     print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
-    return 3 if result.stopped else 0
+    if result.stopped:
+        return Exit.STOPPED
+    return Exit.FAILED_ROWS if result.tally["failed"] else Exit.DONE

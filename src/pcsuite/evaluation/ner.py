@@ -280,18 +280,17 @@ def _by_offsets(entity: Mapping[str, Any], item: Item) -> tuple[int, int] | None
     text, start, end = entity.get("text"), _whole(entity.get("start")), _whole(entity.get("end"))
     if not isinstance(text, str) or not text or start is None or end is None or start < 0 or end < start:
         return None
-    source, bare = item.input_text, text.strip()
-    if not bare:
+    source, bare, width = item.input_text, text.strip(), end - start
+    if bare == text:
+        if source.startswith(text, start) and width in (len(text), len(text) - 1):
+            return start, start + len(text)
+    elif bare:
+        # Blanks around a text are no part of it, and its offsets may count them or not.
+        for at in (start, start + len(text) - len(text.lstrip())):
+            if source.startswith(bare, at) and width in (len(text), len(text) - 1, len(bare), len(bare) - 1):
+                return at, at + len(bare)
+    else:
         return None
-    # Blanks around a text are no part of it, and its offsets may count them or not.
-    for at in {start, start + len(text) - len(text.lstrip())}:
-        if source.startswith(bare, at) and end - start in (
-            len(text),
-            len(text) - 1,
-            len(bare),
-            len(bare) - 1,
-        ):
-            return at, at + len(bare)
     text = bare
     tokens = item.truth.get("tokens") or source.split(" ")
     for stop in (end, end + 1):

@@ -65,12 +65,15 @@ _GOES_ON = re.compile(
 _EQUALS = re.compile(r"[ ]{0,2}=")
 _SENTENCE_END = re.compile(r"[.!?;][ ]+(?=[A-Z])|\n")
 _DENIED_BEFORE = re.compile(
-    r"\b(?:not|never|isn['’]t|wasn['’]t)\b(?: be| equal to| exactly)?[ *_$€£:]{0,4}$", re.IGNORECASE
+    r"\b(?:not|never|nor|neither|isn['’]t|wasn['’]t|aren['’]t|instead of|rather than)\b(?: be| equal to| exactly)?"
+    r"[ *_$€£:]{0,4}$",
+    re.IGNORECASE,
 )
 _OPEN_BEFORE = re.compile(
     r"(?:\bbetween [$€£]?[0-9][0-9,.]* and|[0-9]%? or|[0-9][ ]?[*×+−–-]|[0-9] x)[ ]?[$€£(]{0,2}$",
     re.IGNORECASE,
 )
+_MINUS_WORD = re.compile(r"\b(?:minus|negative) (?=[$€£]?[0-9])")
 _POWER = re.compile(r"([0-9.]{1,12})[ ]{0,2}[x×*][ ]{0,2}10\^\{?(-?[0-9]{1,2})\}?")
 _LATEX = (
     (re.compile(r"\\[dt]?frac\{(-?[0-9]{1,12})\}\{([0-9]{1,12})\}"), r"\1/\2"),
@@ -200,10 +203,12 @@ def _single(side: str) -> str | None:
 
 
 def _plain_text(text: str) -> str:
-    """The text without LaTeX's dress, with fractions written out and powers of ten as exponents."""
+    """The text without LaTeX's dress, with fractions written out, minus as a sign and powers of ten as exponents."""
     if "\\" in text or "{,}" in text:
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
+    if "minus " in text or "negative " in text:
+        text = _MINUS_WORD.sub("-", text)
     if "10^" in text:
         text = _POWER.sub(r"\1e\2", text)
     if not text.isascii():

@@ -127,6 +127,7 @@ class TruthfulQaEvaluator(Evaluator):
         for library in ("rouge_score.rouge_scorer", "sacrebleu"):  # fail early, naming the extra
             require(library, "eval")
         self._cache = cache
+        self._last_references: tuple[Item | None, tuple[list[str], list[str]]] = (None, ([], []))
         # Name in the metrics: name in the cache, function.
         self._similarities: dict[str, tuple[str, Similarity]] = {
             "rouge_l": ("rouge_l", rouge_l),
@@ -238,10 +239,18 @@ class TruthfulQaEvaluator(Evaluator):
         def cached(reference: str) -> float:
             return cache.compute(metric, text, reference, lambda: similarity(text, reference))
 
-        true, false = true_references(item), [str(text) for text in truth_of(item, "incorrect_answers")]
-        if self.options.close_references:
-            true, false = closed(true), closed(false)
+        true, false = self._references(item)
         return max(map(cached, true), default=0.0), max(map(cached, false), default=0.0)
+
+    def _references(self, item: Item) -> tuple[list[str], list[str]]:
+        """True and false references as they are compared; those of the item asked for last are kept."""
+        known, lists = self._last_references
+        if known is not item:
+            lists = true_references(item), [str(text) for text in truth_of(item, "incorrect_answers")]
+            if self.options.close_references:
+                lists = closed(lists[0]), closed(lists[1])
+            self._last_references = (item, lists)
+        return lists
 
     def _is_truthful(self, text: str, item: Item) -> bool:
         best_true, best_false = self._closest("rouge_l", text, item)

@@ -219,7 +219,7 @@ def mean_test(
 
     The sign-flip test flips differences because under its null both signs are alike. That fails where the two sides
     rest on unequal numbers of replicates: one answer against the mean of ten has a skewed difference at any rate but
-    one half, and the sign-flip test then errs in up to 19 % instead of 5. This one does not ask for symmetry.
+    one half, and the sign-flip test then errs in up to 25 % instead of 5. This one does not ask for symmetry.
 
     >>> sure, vague = mean_test([0.9, 0.8] * 4, bounds=(-1, 1)), mean_test([0.9, -0.1] * 4, bounds=(-1, 1))
     >>> round(sure.p_value, 4), round(vague.p_value, 2)

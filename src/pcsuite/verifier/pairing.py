@@ -196,8 +196,8 @@ class _Pairing:
     def _divided(self, left: list[int], right: list[int], needs_content: bool) -> Iterator[tuple[int, int]]:
         """As :meth:`_assigned` for long lists: part by part, where items of a part have exactly equal fields.
 
-        First what is equal in all fields but one, then in a single field, the most telling first. A part that is
-        still too large is left to the next division.
+        First what is equal in all fields but one, then in a single field, the most telling first. Where a single
+        field leaves a part too large, the next one may divide it.
         """
         keys = [{i: self._likeness.keys(s, i) for i in side} for s, side in enumerate((left, right))]
         fields = range(len(next(iter(keys[0].values()))))
@@ -213,9 +213,14 @@ class _Pairing:
             for shared, some in parts[0].items():
                 others = parts[1].get(shared, [])
                 if len(some) * len(others) <= _BUCKET_CELLS:
-                    for a, b in self._assigned(some, others, needs_content=needs_content):
-                        del keys[0][a], keys[1][b]
-                        yield a, b
+                    pairs = self._assigned(some, others, needs_content=needs_content)
+                elif len(chosen) > 1:  # all fields but one are equal, so any two are as good as any other two
+                    pairs = list(zip(some, others, strict=False))
+                else:
+                    pairs = []
+                for a, b in pairs:
+                    del keys[0][a], keys[1][b]
+                    yield a, b
         if not needs_content:
             yield from zip(keys[0], keys[1], strict=False)
 
