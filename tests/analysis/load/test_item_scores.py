@@ -54,7 +54,7 @@ def test_cells_stand_in_natural_order_and_the_control_is_c0_or_the_bare_one(tmp_
     assert scores.operators_in(key("C2")) == ("ROLE", "GOAL")
     assert scores.baseline(clean) == key("bare")
     assert scores.baseline([key("C10"), key("C0")]) == key("C0")
-    assert scores.baseline([key("C10")]) is None
+    assert scores.baseline([key("C10")]) == key("C10")  # alone: compared with nothing
 
 
 def test_counts_are_paired_where_every_row_has_them(tmp_path):

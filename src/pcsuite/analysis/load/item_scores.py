@@ -87,15 +87,14 @@ def control_among(bundles: Mapping[str, Collection[str]]) -> str | None:
 
     C0, else the first condition with no operator, else the one whose operators every other has too (the bottom of a
     ladder on top of another condition), else the one that has all the operators of every other (the full bundle of a
-    leave-one-out design). A condition alone has nothing to be compared with, unless it is bare.
+    leave-one-out design).
     """
     sets = {name: frozenset(own) for name, own in bundles.items()}
-    several = len(sets) > 1
     rules = (
         lambda name, own: name == "C0",
         lambda name, own: not own,
-        lambda name, own: several and all(own <= other for other in sets.values()),
-        lambda name, own: several and all(own >= other for other in sets.values()),
+        lambda name, own: all(own <= other for other in sets.values()),
+        lambda name, own: all(own >= other for other in sets.values()),
     )
     return next((name for rule in rules for name, own in sets.items() if rule(name, own)), None)
 
