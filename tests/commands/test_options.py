@@ -9,6 +9,7 @@ import yaml
 
 from pcsuite.cli import main
 from pcsuite.commands.options import listed, next_line, not_applicable_lines, run_log
+from pcsuite.errors import ConfigError
 from pcsuite.runners.plan import NotApplicable
 
 
@@ -116,3 +117,16 @@ def test_a_log_by_file_or_by_name(tmp_path, monkeypatch):
     assert run_log(Path("mine")) == log
     assert run_log(log) == log
     assert run_log(Path("other")) == Path("other")
+
+
+def test_a_folder_of_the_runs_name_is_not_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "outputs" / "runs" / "mine.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text("")
+    (tmp_path / "mine").mkdir()
+    assert run_log(Path("mine")) == Path("outputs/runs/mine.jsonl")
+    for folder in (".", "outputs/runs", "outputs"):
+        with pytest.raises(ConfigError, match=r"is a folder, not the log of a run \(name a run: mine\)"):
+            run_log(Path(folder))
+    assert run_log(Path("nothing")) == Path("nothing")
