@@ -185,7 +185,7 @@ def test_the_answer_line_expression_is_enforced(embedded):
     ("constraint", "said"),
     [
         (Constraint("json_schema", '{"type": "array", "uniqueItems": true}'), "uniqueItems"),
-        (Constraint("regex", "(?=a)b"), "invalid regex"),
+        (Constraint("regex", "(?=a)b"), "look-around"),
         (Constraint("cfg", 'start: "unfinished'), "lexer error"),
         (Constraint("cfg", "start: missing_rule"), "missing_rule"),
     ],
