@@ -91,7 +91,7 @@ def test_another_form_is_an_error_not_an_empty_result(body):
 def test_an_endpoint_that_is_not_there_may_come_back():
     with Endpoint(200, GOOD) as endpoint:
         pass
-    with pytest.raises(EngineError, match="cannot be reached") as caught:
+    with pytest.raises(EngineError, match="cannot reach the server") as caught:
         ApiRetriever(endpoint.url, timeout_s=2).search("q")
     assert caught.value.retryable
 
