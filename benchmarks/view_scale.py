@@ -43,6 +43,12 @@ def main() -> None:
         started = time.perf_counter()
         viewer.run("big")
         print(f"{rows:,} rows: opened in {time.perf_counter() - started:.1f} s (log to Parquet included)")
+        viewer.close()
+        viewer = Viewer(folder)
+        app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+        started = time.perf_counter()
+        asyncio.run(_get(app, "/run/big"))
+        print(f"{'first page of a new server':28s} {(time.perf_counter() - started) * 1000:7.0f} ms")
         item = viewer.run("big").query("SELECT min(item_id) FROM cells")[0][0]
         for about, address in PAGES.items():
             times = []

@@ -139,7 +139,7 @@ class OpenRun:
             if stamp == self._stamp:
                 return False
             self.close()
-            tables = RunTables([self.log], self._folder, memory=MEMORY)
+            tables = RunTables([self.log], self._folder, memory=MEMORY, cell_rows=False)
             tables.__enter__()
             self._tables, self._stamp = tables, stamp
             self.manifest = read_manifest(self.log) or RunManifest()

@@ -58,10 +58,12 @@ class RunTables:
 
     ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included). Main
     rows that a verifier pass judged have its verdict among their metrics. ``cell_rows`` has the same rows with
-    the columns that most tables are made of, and answers faster.
+    the columns that most tables are made of, and answers faster; without ``cell_rows`` it is not made.
     """
 
-    def __init__(self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB") -> None:
+    def __init__(
+        self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB", cell_rows: bool = True
+    ) -> None:
         self.logs = [Path(log) for log in logs]
         self.folder = Path(tables_dir)
         self.loaded = LoadReport()
@@ -70,6 +72,7 @@ class RunTables:
         self.stamp = ""
         """Changes with what was loaded."""
         self._memory = memory
+        self._cell_rows = cell_rows
         self._connection: Any = None
 
     def __enter__(self) -> RunTables:
@@ -185,7 +188,8 @@ class RunTables:
             f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) FROM read_parquet({sql_text(str(target))})"
         )
         self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
-        create_cell_rows(self.execute, self.query, self.metrics)
+        if self._cell_rows:
+            create_cell_rows(self.execute, self.query, self.metrics)
         # Sums of floats depend on their order, and several threads leave that to chance. One thread reads the
         # rows in log order, so the same log gives the same digits.
         self.execute("SET threads = 1")
