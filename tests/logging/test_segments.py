@@ -247,3 +247,16 @@ def test_a_compressed_file_says_its_length(tmp_path):
 def test_the_profile_says_when_to_rotate():
     assert Rotation.of(RunSection(name="r")) == Rotation(None, True)
     assert Rotation.of(RunSection(name="r", rotate_log_mb=2, compress_log=False)) == Rotation(2 << 20, False)
+
+
+def test_parts_by_their_old_name_are_told_and_not_passed_over(tmp_path):
+    log = tmp_path / "sweep.jsonl"
+    log.write_bytes(b"")
+    other = tmp_path / "sweep.2025.jsonl.gz"
+    other.write_bytes(b"")
+    with pytest.raises(
+        LogError, match=r"sweep\.2025\.jsonl\.gz: looks like a part .*rename it to sweep~2025\.jsonl\.gz"
+    ):
+        log_segments(log)
+    (tmp_path / "sweep.2025.manifest.json").write_text("{}")  # a run of its own
+    assert [segment.path for segment in log_segments(log)] == [log]
