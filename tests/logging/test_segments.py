@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import LogError
 from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_newest_rows, iter_rows, newest_rows
+from pcsuite.logging.row import encode_row
 from pcsuite.logging.segments import (
     AppendFile,
     Rotation,
@@ -253,7 +254,7 @@ def test_parts_by_their_old_name_are_told_and_not_passed_over(tmp_path):
     log = tmp_path / "sweep.jsonl"
     log.write_bytes(b"")
     other = tmp_path / "sweep.2025.jsonl.gz"
-    other.write_bytes(b"")
+    other.write_bytes(gzip.compress(encode_row(make_row())))
     with pytest.raises(
         LogError, match=r"sweep\.2025\.jsonl\.gz: looks like a part .*rename it to sweep~2025\.jsonl\.gz"
     ):
