@@ -123,10 +123,11 @@ class _Reader:
         self.flags = ""
         self.unenforceable = ""
         self.groups: list[str | None] = []
+        self.dot_all = False
         if dialect == "answer" and (found := re.match(r"\(\?([is]+)\)", text)):
             self.flags = "(?i)" if "i" in found[1] else ""
+            self.dot_all = "s" in found[1]
             self.at = found.end()
-        self.dot_all = dialect == "answer" and "s" in (found[1] if self.at and found else "")
 
     def problem(self, what: str) -> PatternError:
         return PatternError(

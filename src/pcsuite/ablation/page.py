@@ -18,6 +18,7 @@ from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.errors import AnalysisError
 from pcsuite.report import drawing
+from pcsuite.report.page import shared_style
 from pcsuite.report.wording import figure_text, p_text
 
 _LINES_DRAWN = 4
@@ -36,9 +37,7 @@ def render_ablation(result: AblationResult) -> str:
     template = environment.from_string((own / "ablation.html.j2").read_text(encoding="utf-8"))
     script = (shared / "report.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    css = (shared / "report.css").read_text(encoding="utf-8") + (own / "ablation.css").read_text(
-        encoding="utf-8"
-    )
+    css = shared_style("base.css", "report.css") + (own / "ablation.css").read_text(encoding="utf-8")
     study = result.study
     calls = sum(arm.items for arm in result.arms)
     return template.render(

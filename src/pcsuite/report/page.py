@@ -233,7 +233,16 @@ def render_page(page: Page) -> str:
     script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return template.render(
         page=page,
-        css=Markup((templates / "report.css").read_text(encoding="utf-8")),
+        css=Markup(shared_style("base.css", "report.css")),
         js=Markup(script),
         script_hash=Markup(script_hash),
     )
+
+
+def shared_style(*names: str) -> str:
+    """Style sheets of the report, one after the other, for pages that look like it.
+
+    ``base.css`` has colours, type and controls and serves every page; ``report.css`` builds on it.
+    """
+    templates = files("pcsuite.report") / "templates"
+    return "".join((templates / name).read_text(encoding="utf-8") for name in names)

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import ConfigError
-from pcsuite.view.server import Viewer, make_app
+from pcsuite.view.server import Viewer, asset, make_app
 
 HOST = "bundle.invalid"
 MOST_ITEMS = 60
@@ -51,7 +51,7 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
         replace_atomically(written[-1], _local(text, names))
     for name in ("view.css", "view.js"):
         written.append(folder / name)
-        replace_atomically(written[-1], (Path(__file__).parent / "static" / name).read_bytes())
+        replace_atomically(written[-1], asset(name))
     return written
 
 

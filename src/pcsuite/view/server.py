@@ -21,6 +21,7 @@ import yaml
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, PcsuiteError, require
+from pcsuite.report.page import shared_style
 from pcsuite.verifier.compare import results_document
 from pcsuite.verifier.evals import find_evals, score_evals
 from pcsuite.verifier.mapping import load_mapping
@@ -468,7 +469,7 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         kinds = {"view.css": "text/css", "view.js": "text/javascript"}
         if name not in kinds:
             return PlainTextResponse("no such file", status_code=404)
-        return Response((_FOLDER / "static" / name).read_bytes(), media_type=kinds[name])
+        return Response(asset(name), media_type=kinds[name])
 
     async def problem(request: Request, error: Exception) -> Response:
         status = 404 if isinstance(error, PcsuiteError) else 400
@@ -497,6 +498,12 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
 
 _FOLDER = Path(__file__).parent
+
+
+def asset(name: str) -> bytes:
+    """A file that the pages ask for: ``view.js``, or ``view.css`` after the style that all our pages share."""
+    own = (_FOLDER / "static" / name).read_bytes()
+    return shared_style("base.css").encode() + own if name == "view.css" else own
 
 
 def scored_evals(viewer: Viewer) -> dict[str, Any]:
