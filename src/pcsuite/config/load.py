@@ -106,16 +106,22 @@ class Suite:
         Operators and conditions enter whole, since conditions refer to each other.
         """
         selection = self.profile.selection
+        models = [*selection.models, *self.judges(selection.tasks)]
         return digest(
             {
                 "profile": self.profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},
-                "models": {name: self.models[name] for name in selection.models},
+                "models": {name: self.models[name] for name in models},
                 "operators": dict(self.operators),
                 "conditions": dict(self.conditions),
                 "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
             }
         )
+
+    def judges(self, tasks: Iterable[str]) -> list[str]:
+        """Ids of the models that judge answers of some tasks, each once."""
+        specs = [self.tasks[name].judge for name in tasks]
+        return list(dict.fromkeys(judge.model for judge in specs if judge is not None))
 
     def schema(self, task_id: str) -> dict[str, Any] | None:
         """The answer's JSON schema, read from the task's ``schema_ref``; ``None`` where it names none.
@@ -280,7 +286,8 @@ def _unknown_names(suite: Suite) -> list[str]:
 
     def check(names: Iterable[str], known: Iterable[str], what: str, *keys: str) -> None:
         choices = list(known)
-        source = suite.sources["conditions_ref" if keys[0] == "conditions" else "profile"]
+        named = {"conditions": "conditions_ref", "tasks": "tasks_ref"}
+        source = suite.sources[named.get(keys[0], "profile")]
         for index, name in enumerate(names):
             if name not in choices:
                 # The sections of repro are mappings by id, those of the selection are lists.
@@ -292,6 +299,12 @@ def _unknown_names(suite: Suite) -> list[str]:
     check(selection.models, suite.models, "model", "selection", "models")
     check(selection.conditions, suite.conditions, "condition", "selection", "conditions")
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
+    for name in selection.tasks:
+        judge = suite.tasks[name].judge if name in suite.tasks else None
+        if judge is not None:
+            check([judge.model], suite.models, "model", "tasks", name, "judge", "model")
+            against = [] if judge.against is None else [judge.against]
+            check(against, suite.conditions, "condition", "tasks", name, "judge", "against")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
     check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
     planned = suite.profile.preregistration

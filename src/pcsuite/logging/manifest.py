@@ -15,6 +15,16 @@ from pcsuite._util.files import replace_atomically
 from pcsuite.errors import LogError
 
 
+class JudgeNote(msgspec.Struct, omit_defaults=True):
+    """Who judged a task's answers, and by what."""
+
+    model: str = ""
+    scale: str = "pass_fail"
+    prompt_hash: str = ""
+    """sha256 of all that the judge is told and how its reply is taken."""
+    rubric: str = ""
+
+
 class TaskNote(msgspec.Struct):
     """A task as the run had it."""
 
@@ -31,6 +41,8 @@ class TaskNote(msgspec.Struct):
     length_band: list[int] = msgspec.field(default_factory=list)
     answers: int | None = None
     """Answers the task allows, one for anything else included; ``None`` for open answers."""
+    judge: JudgeNote | None = None
+    """Of a judged task."""
 
     @property
     def token_budget(self) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from pcsuite._util.hashing import canonical_json
 from pcsuite.config.definitions import TaskKind, TaskSpec
@@ -79,9 +79,9 @@ class PromptContext:
         for key in ("task_id", "task_kind", "input_text"):
             if key not in values:
                 raise PromptError(f"ctx needs '{key}'")
-        if values["task_kind"] not in ("structured", "reasoning"):
+        if values["task_kind"] not in get_args(TaskKind):
             kind = values["task_kind"]
-            raise PromptError(f"ctx['task_kind'] is '{kind}'", hint="use structured or reasoning")
+            raise PromptError(f"ctx['task_kind'] is '{kind}'", hint="use structured, reasoning or judged")
         known: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
             for key, value in values.items()

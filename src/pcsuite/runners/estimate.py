@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.evaluation.base import Answer, JudgeQuestion
+from pcsuite.evaluation.judged import reply_tokens
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.prompts.prompt import fit
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN, fit
 from pcsuite.runners.plan import Cell, Plan
 from pcsuite.runners.registration import planned_contrasts
 from pcsuite.stats.power import (
@@ -78,9 +80,31 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
         worst = cell.program.worst_case(cell.max_steps)
         prompts = tokens[key] * worst.calls + worst.extra_prompt_tokens
         completions = cell.decoding.max_tokens * worst.completions
-        cost = left * model.cost(prompts, completions)
-        estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost, prompts + completions))
+        asked, replied, judge_cost = _judge_size(plan, cell)
+        cost = left * (model.cost(prompts, completions) + judge_cost)
+        size = prompts + completions + asked + replied
+        estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost, size))
     return estimates
+
+
+def _judge_size(plan: Plan, cell: Cell) -> tuple[int, int, float]:
+    """Prompt tokens, reply tokens and cost (USD) of a row's judge, for answers that run to their limit; else zeros."""
+    judge, items = cell.task.spec.judge, cell.task.items[:_SAMPLED_PROMPTS]
+    if judge is None or not items:
+        return 0, 0, 0.0
+    pairs = judge.scale == "pairwise"
+    if pairs and cell.control is None:
+        return 0, 0, 0.0
+    sampled = [
+        question.prompt
+        for item in items
+        for question in cell.task.evaluator.questions(item, Answer("a"), Answer("b") if pairs else None)
+        if isinstance(question, JudgeQuestion)
+    ]
+    calls, shown = (2, 2 * cell.decoding.max_tokens) if pairs else (1, cell.decoding.max_tokens)
+    mean = sum(map(len, sampled)) / len(sampled) / CHARACTERS_PER_TOKEN
+    prompts, replies = round(calls * (mean + shown)), calls * reply_tokens(judge)
+    return prompts, replies, plan.suite.models[judge.model].cost(prompts, replies)
 
 
 def _mean_tokens(plan: Plan, cell: Cell) -> int:

@@ -19,7 +19,7 @@ from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
 from pcsuite.runners.plan import build_evaluator
 
-_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval")
+_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval", "judge_tokens", "judge_cost_usd")
 
 
 @dataclass(slots=True)
@@ -76,7 +76,8 @@ def _again(
         outcome.skipped += 1
         return None
     try:
-        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row))
+        said = row.judge or ()
+        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), said)
         evaluation = task[0].evaluate(item, answer)
         bound_depth(row.generation.text, evaluation.parsed)
     except MissingExtraError:

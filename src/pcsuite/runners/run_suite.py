@@ -10,15 +10,18 @@ from typing import Any
 
 from pcsuite import __version__
 from pcsuite.analysis.metrics import declared_by
+from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite, operator_type
 from pcsuite.data.items import closed_answers
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import EngineError, LogError
+from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
     ConditionNote,
+    JudgeNote,
     ModelNote,
     NotApplicableNote,
     RegisteredPlan,
@@ -60,6 +63,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
                 answers=closed_answers(task.items),
+                judge=_judge_note(task.spec),
             )
             for task in plan.tasks.values()
         },
@@ -88,6 +92,13 @@ def plan_manifest(plan: Plan) -> RunManifest:
             NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.not_applicable
         ],
     )
+
+
+def _judge_note(spec: TaskSpec) -> JudgeNote | None:
+    judge = spec.judge
+    if judge is None:
+        return None
+    return JudgeNote(judge.model, judge.scale, judge_fingerprint(judge, spec.instruction), judge.rubric)
 
 
 def _record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> None:

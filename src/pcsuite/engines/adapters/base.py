@@ -120,6 +120,8 @@ class CallContext:
     """The text of a perfect answer."""
     wrong: Callable[[Random], str]
     """The text of a well-formed but wrong answer."""
+    judged_good: bool | None = None
+    """Of a judge's call: whether the answer it judges is a good one; ``None`` for every other call."""
 
 
 @dataclass(frozen=True, slots=True)
