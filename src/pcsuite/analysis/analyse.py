@@ -11,6 +11,7 @@ from pathlib import Path
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.compare import COMPARE
 from pcsuite.analysis.embeddings import Embedder, find_embedder
+from pcsuite.analysis.judging import read_gold
 from pcsuite.analysis.load.item_scores import ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
@@ -31,6 +32,7 @@ from pcsuite.analysis.tables import (
     robustness,
     summary,
 )  # fmt: skip
+from pcsuite.analysis.tables.judges import JUDGES, JudgeStatus, judge_status
 from pcsuite.analysis.verdicts.evidence import read_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.analysis.verdicts.hypotheses import verdicts
@@ -42,7 +44,7 @@ from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
     registration.REGISTRATION, registration.LOOKS, summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS,
-    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
+    effects.EFFECTS, JUDGES, HYPOTHESES, STRUCTURE, SCALE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
@@ -66,6 +68,8 @@ class Analysis:
     """What could not be computed, and why."""
     registered: registration.Registered = field(default_factory=registration.Registered)
     """What was planned before the first call, and the looks that were taken."""
+    judges: JudgeStatus = field(default_factory=JudgeStatus)
+    """What is known of the judges of judged tasks."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write every table as CSV into a folder; returns the files."""
@@ -102,10 +106,12 @@ def analyse(
         scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
         registered = registration.Registered.of(manifest, tables.logs)
+        gold = read_gold(tables.logs, manifest)
+        status = judge_status(tables.logs, gold.judges)
         levels = summary.summary_by_condition(tables, scores, known)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
-            pool.submit(effects.effects, scores, known, registered),
+            pool.submit(effects.effects, scores, known, registered, gold, status),
             pool.submit(attribution.attribution, scores, known),
             pool.submit(pooled.pooled, scores, known),
             pool.submit(best.best_conditions, scores),
@@ -119,7 +125,8 @@ def analyse(
         fitted = mixed.mixed_results(tables, scores, known)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         retries = replicates.equal_token_arms(tables, scores)
-        evidence = read_evidence(tables, scores, manifest, answers, truths)
+        # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
+        evidence = read_evidence(tables, scores.without_tasks(gold.judges), manifest, answers, truths)
         made = [
             levels,
             fitted.models,
@@ -132,6 +139,7 @@ def analyse(
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),
+            status.table(),
         ]
     named = {table.name: table for table in made}
     for table in registration.registration_tables(registered, named[effects.EFFECTS.name].records()):
@@ -140,4 +148,5 @@ def analyse(
     named |= {table.name: table for table in (judged.hypotheses, judged.structure, judged.scale)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
-    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes, registered)
+    notes = [*fitted.notes, *(f"{task}: judged, so no hypothesis rests on it" for task in gold.judges)]
+    return Analysis(scores, health, manifest, known, named, total_tokens, notes, registered, status)

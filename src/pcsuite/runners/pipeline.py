@@ -19,11 +19,12 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
-from pcsuite.engines.adapters.base import CallContext, Constraint, Request
+from pcsuite.data.items import Item
+from pcsuite.engines.adapters.base import PAIR, CallContext, Constraint, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import BudgetExceededError, EngineError, MissingExtraError, PcsuiteError
-from pcsuite.evaluation.base import Answer, Evaluation, JudgeCall, JudgeQuestion, Parsed
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, JudgeCall, JudgeQuestion, Parsed
 from pcsuite.evaluation.judged import has_reference, true_reply
 from pcsuite.logging.row import (
     ConditionRef,
@@ -263,9 +264,10 @@ class Pipeline:
             )
             client = self.session.clients[unit.cell.model_id]
             control = await self._outcome(other, await self._ready(other, client), client)
-        return await judge.verdicts(
-            task.evaluator, item, outcome, control, judge_context(unit, outcome, control)
+        context = judge_context(
+            task.evaluator, task.id, unit.cell.condition.id, item, unit.perturbation.id, outcome, control, unit.seed
         )
+        return await judge.verdicts(task.evaluator, item, outcome, control, context)
 
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
@@ -306,10 +308,16 @@ class Pipeline:
 
 
 def judge_context(
-    unit: Unit, outcome: Answer, control: Answer | None
+    evaluator: Evaluator,
+    task_id: str,
+    condition_id: str,
+    item: Item,
+    perturbation_id: str,
+    outcome: Answer,
+    control: Answer | None,
+    seed: int,
 ) -> Callable[[JudgeQuestion], CallContext]:
     """What a judge's question is for: a simulated judge knows which answers are good, namely the references."""
-    item, evaluator = unit.item, unit.cell.task.evaluator
     judge = evaluator.judge
     assert judge is not None
     reference = evaluator.gold_answer(item).strip() if has_reference(item) else None
@@ -324,11 +332,11 @@ def judge_context(
         if judge.scale == "pairwise" and good == other_good:
             false = true_reply(judge, question.order, good=True, other_good=False)
         return CallContext(
-            task_id=f"judge|{unit.cell.task.id}",
-            item_id=f"{item.item_id}|{unit.seed}|{question.order}",
-            condition_id=unit.cell.condition.id,
+            task_id=f"judge|{task_id}",
+            item_id=f"{item.item_id}|{seed}|{question.order}",
+            condition_id=condition_id,
             operators=(),
-            perturbation=f"pair|{unit.perturbation.id}" if question.order else unit.perturbation.id,
+            perturbation=f"{PAIR}{perturbation_id}" if question.order else perturbation_id,
             gold=lambda: true,
             wrong=lambda rng: false,
             judged_good=good if judge.scale != "pairwise" else True,

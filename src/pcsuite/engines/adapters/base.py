@@ -34,6 +34,8 @@ LLGUIDANCE_JSON_LAYOUT: Mapping[str, Any] = {
 }
 LOCAL_TOKEN_COUNTS_KEPT = 20_000
 """Texts whose token counts a local model remembers."""
+PAIR = "pair|"
+"""What the perturbation of a judge's call begins with where it compares two answers."""
 PROPOSER_CONDITION = "proposer"
 """Condition id of a call that asks for a prompt's text instead of an answer to an item."""
 

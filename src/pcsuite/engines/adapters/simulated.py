@@ -30,6 +30,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import bundled_operators
 from pcsuite.engines.adapters.base import (
+    PAIR,
     PROPOSER_CONDITION,
     CallContext,
     ConstraintKind,
@@ -244,7 +245,7 @@ def simulated_verdict(
     bias, right, readable = drawn
     if readable < rate(judging.unreadable):
         return "I would rather not say."
-    if context.perturbation.startswith("pair") and bias < judging.first_bias:
+    if context.perturbation.startswith(PAIR) and bias < judging.first_bias:
         return '{"better": "A"}'
     is_right = right < rate(judging.sensitivity if context.judged_good else judging.specificity)
     return context.gold() if is_right else context.wrong(rng)
