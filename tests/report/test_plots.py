@@ -47,9 +47,9 @@ def test_every_kind_is_drawn_by_its_contract_name(figures):
 
 def test_captions_and_tooltips_name_what_is_shown(figures):
     assert "Retrieval is on in C7 (shaded)" in figures["unsupported_rate__fever_json__m1"].caption
-    assert "<title>C3, reorder, d0_greedy: 1.00" in figures["robustness_drop__agnews_json__grid"].svg
+    assert "<title>C3, reorder, D0: 1.00" in figures["robustness_drop__agnews_json__grid"].svg
     assert "C6 at 7B" in figures["interaction_condition_size__agnews_json"].svg
-    assert "under d0_greedy" in figures["interaction_condition_size__agnews_json"].caption
+    assert "under D0" in figures["interaction_condition_size__agnews_json"].caption
 
 
 def record(decoding, **values):

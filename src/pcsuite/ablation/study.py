@@ -28,7 +28,7 @@ from pcsuite.ablation.arms import (
     without,
 )
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import ModelSpec, TaskSpec
+from pcsuite.config.definitions import ModelSpec, TaskSpec, regime_id
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
 from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
@@ -90,7 +90,7 @@ class AblationRequest:
     """Ask batches of items until every block is decided, instead of all of them."""
     limit: int | None = None
     """At most so many items."""
-    regime: str = "d0_greedy"
+    regime: str = "D0"
     seeds: int = 1
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
@@ -103,6 +103,9 @@ class AblationRequest:
     """Profile whose models, tasks, regimes, metrics and cache folder are used."""
     output_dir: str = "outputs"
     overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "regime", regime_id(self.regime))
 
     @property
     def run_name(self) -> str:

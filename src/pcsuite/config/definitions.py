@@ -5,11 +5,50 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from pcsuite._util.patterns import read_pattern
 
 TaskKind = Literal["structured", "reasoning"]
+LONG_REGIME_IDS = {"d0_greedy": "D0", "d1_sampled": "D1"}
+"""Second names of the two regimes: keys of ``repro.seeds``, ids in logs of earlier versions, and part of rows' ids."""
+
+
+def regime_id(name: Any) -> Any:
+    """The id of a decoding regime that a file, a flag or an older log names; what is no such name stays as it is.
+
+    >>> regime_id("d0_greedy"), regime_id("D1"), regime_id("warm")
+    ('D0', 'D1', 'warm')
+    """
+    return LONG_REGIME_IDS.get(name, name) if isinstance(name, str) else name
+
+
+def hashed_regime_id(regime: str) -> str:
+    """The name by which a regime enters hashes: rows' ids were made of the long names, and an old log goes on."""
+    return next((long for long, short in LONG_REGIME_IDS.items() if short == regime), regime)
+
+
+RegimeId = Annotated[str, BeforeValidator(regime_id)]
+
+
+def by_regime(value: Any) -> Any:
+    """A mapping by regime under the ids that count; raises :class:`ValueError` where two keys name one regime."""
+    if not isinstance(value, dict):
+        return value
+    found: dict[Any, Any] = {}
+    for name, entry in value.items():
+        if regime_id(name) in found:
+            raise ValueError(f"'{name}' and '{regime_id(name)}' are one regime: give one of them")
+        found[regime_id(name)] = entry
+    return found
 
 
 class Definition(BaseModel):
@@ -250,7 +289,7 @@ class DecodingSpec(Definition):
     """A decoding regime."""
 
     label: str = ""
-    """Short name in tables, for example ``D0``."""
+    """A few words for people; tables name a regime by its id."""
     temperature: float = Field(ge=0)
     """0 is greedy."""
     top_p: float = Field(gt=0, le=1)
@@ -330,8 +369,12 @@ class ConditionsFile(_DefinitionsFile):
 class DecodingFile(_DefinitionsFile):
     """``decoding_v1.yaml``."""
 
-    regimes: dict[str, DecodingSpec]
-    """Regimes by id."""
+    regimes: Annotated[
+        dict[str, DecodingSpec],
+        BeforeValidator(by_regime),
+        Field(validation_alias=AliasChoices("regimes", "decoding")),
+    ]
+    """Regimes by id; the key may also be ``decoding``."""
 
 
 class MetricsFile(_DefinitionsFile):

@@ -26,6 +26,7 @@ from pcsuite.config.definitions import (
     OperatorType,
     TasksFile,
     TaskSpec,
+    regime_id,
 )
 from pcsuite.config.profile import Profile
 from pcsuite.config.yaml_source import YamlSource
@@ -210,7 +211,8 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
             node = data
             for parent in parents:
                 node = node.setdefault(parent, {})
-            node[last] = value
+            # Two names of one regime are one key: an override replaces it, however the file spells it.
+            node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
         source = YamlSource(source.path, source.text, data)
     profile = source.parse(Profile)
     if profile.version != "1.0":

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pcsuite.config.definitions import Definition
+from pcsuite.config.definitions import Definition, RegimeId, by_regime
 from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
@@ -73,10 +73,10 @@ class ReproSection(Definition):
     """Seed of item sampling and of every derived stream."""
     deterministic_hash_seed: str = "pcsuite-v1"
     """Salt of the hashes that order items."""
-    seeds: dict[str, SeedList] = Field(
-        default_factory=lambda: {"d0_greedy": (0,), "d1_sampled": tuple(range(1, 11))}
+    seeds: Annotated[dict[str, SeedList], BeforeValidator(by_regime)] = Field(
+        default_factory=lambda: {"D0": (0,), "D1": tuple(range(1, 11))}
     )
-    """Seeds of each decoding regime; ``1..10`` is a range."""
+    """Seeds of each decoding regime, by id or as ``d0_greedy`` and ``d1_sampled``; ``1..10`` is a range."""
     seeds_per_task: dict[str, int] = Field(default_factory=lambda: {"default": 3})
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
     num_workers: int = Field(default=8, gt=0)
@@ -111,8 +111,8 @@ class SelectionSection(Definition):
     """Model ids."""
     conditions: tuple[str, ...]
     """Condition ids; a design's name selects all its conditions."""
-    decoding_regimes: tuple[str, ...]
-    """Decoding regime ids."""
+    decoding_regimes: tuple[RegimeId, ...]
+    """Decoding regime ids; ``d0_greedy`` is ``D0``, ``d1_sampled`` is ``D1``."""
 
 
 class RetrySection(Definition):
@@ -288,7 +288,7 @@ class PrimaryContrast(Definition):
     """Tasks it is about; by default all."""
     models: tuple[str, ...] = ()
     """Models it is about; by default all."""
-    regimes: tuple[str, ...] = ()
+    regimes: tuple[RegimeId, ...] = ()
     """Decoding regimes it is about; by default all."""
 
 

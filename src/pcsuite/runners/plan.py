@@ -116,7 +116,7 @@ class Cell:
         shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
         for perturbation in self.perturbations:
             for seed in self.seeds:
-                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.variant}")
                 yield Unit(self, item, seed, perturbation, run_id)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
@@ -389,7 +389,7 @@ def plan_cell(
         "model": suite.models[model_id],
         "model_id": model_id,
         "condition": [condition.id, [[operator.name, operator.spec] for operator in bundle]],
-        "decoding": decoding.as_dict(),
+        "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
     if condition.prompt is not None:
