@@ -67,7 +67,7 @@ def test_rescore_reads_an_old_log(old, capsys):
 
 
 def test_a_report_on_an_old_log_names_the_ids_of_today(old):
-    profile, log = old
+    _, log = old
     with RunTables([log], log.parents[1] / "tables") as tables:
         assert tables.query("SELECT DISTINCT decoding_id FROM runs ORDER BY 1") == [("D0",), ("D1",)]
         written = tables.write_csv()

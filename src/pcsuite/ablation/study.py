@@ -28,8 +28,9 @@ from pcsuite.ablation.arms import (
     without,
 )
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import ModelSpec, TaskSpec, regime_id
+from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.spellings import regime_id
 from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
 from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
 from pcsuite.data.task_recipes import Columns

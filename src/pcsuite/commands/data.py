@@ -15,10 +15,11 @@ from pcsuite._util.text import behind, one_line
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import listed, settings_from
 from pcsuite.config.profile import check_run_name
+from pcsuite.config.spellings import dataset_name
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import ConfigError, DataError, Exit, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
-from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages
+from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, index_root, take_for
 
 if TYPE_CHECKING:
     from pcsuite.importers.import_run import ImportedLog
@@ -176,9 +177,9 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
 
     examples:
       pcsuite index build                                     # of the exported FEVER pages, else of the bundled sample
-      pcsuite index build --pages my_pages.jsonl              # {"page": ..., "sentences": [...]} a line
+      pcsuite index build --pages my_pages.jsonl --dataset nq_open   # {"page": ..., "sentences": [...]} a line
       pcsuite index search "capital of Karvenia" -k 3
-      pcsuite index search "who wrote it" --index .cache/indexes/3f…
+      pcsuite index search "who wrote it" --index .cache/wiki_bm25/3f…
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="build|search")
     build = actions.add_parser("build", help="build the index, unless it is there")
@@ -187,6 +188,10 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--dataset", default="fever", help="whose pages (default: fever)")
         action.add_argument("--pages", **FILE, help="a pages file instead of the dataset's")
         action.add_argument("--cache-dir", **DIR, default=Path(".cache"), help="the profile's run.cache_dir")
+        about = (
+            "the profile's integrations.retrieval.wiki_index_path (default: wiki_bm25 in the cache folder)"
+        )
+        action.add_argument("--index-path", metavar="DIR", help=about)
     search.add_argument("query", help="what to look for")
     search.add_argument("-k", type=int, default=DEFAULT_K, help=f"how many (default: {DEFAULT_K})")
     search.add_argument("--index", **DIR, help="an index folder, instead of the dataset's")
@@ -197,8 +202,15 @@ def execute_index(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     folder = args.index if args.action == "search" else None
     if folder is None:
-        pages = args.pages if args.pages is not None else find_pages(args.dataset, args.cache_dir).path
-        folder = ensure_index(pages, args.cache_dir)
+        pages = (
+            args.pages
+            if args.pages is not None
+            else find_pages(dataset_name(args.dataset), args.cache_dir).path
+        )
+        root = index_root(args.cache_dir, args.index_path)
+        folder = ensure_index(pages, args.cache_dir, root=root)
+        if args.pages is not None and args.action == "build":
+            take_for(dataset_name(args.dataset), folder)
     seconds = time.perf_counter() - started
     index = Bm25Index(folder)
     if args.action == "build":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pcsuite.commands import options
-from pcsuite.errors import Exit
+from pcsuite.errors import ConfigError, Exit
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary, run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
@@ -81,15 +81,24 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> i
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite run-task``, which is ``run`` with the task as an argument.
 
-    example:
+    examples:
       pcsuite run-task gsm8k --config quickstart --limit 5 --conditions C0,C4
+      pcsuite run-task --config configs/profile_A.yaml --task gsm8k --model medium_local
     """
-    parser.add_argument("tasks", metavar="TASK", help="task id")
+    parser.add_argument("tasks", nargs="?", metavar="TASK", help="task id")
+    parser.add_argument("--task", metavar="ID", help="the task, where it does not stand first")
     options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
 
 
-execute_run_task = execute_run
+def execute_run_task(args: argparse.Namespace) -> int:
+    """Run one task of the profile; a ``ConfigError`` where none is named, or two are."""
+    given = [name for name in (args.tasks, args.task) if name]
+    if len(set(given)) != 1:
+        problem = "name one task" if not given else f"'{given[0]}' and --task {given[1]} are two tasks"
+        raise ConfigError(f"run-task: {problem}", hint="pcsuite run-task --task gsm8k --config quickstart")
+    args.tasks = given[0]
+    return execute_run(args)
 
 
 def configure_rescore(parser: argparse.ArgumentParser) -> None:

@@ -12,43 +12,24 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    field_validator,
     model_validator,
 )
 
 from pcsuite._util.patterns import read_pattern
+from pcsuite.config.spellings import (
+    by_regime,
+    dataset_name,
+    model_spelled_out,
+    operator_spelled_out,
+    regime_id,
+    task_kind,
+    task_spelled_out,
+)
 
 TaskKind = Literal["structured", "reasoning"]
-LONG_REGIME_IDS = {"d0_greedy": "D0", "d1_sampled": "D1"}
-"""Second names of the two regimes: keys of ``repro.seeds``, ids in logs of earlier versions, and part of rows' ids."""
-
-
-def regime_id(name: Any) -> Any:
-    """The id of a decoding regime that a file, a flag or an older log names; what is no such name stays as it is.
-
-    >>> regime_id("d0_greedy"), regime_id("D1"), regime_id("warm")
-    ('D0', 'D1', 'warm')
-    """
-    return LONG_REGIME_IDS.get(name, name) if isinstance(name, str) else name
-
-
-def hashed_regime_id(regime: str) -> str:
-    """The name by which a regime enters hashes: rows' ids were made of the long names, and an old log goes on."""
-    return next((long for long, short in LONG_REGIME_IDS.items() if short == regime), regime)
-
-
+DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
-
-
-def by_regime(value: Any) -> Any:
-    """A mapping by regime under the ids that count; raises :class:`ValueError` where two keys name one regime."""
-    if not isinstance(value, dict):
-        return value
-    found: dict[Any, Any] = {}
-    for name, entry in value.items():
-        if regime_id(name) in found:
-            raise ValueError(f"'{name}' and '{regime_id(name)}' are one regime: give one of them")
-        found[regime_id(name)] = entry
-    return found
 
 
 class Definition(BaseModel):
@@ -70,16 +51,21 @@ def _readable_pattern(pattern: str) -> str:
 
 
 class TaskSpec(Definition):
-    """One task. Everything a prompt says about the task comes from here; everything else from operators."""
+    """One task. Everything a prompt says about the task comes from here; everything else from operators.
 
-    title: str
-    """Short human name, shown in reports."""
-    kind: TaskKind
-    """``structured``: answers are a JSON object; ``reasoning``: text ending in an answer line."""
+    Second spellings (``output_schema_ref``, ``labels``, ``answer_extractor``, ``split: {train, dev, test}``, the kinds
+    of :data:`~pcsuite.config.spellings.EVALUATOR_OF_KIND`) are read as the keys below.
+    """
+
+    title: str = ""
+    """Short human name, shown in reports; by default the task's id in words."""
+    kind: Annotated[TaskKind, BeforeValidator(task_kind)]
+    """``structured``: answers are a JSON object (also ``structured_extraction``, ``classification``, ``mcq``,
+    ``verification``, ``truthfulness``); ``reasoning``: text ending in an answer line."""
     domain: str = Field(default="", exclude=True)
     """What the items are about (``news``, ``school mathematics``), by which replication is judged; a task without one
     is a domain of its own. It changes no prompt, so it is no part of a row's id."""
-    dataset: str
+    dataset: Annotated[str, BeforeValidator(dataset_name)]
     """Name of the items file: ``<cache_dir>/datasets/<dataset>_<split>.jsonl``, or a bundled sample."""
     split: str = "test"
     """The split that is scored."""
@@ -87,15 +73,19 @@ class TaskSpec(Definition):
     """The split the optimiser may see."""
     train_split: str = "train"
     """The split exemplars come from."""
-    instruction: str
+    input_fields: tuple[str, ...] = Field(default=(), exclude=True)
+    """Keys of a line of the items file that make the input, where the line has no ``input_text``."""
+    truth_fields: tuple[str, ...] = Field(default=(), exclude=True)
+    """Keys of such a line that make the truth, where it has no ``truth``."""
+    instruction: str = ""
     """The bare instruction: all that C0 says besides the input."""
-    role: str
+    role: str = ""
     """What ROLE says the model is."""
-    goal: str
+    goal: str = "Give the right answer for the input."
     """What GOAL says a good answer achieves."""
     rules: tuple[str, ...] = ()
     """The task's own rules, shown by CONSTRAINTS."""
-    abstain: str
+    abstain: str = DEFAULT_ABSTAIN
     """How to abstain on this task, shown by ABSTAIN."""
     decompose: tuple[str, ...] = ()
     """Sub-steps shown by DECOMPOSE."""
@@ -113,7 +103,7 @@ class TaskSpec(Definition):
     """LMQL query of your own for the constraint backend ``lmql_program``, in place of the compiled one."""
     input_label: str = "Input"
     """Heading of the input in the prompt."""
-    max_tokens: int = Field(gt=0)
+    max_tokens: int = Field(default=256, gt=0)
     """Completion limit."""
     length_band: tuple[int, int] | None = None
     """Prompt tokens aimed at by length control; by default the band of the task's kind."""
@@ -125,6 +115,27 @@ class TaskSpec(Definition):
     """Name of the primary metric, for tables and plots; ``task_score`` carries its per-item value."""
     retrieval: bool = False
     """Whether REACT_LOOP applies (the task has a corpus to search)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        task = task_spelled_out(given)
+        title = task.get("title") or str(task.get("dataset", "the task")).replace("_", " ")
+        labels = (task.get("evaluator_options") or {}).get("labels") or ()
+        among = (
+            f" with one of {', '.join(map(str, labels))}"
+            if isinstance(labels, (list, tuple)) and labels
+            else ""
+        )
+        form = " as JSON" if task_kind(task.get("kind")) == "structured" else ""
+        defaults = {
+            "title": title,
+            "instruction": f"{title}: answer for the input below{among}{form}.",
+            "role": f"a careful specialist in {title}",
+        }
+        return {**defaults, **task}
 
 
 class ModelSpec(Definition):
@@ -144,6 +155,11 @@ class ModelSpec(Definition):
     """USD per million prompt tokens."""
     price_out: float = Field(default=0.0, ge=0)
     """USD per million completion tokens."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        return model_spelled_out(given) if isinstance(given, dict) else given
 
     def provider_options(self) -> dict[str, Any]:
         """The provider's own keys, not yet checked against its ``Options``."""
@@ -334,7 +350,7 @@ class MetricSpec(Definition):
 
 
 class _DefinitionsFile(Definition):
-    version: str
+    version: str = "1.0"
     """Version of the definitions."""
 
 
@@ -343,6 +359,16 @@ class TasksFile(_DefinitionsFile):
 
     tasks: dict[str, TaskSpec]
     """Tasks by id."""
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _titled(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: {"title": str(name).replace("_", " "), **task} if isinstance(task, dict) else task
+            for name, task in given.items()
+        }
 
 
 class ModelsFile(_DefinitionsFile):
@@ -356,7 +382,14 @@ class OperatorsFile(_DefinitionsFile):
     """``operators_v1.yaml``."""
 
     operators: dict[str, OperatorSpec]
-    """Operators by name."""
+    """Operators by name; the name or the engine of a constraint may say its ``kind``."""
+
+    @field_validator("operators", mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: operator_spelled_out(str(name), operator) for name, operator in given.items()}
 
 
 class ConditionsFile(_DefinitionsFile):

@@ -26,9 +26,9 @@ from pcsuite.config.definitions import (
     OperatorType,
     TasksFile,
     TaskSpec,
-    regime_id,
 )
 from pcsuite.config.profile import Profile
+from pcsuite.config.spellings import dataset_name, regime_id, task_kind, task_spelled_out
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
 
@@ -75,6 +75,12 @@ def profile_path(name: str) -> Path:
 def bundled_operators() -> Mapping[str, OperatorSpec]:
     """Operators that come with the suite, in the order of the ladder; not to be changed."""
     return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
+
+
+@lru_cache(maxsize=1)
+def bundled_tasks() -> Mapping[str, TaskSpec]:
+    """Tasks that come with the suite, by id; not to be changed."""
+    return YamlSource.read(bundled_configs() / "tasks_v1.yaml").parse(TasksFile).tasks
 
 
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
@@ -162,8 +168,9 @@ class Suite:
             return None
         source = self.sources["tasks_ref"]
         folder, bundled = source.path.parent, bundled_configs()
-        candidates = [folder / reference, folder / "schemas" / reference, bundled / reference]
-        for candidate in [*candidates, bundled / "schemas" / reference]:
+        candidates = [folder / reference, folder / "schemas" / reference, folder.parent / reference]
+        bundles = [bundled / reference, bundled / "schemas" / reference, bundled.parent / reference]
+        for candidate in [*candidates, Path.cwd() / reference, *bundles]:
             if candidate.is_file():
                 return candidate
         tried = ", ".join(map(str, candidates))
@@ -222,7 +229,10 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
     folder = source.path.resolve().parent
     for key, model in REFERENCED.items():
         reference = getattr(profile.suite, key)
-        candidates = [folder / reference, folder.parent / reference]
+        # From the profile's folder, or from the project's root: the folder above it, or where the command is run.
+        candidates = list(
+            dict.fromkeys((folder / reference, folder.parent / reference, Path.cwd() / reference))
+        )
         if key not in profile.suite.model_fields_set:
             candidates.append(bundled_configs() / reference)
         found = next((candidate for candidate in candidates if candidate.is_file()), None)
@@ -230,6 +240,8 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
             tried = ", ".join(map(str, candidates))
             raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
         sources[key] = YamlSource.read(found)
+        if key == "tasks_ref":
+            sources[key] = _with_bundled_words(sources[key])
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
@@ -246,6 +258,44 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
+
+
+def _with_bundled_words(source: YamlSource) -> YamlSource:
+    """A tasks file whose entries may leave their wording to the bundled task of the same id, else the same dataset.
+
+    Only an entry without instruction, role or goal is completed: one that says them says everything itself.
+    """
+    tasks = source.data.get("tasks") if isinstance(source.data, dict) else None
+    if (
+        not isinstance(tasks, dict)
+        or source.path.resolve() == (bundled_configs() / "tasks_v1.yaml").resolve()
+    ):
+        return source
+    short = [
+        name
+        for name, task in tasks.items()
+        if isinstance(task, dict) and not {"instruction", "role", "goal"} <= set(task)
+    ]
+    if not short:
+        return source
+    bundled = YamlSource.read(bundled_configs() / "tasks_v1.yaml").data["tasks"]
+    completed = dict(tasks)
+    for name in short:
+        task = tasks[name]
+        dataset = dataset_name(str(task.get("dataset", "")))
+        same = [name] if name in bundled and dataset in ("", bundled[name]["dataset"]) else []
+        same += [other for other, words in bundled.items() if words["dataset"] == dataset]
+        kind = task_kind(task.get("kind"))
+        base = next((bundled[other] for other in same if kind in (None, bundled[other]["kind"])), None)
+        if base is None:
+            continue
+        try:
+            own = task_spelled_out({"evaluator": base["evaluator"], **task})
+        except ValueError:
+            continue  # said, with its place, when the file is checked
+        options = {**base.get("evaluator_options", {}), **own.get("evaluator_options", {})}
+        completed[name] = {**base, **own, **({"evaluator_options": options} if options else {})}
+    return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
 
 
 def _with_operator_effects(

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pcsuite.config.definitions import Definition, RegimeId, by_regime
+from pcsuite.config.definitions import Definition, RegimeId
+from pcsuite.config.spellings import by_regime, helm_scenarios
 from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
@@ -152,8 +153,9 @@ class HelmSection(Definition):
 
     enabled: bool = False
     """Whether the profile's runs include HELM; a profile that says ``false`` refuses ``pcsuite helm`` too."""
-    scenarios: tuple[str, ...] = ("truthful_qa",)
-    """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``."""
+    scenarios: Annotated[tuple[str, ...], BeforeValidator(helm_scenarios)] = ("truthful_qa",)
+    """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``; also ``truthfulqa`` and
+    ``mmlu``, which stands for five subjects."""
     helm_output_dir: str | None = None
     """Where HELM writes; by default ``helm`` in the run's ``output_dir``."""
     data_dir: str | None = None
@@ -193,7 +195,7 @@ class RetrievalSection(Definition):
     backend: str = "bm25_local"
     """Search backend: bm25_local, api_retriever, or a plugin's name in the group ``pcsuite.retrievers``."""
     wiki_index_path: str | None = None
-    """Index folder; by default built from the task's pages in the cache."""
+    """Where ``pcsuite index build`` writes and loops read, or one index; by default ``wiki_bm25`` in ``cache_dir``."""
     api_url: str | None = None
     """Endpoint of ``api_retriever``."""
 

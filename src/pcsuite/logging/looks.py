@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pcsuite.config.definitions import regime_id
+from pcsuite.config.spellings import regime_id
 from pcsuite.logging.segments import AppendFile, read_lines
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pcsuite._util.files import replace_atomically
-from pcsuite.config.definitions import regime_id
+from pcsuite.config.spellings import regime_id
 from pcsuite.errors import LogError
 
 

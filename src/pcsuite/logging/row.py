@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from pcsuite.config.definitions import LONG_REGIME_IDS
+from pcsuite.config.spellings import LONG_REGIME_IDS
 from pcsuite.evaluation.base import Parsed
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import NotRequired
 
 from pcsuite._util.hashing import seed_from
-from pcsuite.config.definitions import hashed_regime_id
+from pcsuite.config.spellings import hashed_regime_id
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.prompts.verbatim import decode_chat
 

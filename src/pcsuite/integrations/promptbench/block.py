@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pcsuite._util.hashing import digest
-from pcsuite.config.definitions import regime_id
 from pcsuite.config.load import Suite
+from pcsuite.config.spellings import regime_id
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import ConfigError, did_you_mean

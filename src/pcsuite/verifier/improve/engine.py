@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
-from pcsuite.config.definitions import regime_id
 from pcsuite.config.load import Suite
+from pcsuite.config.spellings import regime_id
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
 from pcsuite.engines.limits import RetryPolicy
