@@ -32,6 +32,8 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
       pcsuite export-datasets                                   everything, from the Hugging Face hub
       pcsuite export-datasets --from originals                  from original files in originals/<dataset>/
       pcsuite export-datasets --from originals --only gsm8k,trec
+      pcsuite export-datasets --only conll,ag,csqa,truthfulqa   datasets have several names, and tasks' ids do too
+      pcsuite export-datasets --config profile_A --missing      what a profile needs and the cache has not
       pcsuite export-datasets --hub-dir mirror                  from tables saved in the hub's layout, offline
       pcsuite export-datasets --from originals --allow-partial  accept short files and say so in the manifest
 
@@ -41,7 +43,10 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--from", dest="from_dir", **DIR, help="read original published files under DIR")
     add("--hub-dir", **DIR, help="read hub tables saved under DIR instead of the hub")
-    add("--only", metavar="A,B", help="export these datasets only")
+    add("--only", metavar="A,B", help="export these datasets only, by any of their names or by task id")
+    add("--config", "-c", metavar="PROFILE", help="export the datasets of a profile's tasks only")
+    about = "leave out datasets whose items (the scored split of a bundled task) are in the cache already"
+    add("--missing", action="store_true", help=about)
     add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
     add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
     about = "v1: the 817 questions (default); v2025: the 790 of the revision"
@@ -56,7 +61,8 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
 
     Returns 2 where one of them failed; the others are written all the same.
     """
-    from pcsuite.data.export import ExportOptions, export_datasets
+    from pcsuite.config.load import load_suite
+    from pcsuite.data.export import EXPORTERS, ExportOptions, export_datasets, exported_as, exported_datasets
 
     on_terminal = sys.stderr.isatty()
 
@@ -64,11 +70,23 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
         if on_terminal:
             print(f"\r\033[K{one_line(line)}", end="", file=behind(sys.stderr), flush=True)
 
+    only = listed(args.only) if args.only is not None else None
+    if args.config is not None:
+        suite = load_suite(args.config)
+        chosen = [suite.tasks[name].dataset for name in suite.profile.selection.tasks]
+        chosen = [name for name in chosen if name in EXPORTERS]
+        only = chosen if only is None else [name for name in only if exported_as(name) in chosen]
+    if args.missing:
+        there = exported_datasets(args.cache_dir)
+        only = [name for name in only or EXPORTERS if exported_as(name) not in there]
+        if not only:
+            print(f"nothing is missing in {args.cache_dir / 'datasets'}")
+            return Exit.DONE
     results = export_datasets(
         args.cache_dir,
         from_dir=args.from_dir,
         hub_dir=args.hub_dir,
-        only=listed(args.only) if args.only is not None else None,
+        only=only,
         options=settings_from(ExportOptions, args),
         progress=progress,
     )

@@ -20,7 +20,7 @@ from pcsuite.config.load import bundled_tasks
 from pcsuite.config.spellings import DATASETS, dataset_name
 from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, spider, truthful_qa
 from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
-from pcsuite.data.items import datasets_dir, dump_line
+from pcsuite.data.items import SAMPLES, datasets_dir, dump_line, find_items
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
 
 MANIFEST = "manifest.json"
@@ -126,6 +126,16 @@ def exported_as(name: str) -> str:
         known = [*EXPORTERS, *(spelling for spellings in DATASETS.values() for spelling in spellings), *tasks]
         raise DataError(f"unknown dataset '{name}'", hint=did_you_mean(name, known))
     return wanted
+
+
+def exported_datasets(cache_dir: Path) -> set[str]:
+    """Datasets whose scored split lies in the cache, whoever put it there, under any of its names."""
+    found = set()
+    for task in bundled_tasks().values():
+        source = find_items(task.dataset, task.split, cache_dir, SAMPLES)
+        if source is not None and source.kind == "cache":
+            found.add(task.dataset)
+    return found
 
 
 class _Road(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar, Literal, TypedDict
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import NotRequired
 
 from pcsuite._util.hashing import seed_from
+from pcsuite._util.mappings import FieldMapping
 from pcsuite.config.spellings import hashed_regime_id
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.prompts.verbatim import decode_chat
@@ -70,7 +71,7 @@ class Generation(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoding(Mapping[str, Any]):
+class Decoding(FieldMapping):
     """How to decode: the regime's parameters and the task's completion limit.
 
     An adapter may read it by attribute or as a mapping.
@@ -84,17 +85,6 @@ class Decoding(Mapping[str, Any]):
     temperature: float
     top_p: float
     max_tokens: int
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self.__slots__:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.__slots__)
-
-    def __len__(self) -> int:
-        return len(self.__slots__)
 
     def hashed(self) -> dict[str, Any]:
         """What rows' ids are made of; the regime by the name it has always had there."""

@@ -4,7 +4,7 @@ and an item to the prompt and the decoding policy that a model gets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
+from pcsuite._util.mappings import FieldMapping
 from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSpec, OperatorUse
 from pcsuite.config.load import bundled_configs, bundled_operators
 from pcsuite.config.yaml_source import YamlSource
@@ -154,23 +155,12 @@ def _joining(name: str, labels: Sequence[str], orders: int) -> list[tuple[int, .
 
 
 @dataclass(frozen=True, slots=True)
-class PromptConstraint(Mapping[str, str]):
+class PromptConstraint(FieldMapping):
     """A hard constraint a condition asks for, by attribute or as a mapping: its kind, what it enforces, who does."""
 
     kind: Literal["json_schema", "regex", "cfg"]
     value: str
     backend: str
-
-    def __getitem__(self, key: str) -> str:
-        if key not in self.__slots__:
-            raise KeyError(key)
-        return str(getattr(self, key))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.__slots__)
-
-    def __len__(self) -> int:
-        return len(self.__slots__)
 
 
 @dataclass(frozen=True)
