@@ -60,7 +60,7 @@ class OutlinesBackend(LocalHfBackend):
         grammar = self.grammar(constraint)
         refuse_uncompilable(grammar, model, constraint, self.name)
         processor = engine.get_cfg_logits_processor(grammar)
-        # The matcher that the processor would make for its rows: our decoding takes its bits and masks all rows at once.
+        # The matcher that the processor would make: our decoding takes its bits and masks all rows at once.
         matcher = LLMatcher(processor.llg_tokenizer, processor.grammar)
         end_from = end_preferred_from(constraint, request.decoding)
         shape = llguidance.numpy.get_bitmask_shape(1, processor.llg_tokenizer.vocab_size)

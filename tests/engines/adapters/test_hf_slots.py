@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_beginnings, why_not_fixed
 from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, _draw_row, draw_key
+from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_beginnings, why_not_fixed
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.errors import ConfigError
 from support.tiny_hf import answer_all, tiny_adapter

@@ -23,6 +23,8 @@ GREEDY_BELOW = 1e-5
 """Temperatures below this are greedy: dividing by them overflows."""
 SHORTLIST = 256
 """Tokens that are ranked first; the whole vocabulary only where they may not hold the nucleus."""
+WHOLE_AT_ONCE = 64
+"""Rows whose whole vocabulary is ranked on a device at a time."""
 
 RowMask = Callable[[Sequence[int]], np.ndarray]
 """From a row's completion so far to the tokens that may follow it, a bit each, packed into 32-bit words."""
@@ -170,20 +172,34 @@ def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[in
     top_p = torch.tensor([[row.decoding.top_p] for row in going], **wide)
     draw = torch.tensor([[uniform(row.key, len(row.tokens))] for row in going], **wide)
     scaled = chosen.double() / heat
+    total = scaled.logsumexp(dim=-1, keepdim=True)
     tokens = chosen.topk(min(SHORTLIST, chosen.shape[-1]), dim=-1).indices.sort(dim=-1).values
-    likely = (scaled.gather(-1, tokens) - scaled.logsumexp(dim=-1, keepdim=True)).exp()
-    ranked = likely.sort(dim=-1, descending=True, stable=True)
-    mass_before = ranked.values.cumsum(dim=-1) - ranked.values
-    nucleus = torch.zeros_like(likely).scatter(-1, ranked.indices, (mass_before < top_p).double())
-    mass = (likely * nucleus).cumsum(dim=-1)
-    last = (nucleus * torch.arange(nucleus.shape[-1], **wide)).argmax(dim=-1, keepdim=True)
-    place_of = torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)
-    sampled = tokens.gather(-1, place_of)[:, 0]
+    likely = (scaled.gather(-1, tokens) - total).exp()
+    sampled = tokens.gather(-1, _choose_on_device(likely, top_p, draw))[:, 0]
     beyond_last = likely > likely.min(dim=-1, keepdim=True).values  # see sample_token
     whole = ((likely * beyond_last).sum(dim=-1) < top_p[:, 0]) | (top_p[:, 0] >= 1.0)
     found = torch.stack([sampled, whole.long()], dim=1).tolist()
+    wholly = [number for number, (_, in_full) in enumerate(found) if in_full]
+    for start in range(0, len(wholly), WHOLE_AT_ONCE):
+        part = wholly[start : start + WHOLE_AT_ONCE]
+        choice = _choose_on_device((scaled[part] - total[part]).exp(), top_p[part], draw[part])
+        for number, token in zip(part, choice[:, 0].tolist(), strict=True):
+            found[number][0] = token
     drawn: list[int] = likeliest
-    for place, (token, in_full) in zip(warm, found, strict=True):
-        index = live[place]
-        drawn[place] = _draw_row(logits, rows[index], index) if in_full else token
+    for place, (token, _) in zip(warm, found, strict=True):
+        drawn[place] = token
     return drawn
+
+
+def _choose_on_device(likely: torch.Tensor, top_p: torch.Tensor, draw: torch.Tensor) -> torch.Tensor:
+    """For each row the place, in a list of probabilities in the order of their tokens, that ``choose`` would draw."""
+    import torch
+
+    ranked = likely.sort(dim=-1, descending=True, stable=True)
+    mass_before = ranked.values.cumsum(dim=-1) - ranked.values
+    within = (mass_before < top_p) | (top_p >= 1.0)
+    nucleus = torch.zeros_like(likely).scatter(-1, ranked.indices, within.double())
+    mass = (likely * nucleus).cumsum(dim=-1)
+    places = torch.arange(nucleus.shape[-1], dtype=torch.float64, device=likely.device)
+    last = (nucleus * places).argmax(dim=-1, keepdim=True)
+    return torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)

@@ -35,7 +35,7 @@ RECORDINGS_KEPT = 32
 WARM_UP_STEPS = 3
 """Steps before recording, in which libraries choose their kernels and take their memory."""
 LEAST_SHARED = 64
-"""Tokens that prompts must have in common for these to be read apart; shared beginnings are cut to multiples of half."""
+"""Tokens that prompts must have in common for these to be read apart; beginnings are cut to multiples of half."""
 BEGINNINGS_KEPT = 16
 TOKENS_READ_AT_ONCE = 16_384
 FOLDED = "pcsuite_folded"
@@ -342,6 +342,7 @@ class Slots:
                 )
 
     def _known_beginning(self, prompt: Prompt) -> Prompt:
+        # Without sharing none was ever kept.
         fits = (kept for kept in self._beginnings if len(kept) < len(prompt) and prompt[: len(kept)] == kept)
         return max(fits, key=len, default=())
 

@@ -249,7 +249,7 @@ class LocalHfAdapter(ModelAdapter):
         self._thread.close()
 
     def _make_slots(self) -> tuple[Slots | None, str]:
-        """Continuous batches of recorded steps where they are possible and wanted, and what the manifest says of them."""
+        """Continuous batches of recorded steps where possible and wanted, and what the manifest says of them."""
         if self.options.cuda_graphs is False:
             return None, "off"
         reason = why_not_recordable(self.loaded.model)
