@@ -209,7 +209,9 @@ class LocalHfAdapter(ModelAdapter):
     def prompt_tokens(self, prompt: str) -> list[int]:
         """Token ids of the rendered prompt; a chat template brings its special tokens itself."""
         encoded = self.loaded.tokenizer(self.render(prompt), add_special_tokens=not self.chat)
-        return [int(token) for token in encoded["input_ids"]]
+        tokens = [int(token) for token in encoded["input_ids"]]
+        first = self.loaded.first_token
+        return tokens if self.chat or first is None or tokens[:1] == [first] else [first, *tokens]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of completion tokens, without special tokens."""
