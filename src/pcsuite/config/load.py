@@ -211,6 +211,7 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
     'mine'
     """
     source = YamlSource.read(profile_path(str(path)))
+    written = source.data.get("selection") if isinstance(source.data, dict) else None
     if overrides and isinstance(source.data, dict):
         data = json.loads(json.dumps(source.data, default=str))
         for dotted, value in overrides.items():
@@ -254,7 +255,7 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    problems = _unknown_names(suite)
+    problems = _unknown_names(suite, written if isinstance(written, dict) else {})
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
@@ -325,8 +326,11 @@ def _with_operator_effects(
     return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}
 
 
-def _unknown_names(suite: Suite) -> list[str]:
-    """Problems with ids that a profile or a definition uses and nothing defines."""
+def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
+    """Problems with ids that a profile or a definition uses and nothing defines.
+
+    ``written`` is the selection as the profile's file has it: a part of a registered study may be run by itself.
+    """
     selection, repro = suite.profile.selection, suite.profile.repro
     problems: list[str] = []
 
@@ -349,16 +353,20 @@ def _unknown_names(suite: Suite) -> list[str]:
     planned = suite.profile.preregistration
     if planned is not None:
         at = ("preregistration", "primary")
+
+        def selected(key: str) -> list[str]:
+            listed = written.get(key)
+            return [*getattr(selection, key), *(listed if isinstance(listed, list) else ())]
+
         for contrast in planned.primary:
-            check(contrast.tasks, selection.tasks, "selected task", *at)
-            check(contrast.models, selection.models, "selected model", *at)
-            check(contrast.regimes, selection.decoding_regimes, "selected regime", *at)
+            check(contrast.tasks, selected("tasks"), "selected task", *at)
+            check(contrast.models, selected("models"), "selected model", *at)
+            check(contrast.regimes, selected("decoding_regimes"), "selected regime", *at)
+            conditions = selected("conditions")
             # What a design's conditions are called is known when they are made.
-            if not any(
-                suite.conditions[name].design for name in selection.conditions if name in suite.conditions
-            ):
+            if not any(suite.conditions[name].design for name in conditions if name in suite.conditions):
                 named = [name for name in (contrast.condition, contrast.baseline) if name is not None]
-                check(named, selection.conditions, "selected condition", *at)
+                check(named, conditions, "selected condition", *at)
         check([planned.metric], suite.metrics, "metric", "preregistration", "metric")
     for name, condition in suite.conditions.items():
         uses = [
