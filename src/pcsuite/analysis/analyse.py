@@ -47,7 +47,8 @@ ALL_TABLES: tuple[TableSpec, ...] = (
     effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE, by_size.BY_SIZE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
-    entropy.PER_ITEM, entropy.BY_CONDITION, key_fields.KEY_FIELDS, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
+    entropy.PER_ITEM, entropy.BY_CONDITION, key_fields.KEY_FIELDS,
+    replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
     efficiency.UNSUPPORTED, efficiency.ABSTENTION, replicates.VARIANCE, COMPARE,
 )  # fmt: skip

@@ -60,7 +60,9 @@ def self_consistency(
         raise AnalysisError(f"answers must have {r} entries for each of {n} items, as correct does")
     weights = np.asarray(verifier, dtype=np.float64) if verifier is not None else None
     if weights is not None and weights.shape != scores.shape:
-        raise AnalysisError(f"verifier has shape {weights.shape}, a score or nan for each of {n} items by {r} is needed")
+        raise AnalysisError(
+            f"verifier has shape {weights.shape}, a score or nan for each of {n} items by {r} is needed"
+        )
     wanted = list(ks) if ks is not None else list(range(1, r + 1))
     if any(not 1 <= k <= r for k in wanted):
         raise AnalysisError(f"K must lie between 1 and the {r} answers there are, not {wanted}")

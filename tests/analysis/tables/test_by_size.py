@@ -9,7 +9,14 @@ SIZES = (("a", "7B"), ("b", "8B"), ("c", "32B"))
 
 
 def test_an_item_is_averaged_over_the_models_of_a_size(tmp_path):
-    scores = {("a", "C0"): 0.2, ("a", "C1"): 0.6, ("b", "C0"): 0.4, ("b", "C1"): 0.4, ("c", "C0"): 0.5, ("c", "C1"): 0.4}
+    scores = {
+        ("a", "C0"): 0.2,
+        ("a", "C1"): 0.6,
+        ("b", "C0"): 0.4,
+        ("b", "C1"): 0.4,
+        ("c", "C0"): 0.5,
+        ("c", "C1"): 0.4,
+    }
     rows = [
         make_row(task="t", item=f"{k}", model=model, size=size, condition=condition, score=scores[model, condition] + 0.01 * k)
         for k in range(8)

@@ -23,7 +23,10 @@ def test_a_label_that_agrees_is_told_from_a_rationale_that_does_not(tmp_path):
     by_field = {record["field"]: record for record in found}
     assert by_field["label"]["disagreement"] == 0.0
     assert by_field["rationale"]["disagreement"] == 1.0
-    assert (by_field["confidence"]["kind"], by_field["confidence"]["variance"]) == ("number", pytest.approx(0.01))
+    assert (by_field["confidence"]["kind"], by_field["confidence"]["variance"]) == (
+        "number",
+        pytest.approx(0.01),
+    )
     assert {record["filled"] for record in found} == {1.0}
 
 

@@ -165,7 +165,10 @@ def test_each_condition_has_a_mean_on_one_family_in_two_sizes_and_an_api_model(t
     classes = {(r["condition"], r["size_class"]) for r in found if r["over"] == "condition × size class"}
     assert {("C0", "S"), ("C0", "M"), ("C0", "L"), ("C6", "S"), ("C6", "M")} <= classes
     missing = [r for r in found if r["mean"] is None]
-    assert {(r["condition"], r["size"] or r["size_class"]) for r in missing} == {("C6", "frontier"), ("C6", "L")}
+    assert {(r["condition"], r["size"] or r["size_class"]) for r in missing} == {
+        ("C6", "frontier"),
+        ("C6", "L"),
+    }
 
 
 def test_every_metric_that_is_compared_has_its_model(tmp_path):

@@ -291,9 +291,7 @@ def item_scores(tables: RunTables) -> ItemScores:
     )
     models = {model: ModelInfo(*rest) for model, *rest in described}
     parameters = {model: note.params_b for model, note in manifest.models.items()}
-    classes = size_classes(
-        models, parameters, AnalysisSection.model_validate(manifest.analysis).size_classes
-    )
+    classes = size_classes(models, parameters, AnalysisSection.model_validate(manifest.analysis).size_classes)
     return ItemScores(
         cells={key: cells[key] for key in order},
         models={model: info._replace(size_class=classes[model]) for model, info in models.items()},

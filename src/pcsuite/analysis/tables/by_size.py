@@ -1,8 +1,8 @@
 """``by_size.csv``: where each condition stands, and what it changes, at every model size.
 
-An item's value at a size is its mean over the models of that size, so that models that answered the same items are never
-counted as independent. Sizes are the profile's classes (S, M, L), or the sizes as the models' entries name them where
-all models are of one class.
+An item's value at a size is its mean over the models of that size, so that models that answered the same items are
+never counted as independent. Sizes are the profile's classes (S, M, L), or the sizes as the models' entries name
+them where all models are of one class.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BY_SIZE = TableSpec(
         Column("task", "id of the task"),
         Column("decoding", "decoding regime"),
         Column("condition", "id of the condition"),
-        Column("factor", "size class of the profile, or the size itself where all models are of one class", shown=False),
+        Column("factor", "size class of the profile, or the size itself where all are of one class", shown=False),
         Column("level", "the class or size"),
         Column("models", "models of that size, whose mean an item's value is"),
         Column("n_items", "items that all of them answered", late=True),
@@ -63,7 +63,13 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
             keys = cells[task, decoding, condition].get(level, [])
             if not keys:
                 continue
-            record = {"task": task, "decoding": decoding, "condition": condition, "factor": sizes.factor, "level": level}
+            record = {
+                "task": task,
+                "decoding": decoding,
+                "condition": condition,
+                "factor": sizes.factor,
+                "level": level,
+            }
             paired = [
                 (key, control)
                 for key in keys

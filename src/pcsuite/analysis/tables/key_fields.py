@@ -75,9 +75,7 @@ def _answers(tables: RunTables) -> Iterator[tuple[CellKey, str, Mapping[str, Any
         yield CellKey(*names), item, fields if isinstance(fields, dict) else {}
 
 
-def _varied(
-    key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]]]
-) -> dict[str, Any] | None:
+def _varied(key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, Any] | None:
     """How one field varies over the replicates of each item; ``None`` where no answer of the cell fills it."""
     given = {
         item: [answer[field] for answer in answers if _is_filled(answer.get(field))]

@@ -39,8 +39,16 @@ SELF_CONSISTENCY = TableSpec(
         *interval("accuracy", "share of items whose majority is right"),
         *interval("gain", "accuracy less that of one answer"),
         Column("exact", "expectation over all votes, not a sample of them", shown=False),
-        Column("tie_break", "how ties are decided: by the verifier pass, or each tied answer by its share", late=True),
-        Column("verdicts_read", "share of the answers with a readable verdict; the others' verdicts are left out", shown=False),
+        Column(
+            "tie_break",
+            "how ties are decided: by the verifier pass, or each tied answer by its share",
+            late=True,
+        ),
+        Column(
+            "verdicts_read",
+            "share of the answers with a readable verdict; the others' verdicts are left out",
+            shown=False,
+        ),
     ),
     note="Accuracy of the majority vote of k sampled answers, and its gain over one answer.",
     folded=True,

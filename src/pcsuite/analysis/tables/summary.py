@@ -63,8 +63,8 @@ SUMMARY = TableSpec(
         Column("score_iqr", "interquartile range of the items' scores", label="IQR", form="number", digits=2),
         Column("score_if_errors_were_wrong", "the score if every failed call had scored 0", shown=False),
         Column("seed_variance", "variance of the whole score over seeds", form="number", digits=4),
-        Column("entropy_cat", "of tasks with a closed set of answers: mean entropy over replicates in nats", shown=False),
-        Column("entropy_cat_normalised", "the same as a share of its maximum; entropy_by_condition.csv has intervals", shown=False),
+        Column("entropy_cat", "tasks with a closed set of answers: mean entropy over replicates, nats", shown=False),
+        Column("entropy_cat_normalised", "the same as a share of its maximum", shown=False),
         *interval(
             "json_valid", "share of JSON answers", label="JSON valid", form="interval", digits=2, paper="JSON validity"
         ),
@@ -248,7 +248,9 @@ def summary_by_condition(
             "score_iqr": number(high - low),
             "score_if_errors_were_wrong": None if key.task in scores.pooled else pessimistic.get(key),
             "seed_variance": seed_variance.get(key),
-            **dict(zip(("entropy_cat", "entropy_cat_normalised"), varied.get(key, (None, None)), strict=True)),
+            **dict(
+                zip(("entropy_cat", "entropy_cat_normalised"), varied.get(key, (None, None)), strict=True)
+            ),
             "latency_ms_median": latency.get(key),
         }
         for name in wanted:
