@@ -90,8 +90,7 @@ def _legend(axes: Any, *, below: int = 0) -> None:
     """A legend where there is more than one series: above the plot, or below it in so many columns."""
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1 and below:
-        columns = min(len(labels), below)
-        axes.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+        axes.figure.legend(handles, labels, loc="lower center", ncols=min(len(labels), below))
     elif len(labels) > 1:
         axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(labels))
 
@@ -229,7 +228,7 @@ def _variance_figures(components: Table, folder: Path | None) -> list[Figure]:
                 for axes in sheet.panels
                 for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
             }
-            sheet.figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=4)
+            sheet.figure.legend(list(named.values()), list(named), loc="lower center", ncols=4)
             sheet.caption = (
                 f"Where the variance of item scores comes from, {task} on {model}: differences between items,"
                 " between perturbations, between seeds. What cannot be told apart is counted in the next wider"
