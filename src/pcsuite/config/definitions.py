@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -10,6 +11,26 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pcsuite._util.patterns import read_pattern
 
 TaskKind = Literal["structured", "reasoning"]
+AnswerForm = Literal["text", "json", "number", "label"]
+ANSWER_DEFAULTS: Mapping[AnswerForm, Mapping[str, str]] = {
+    "text": {
+        "kind": "reasoning",
+        "evaluator": "short_answer",
+        "final_answer_format": "The answer alone, in a few words.",
+    },
+    "number": {
+        "kind": "reasoning",
+        "evaluator": "number",
+        "final_answer_format": 'A last line of the form "#### NUMBER".',
+    },
+    "label": {
+        "kind": "reasoning",
+        "evaluator": "classification",
+        "final_answer_format": "The label alone, as it is spelled.",
+    },
+    "json": {"kind": "structured", "evaluator": "extraction"},
+}
+"""What a task's ``answer`` says where the task does not."""
 
 
 class Definition(BaseModel):
@@ -35,6 +56,9 @@ class TaskSpec(Definition):
 
     title: str
     """Short human name, shown in reports."""
+    answer: AnswerForm | None = Field(default=None, exclude=True)
+    """What an answer is: ``text``, a ``number``, a ``label`` or ``json``. Where they are not given it sets ``kind``,
+    ``evaluator`` and ``final_answer_format``; it is no part of a row's id, what it sets is."""
     kind: TaskKind
     """``structured``: answers are a JSON object; ``reasoning``: text ending in an answer line."""
     domain: str = Field(default="", exclude=True)
@@ -79,13 +103,20 @@ class TaskSpec(Definition):
     length_band: tuple[int, int] | None = None
     """Prompt tokens aimed at by length control; by default the band of the task's kind."""
     evaluator: str
-    """Name in the evaluator registry."""
+    """Name in the evaluator registry, or a function of your own: ``my_scorer.py:score``, a file beside this one."""
     evaluator_options: dict[str, Any] = Field(default_factory=dict)
     """Options of the evaluator, checked against its own ``Options`` model."""
     primary_metric: str = "accuracy"
     """Name of the primary metric, for tables and plots; ``task_score`` carries its per-item value."""
     retrieval: bool = False
     """Whether REACT_LOOP applies (the task has a corpus to search)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_answer_says(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("answer") in ANSWER_DEFAULTS:
+            return {**ANSWER_DEFAULTS[given["answer"]], **given}
+        return given
 
 
 class ModelSpec(Definition):
