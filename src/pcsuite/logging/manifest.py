@@ -32,6 +32,8 @@ class TaskNote(msgspec.Struct):
     length_band: list[int] = msgspec.field(default_factory=list)
     answers: int | None = None
     """Answers the task allows, one for anything else included; ``None`` for open answers."""
+    scorer: str = ""
+    """A scorer of the user's own: file, function and the beginning of the sha256 of its text."""
 
     @property
     def token_budget(self) -> int:

@@ -24,9 +24,10 @@ from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Mod
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
 from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
-from pcsuite.evaluation import EVALUATORS
+from pcsuite.evaluation import EVALUATORS, checked_options
 from pcsuite.evaluation import build_evaluator as evaluator_of
 from pcsuite.evaluation.base import Evaluator
+from pcsuite.evaluation.own_scorer import OwnScorer
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Program, Search
@@ -298,6 +299,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
     )
     evaluator = build_evaluator(suite, task_id)
+    evaluator.check_items(items)
     prompting = TaskPrompting(
         task_id,
         spec,
@@ -426,14 +428,18 @@ def plan_cell(
 
 
 def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
-    """The task's evaluator with its options and schema.
+    """The task's evaluator with its options and schema: a named one, or a function in a file of the user's.
 
     Raises :class:`ConfigError`, with the task's line in its file, for an unknown evaluator or wrong options.
     """
-    task = suite.tasks[task_id]
+    task, scorer = suite.tasks[task_id], suite.scorer(task_id)
     try:
-        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
-    except ConfigError as error:
+        if scorer is not None:
+            options = checked_options(OwnScorer, scorer.name, task.evaluator_options)
+            evaluator: Evaluator = OwnScorer(scorer, options, suite.schema(task_id))
+        else:
+            evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+    except (ConfigError, DataError) as error:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
     if task.retrieval:
