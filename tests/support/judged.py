@@ -31,7 +31,7 @@ def write_judged_profile(
     models: dict[str, dict[str, Any]] | None = None,
     effects: dict[str, float] | None = None,
     conditions: tuple[str, ...] = ("C0", "C1"),
-    regimes: tuple[str, ...] = ("d0_greedy",),
+    regimes: tuple[str, ...] = ("D0",),
     **sections: Any,
 ) -> Path:
     """A profile with the task ``advice``; ``judge`` is laid over its judge, ``judging`` is how the simulated one errs."""

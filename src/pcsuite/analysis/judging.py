@@ -71,7 +71,7 @@ def judged_rows(log: Path, judges: Collection[str]) -> Iterator[JudgedRow]:
     for row in iter_newest_rows(log):
         if row.kind != "main" or row.errors or row.task.id not in judges or row.generation is None:
             continue
-        if row.perturbation.type != CLEAN:
+        if row.perturbation.kind != CLEAN:
             continue
         score = row.metrics.get("task_score")
         answer = clean_text(row.generation.text).strip()

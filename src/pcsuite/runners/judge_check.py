@@ -144,7 +144,7 @@ async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]
     for question in evaluator.questions(item, answer, control):
         if isinstance(question, JudgeQuestion) and question.order in first:
             context = judge_context(
-                evaluator, row.task.id, row.condition.id, item, row.perturbation.id, answer, control, AGAIN_SEED
+                evaluator, row.task.id, row.condition.id, item, row.perturbation.variant, answer, control, AGAIN_SEED
             )
             call = await judge.ask(question, context(question), AGAIN_SEED)
             kept.append(call.verdict == first[question.order].verdict)

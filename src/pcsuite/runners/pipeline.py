@@ -241,7 +241,7 @@ class Pipeline:
             cell.decoding,
             unit.seed,
             constraint,
-            cell.context(item, unit.perturbation.type),
+            cell.context(item, unit.perturbation.kind),
             prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
         )
         search = self._retrievers.search_of(task.id) if ready.program.needs_retrieval else None
@@ -265,14 +265,14 @@ class Pipeline:
             client = self.session.clients[unit.cell.model_id]
             control = await self._outcome(other, await self._ready(other, client), client)
         context = judge_context(
-            task.evaluator, task.id, unit.cell.condition.id, item, unit.perturbation.id, outcome, control, unit.seed
+            task.evaluator, task.id, unit.cell.condition.id, item, unit.perturbation.variant, outcome, control, unit.seed
         )
         return await judge.verdicts(task.evaluator, item, outcome, control, context)
 
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
         cell = unit.cell
-        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.id)
+        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.variant)
         ready = self._prepared.get(key)
         if ready is None:
             if client.adapter.counts_remotely:
@@ -498,7 +498,7 @@ def registered_perturbation(unit: Unit) -> Edit | None:
     """
     if unit.perturbation == CLEAN:
         return None
-    variant = variant_of(unit.perturbation.type, unit.perturbation.id)
+    variant = variant_of(unit.perturbation.kind, unit.perturbation.variant)
     site = site_of(unit)
     return lambda tree: perturb(tree, site, variant)
 
