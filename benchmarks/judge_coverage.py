@@ -155,13 +155,17 @@ def coverage(pool: Pool, items: int, labels: int, repetitions: int, seed: int) -
         found = {
             "naive": paired_bootstrap(said, rng=rng, resamples=1_000),
             "gold": prediction_powered_mean(gold[:labels], said[:labels], bounds=(-1, 1)).estimate,
-            "ppi": prediction_powered_mean(gold[:labels], said[:labels], said[labels:], bounds=(-1, 1)).estimate,
+            "ppi": prediction_powered_mean(
+                gold[:labels], said[:labels], said[labels:], bounds=(-1, 1)
+            ).estimate,
         }
         for name, estimate in found.items():
             hits[name] += estimate.low <= truth <= estimate.high
             widths[name] += estimate.high - estimate.low
     shares = {name: count / repetitions for name, count in hits.items()}
-    return shares | {f"{name} width": total / repetitions for name, total in widths.items()} | {"truth": truth}
+    return (
+        shares | {f"{name} width": total / repetitions for name, total in widths.items()} | {"truth": truth}
+    )
 
 
 def table(items: int, sizes: list[int], repetitions: int) -> None:
@@ -171,7 +175,9 @@ def table(items: int, sizes: list[int], repetitions: int) -> None:
         for judge, kept in json.loads(SCORES.read_text()).items():
             rows = np.array([row for row in kept["scores"] if None not in row], dtype=float)
             pools[f"{judge}, really run ({len(rows)} items)"] = rows
-    print("| judge | judge's bias | effect | labels | judge alone | labels alone | prediction-powered | width of the labels' |")
+    print(
+        "| judge | judge's bias | effect | labels | judge alone | labels alone | prediction-powered | width of the labels' |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for index, (name, pool) in enumerate(pools.items()):
         bias = float((pool[:, 3] - pool[:, 1]).mean() - (pool[:, 2] - pool[:, 0]).mean())

@@ -92,7 +92,9 @@ def test_an_unreadable_reply_is_counted_and_no_score():
     assert found["judge_unreadable"] is True
     assert found["task_score"] is None
     assert found["lenient_score"] is None
-    half = score(judged(scale="pairwise"), said('{"better": "A"}', order="answer"), said("?", order="control"))
+    half = score(
+        judged(scale="pairwise"), said('{"better": "A"}', order="answer"), said("?", order="control")
+    )
     assert (half["task_score"], half["judge_unreadable"], half["judge_flip"]) == (None, True, None)
 
 
@@ -153,7 +155,14 @@ def test_the_schema_puts_the_reason_first():
 
 def test_the_fingerprint_changes_with_all_that_the_judge_is_told():
     base = {"model": "m", "rubric": "r"}
-    changes = [{}, {"rubric": "s"}, {"scale": "one_to_five"}, {"explain": True}, {"max_tokens": 9}, {"model": "n"}]
+    changes = [
+        {},
+        {"rubric": "s"},
+        {"scale": "one_to_five"},
+        {"explain": True},
+        {"max_tokens": 9},
+        {"model": "n"},
+    ]
     prints = {judge_fingerprint(JudgeSpec(**base | change), "Do.") for change in changes}
     assert len(prints | {judge_fingerprint(JudgeSpec(**base), "Do it.")}) == len(changes) + 1
 

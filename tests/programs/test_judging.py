@@ -125,7 +125,9 @@ def test_a_judge_that_fails_fails_the_row_and_keeps_the_answer(tmp_path):
             "remote": server_model(server, "answers", structured="none"),
             "judge": server_model(server, "judges", structured="none"),
         }
-        path = write_judged_profile(tmp_path, models=models, items=2, limits={"max_items_per_task": 2} | limits)
+        path = write_judged_profile(
+            tmp_path, models=models, items=2, limits={"max_items_per_task": 2} | limits
+        )
         failed = rows(run(path))
         assert all(row.errors[0].startswith("judging: ") for row in failed)
         assert {row.generation.text for row in failed} == {"Open the box."}
@@ -213,6 +215,8 @@ def test_pairs_without_a_control_are_refused(tmp_path):
 
 
 def test_the_estimate_has_the_judge_in_it(tmp_path):
-    single = sum(size.max_tokens for size in estimate_plan(build_plan(load_suite(write_judged_profile(tmp_path)))))
+    single = sum(
+        size.max_tokens for size in estimate_plan(build_plan(load_suite(write_judged_profile(tmp_path))))
+    )
     pairs = write_judged_profile(tmp_path, judge={"scale": "pairwise"})
     assert sum(size.max_tokens for size in estimate_plan(build_plan(load_suite(pairs)))) > single

@@ -34,6 +34,7 @@ from pcsuite.logging.manifest import JudgeNote, RunManifest, read_manifests
 from pcsuite.stats.agreement import Agreement, agreement
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered, prediction_powered_mean
+from pcsuite.stats.random_weights import widened
 
 FEWEST_LABELLED = 10
 """Items that must be labelled on every side of a contrast before it is prediction-powered."""
@@ -109,7 +110,9 @@ def draw_sample(
     """
     judges = judges_of(manifest)
     if not judges:
-        raise AnalysisError(f"{log.stem}: the run has no judged task", hint="labels are for tasks of kind: judged")
+        raise AnalysisError(
+            f"{log.stem}: the run has no judged task", hint="labels are for tasks of kind: judged"
+        )
     for name in tasks:
         if name not in judges:
             raise AnalysisError(f"no judged task '{name}'", hint=did_you_mean(name, judges))
@@ -132,7 +135,9 @@ def draw_sample(
         judge = judges[task]
         sample.scales |= {task: judge.scale}
         sample.rubrics |= {task: judge.rubric}
-        known = sorted({row.item for row in rows if row.cell.task == task}, key=lambda item: _lot(seed, task, item))
+        known = sorted(
+            {row.item for row in rows if row.cell.task == task}, key=lambda item: _lot(seed, task, item)
+        )
         sample.frame |= {task: len(known)}
         sample.items |= {task: known[:items]}
         by_item: dict[str, dict[str, list[JudgedRow]]] = {item: {} for item in known[:items]}
@@ -198,9 +203,7 @@ def powered_contrast(parts: Sequence[tuple[float, CellGold]]) -> PredictionPower
         np.array([sum(w * cell.labelled[item][side] for w, cell in parts) for item in labelled])
         for side in (0, 1)
     )
-    rest = np.array(
-        [sum(w * cell.judged[item] for w, cell in parts) for item in common if item not in known]
-    )
+    rest = np.array([sum(w * cell.judged[item] for w, cell in parts) for item in common if item not in known])
     bounds = (float(sum(min(w, 0.0) for w, _ in parts)), float(sum(max(w, 0.0) for w, _ in parts)))
     # A sum of weights may miss its bound by a rounding error.
     return prediction_powered_mean(np.clip(gold, *bounds), judged, rest, bounds=bounds)
@@ -344,7 +347,8 @@ def _over_items(values: FloatArray, items: Sequence[str], rng: np.random.Generat
     weights = rng.multinomial(len(totals), np.full(len(totals), 1 / len(totals)), size=2_000)
     draws = (weights @ totals) / (weights @ counts)
     low, high = np.quantile(draws, [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high), 0.95, len(totals), "bootstrap over items")
+    found = Estimate(float(values.mean()), float(low), float(high), 0.95, len(totals), "bootstrap over items")
+    return widened(found, totals / counts, (-1.0, 1.0))
 
 
 def _length_bias(

@@ -88,7 +88,10 @@ def _sample(args: argparse.Namespace) -> int:
         units = sum(unit.task == task for unit in sample.units)
         print(f"{task}: {len(items)} of {sample.frame[task]} items drawn, {units} different answers to label")
     if done or lost:
-        print(f"{done} of them are labelled already" + (f"; {lost} earlier labels are outside this sample" if lost else ""))
+        print(
+            f"{done} of them are labelled already"
+            + (f"; {lost} earlier labels are outside this sample" if lost else "")
+        )
     print(f"label   pcsuite view {log.stem}, page Label; or fill in the column 'label' of {table}")
     print(f"then    pcsuite judge check --config {args.config} --labels {table}")
     return Exit.DONE
@@ -125,7 +128,9 @@ def _line(record: dict[str, object]) -> str:
         if not isinstance(value, (int, float)):
             return f"{words} –"
         form = "+.2f" if signed else ".2f"
-        limits = f" [{low:{form}}, {high:{form}}]" if isinstance(low, float) and isinstance(high, float) else ""
+        limits = (
+            f" [{low:{form}}, {high:{form}}]" if isinstance(low, float) and isinstance(high, float) else ""
+        )
         return f"{words} {value:{form}}{limits}"
 
     parts = [

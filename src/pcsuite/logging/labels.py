@@ -179,7 +179,9 @@ def gold_verdict(unit: LabelUnit, label: str) -> str | None:
 COLUMNS = ("label_id", "task", "input", "answer", "other_answer", "label", "allowed")
 
 
-def sheet_csv(sample: JudgeSample, inputs: Mapping[tuple[str, str], str], labels: Mapping[str, GoldLabel]) -> str:
+def sheet_csv(
+    sample: JudgeSample, inputs: Mapping[tuple[str, str], str], labels: Mapping[str, GoldLabel]
+) -> str:
     """The sample as a table to fill in: one answer a line, blind to condition and model, formulas disarmed.
 
     ``inputs`` are the items' texts by task and item id.
@@ -191,7 +193,13 @@ def sheet_csv(sample: JudgeSample, inputs: Mapping[tuple[str, str], str], labels
         known = labels.get(unit.id)
         shown = (*unit.shown, "")[:2]
         allowed = " | ".join((*LABEL_WORDS[sample.scales[unit.task]], CANNOT_TELL))
-        cells = [unit.id, unit.task, inputs.get((unit.task, unit.item), ""), *shown, known.label if known else ""]
+        cells = [
+            unit.id,
+            unit.task,
+            inputs.get((unit.task, unit.item), ""),
+            *shown,
+            known.label if known else "",
+        ]
         writer.writerow(
             [f"'{cell}" if cell[:1] in "=+-@\t\r" and cell else cell for cell in (*cells, allowed)]
         )

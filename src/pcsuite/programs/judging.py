@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.constraints import choose_backend
+from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.session import ModelClient
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.base import Answer, Evaluator, JudgeCall, JudgeQuestion
 from pcsuite.evaluation.judged import read_reply, reply_schema, reply_tokens
-from pcsuite.data.items import Item
 
 ContextOf = Callable[[JudgeQuestion], CallContext]
 """What a question is for, which only a simulated judge looks at."""

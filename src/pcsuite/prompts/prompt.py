@@ -139,7 +139,11 @@ def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
 
 
 LengthControl = Literal["off", "warn", "pad"]
-BANDS: dict[TaskKind, tuple[int, int]] = {"structured": (350, 650), "reasoning": (200, 500), "judged": (200, 500)}
+BANDS: dict[TaskKind, tuple[int, int]] = {
+    "structured": (350, 650),
+    "reasoning": (200, 500),
+    "judged": (200, 500),
+}
 """Prompt tokens aimed at by kind of task, so that "the longer prompt wins" is no confound."""
 CHARACTERS_PER_TOKEN = 4.0
 """Estimate where a model's tokenizer cannot be asked; rows then say so."""

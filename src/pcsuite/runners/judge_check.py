@@ -56,7 +56,9 @@ def check_judge(
         raise LogError(f"{log}: no run to check", hint="pcsuite run --config PROFILE")
     judges = judges_of(manifest)
     if not judges:
-        raise AnalysisError(f"{log.stem}: the run has no judged task", hint="a judge is checked on tasks of kind: judged")
+        raise AnalysisError(
+            f"{log.stem}: the run has no judged task", hint="a judge is checked on tasks of kind: judged"
+        )
     sample = read_sample(log)
     if sample is None:
         raise AnalysisError(f"{log.stem}: no sample was drawn to be labelled", hint="pcsuite judge sample")
@@ -139,14 +141,23 @@ async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]
         )
     first: dict[str, JudgeCall] = {call.order: call for call in row.judge or () if not call.rule}
     other = next((call.other for call in first.values()), "")
-    answer, control = Answer(row.generation.text, row.generation.finish_reason), Answer(other) if other else None
+    answer, control = (
+        Answer(row.generation.text, row.generation.finish_reason),
+        Answer(other) if other else None,
+    )
     kept = []
     for question in evaluator.questions(item, answer, control):
         if isinstance(question, JudgeQuestion) and question.order in first:
             context = judge_context(
-                evaluator, row.task.id, row.condition.id, item, row.perturbation.variant, answer, control, AGAIN_SEED
+                evaluator,
+                row.task.id,
+                row.condition.id,
+                item,
+                row.perturbation.variant,
+                answer,
+                control,
+                AGAIN_SEED,
             )
             call = await judge.ask(question, context(question), AGAIN_SEED)
             kept.append(call.verdict == first[question.order].verdict)
     return kept
-

@@ -265,7 +265,14 @@ class Pipeline:
             client = self.session.clients[unit.cell.model_id]
             control = await self._outcome(other, await self._ready(other, client), client)
         context = judge_context(
-            task.evaluator, task.id, unit.cell.condition.id, item, unit.perturbation.variant, outcome, control, unit.seed
+            task.evaluator,
+            task.id,
+            unit.cell.condition.id,
+            item,
+            unit.perturbation.variant,
+            outcome,
+            control,
+            unit.seed,
         )
         return await judge.verdicts(task.evaluator, item, outcome, control, context)
 

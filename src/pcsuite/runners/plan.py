@@ -315,6 +315,8 @@ def _control_cell(
             hint="name another one with judge.against",
         )
     return plan_cell(suite, task, model_id, other, regime, tuple(perturbations))
+
+
 class NotCompiledError(PromptError):
     """A condition is compiled by the optimiser, and nothing was compiled for this task and model."""
 

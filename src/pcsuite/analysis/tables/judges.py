@@ -98,9 +98,7 @@ def read_check(log: Path) -> JudgeCheck:
         raise LogError(f"{path}: not a check of a judge ({error})", hint="pcsuite judge check") from error
 
 
-def judge_record(
-    agreed: Agreed, judge: str, again: tuple[Estimate, int] | None = None
-) -> dict[str, Any]:
+def judge_record(agreed: Agreed, judge: str, again: tuple[Estimate, int] | None = None) -> dict[str, Any]:
     """A row of the table; ``again`` is the self-consistency and the number of verdicts asked for again."""
     record = {
         "task": agreed.task,

@@ -240,7 +240,9 @@ def simulated_verdict(
     """
 
     def rate(given: float | dict[str, float]) -> float:
-        return given.get(context.condition_id, given.get("default", 0.9)) if isinstance(given, dict) else given
+        return (
+            given.get(context.condition_id, given.get("default", 0.9)) if isinstance(given, dict) else given
+        )
 
     bias, right, readable = drawn
     if readable < rate(judging.unreadable):
