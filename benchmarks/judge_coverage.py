@@ -1,10 +1,10 @@
 """Do prediction-powered effects cover the truth where a judge's own do not?
 
-    python benchmarks/judge_coverage.py collect --judge qwen2.5-coder-0.5b --items 250   # runs the models (half an hour)
-    python benchmarks/judge_coverage.py table --repetitions 500                         # the table, in a minute or two
+    python benchmarks/judge_coverage.py collect --judge qwen2.5-coder-0.5b --items 150 --folder WORK   # runs the models
+    python benchmarks/judge_coverage.py table --repetitions 500                                       # the table
 
-``collect`` asks an embedded model small sums that are drawn here, under a bare prompt and under one that has it vouch for
-its answer, lets a judge pass or fail every answer through the suite's own judged task, and keeps for each answer what
+``collect`` asks an embedded model small sums that are drawn here, under a bare prompt and under one that has it vouch
+for its answer, lets a judge pass or fail every answer through the suite's own judged task, and keeps for each answer what
 the judge said and what our rule scorer (exact match of the number) says: ``benchmarks/data/judge_scores.json``.
 ``table`` draws items from that pool with replacement, and from simulated judges whose rates are set, labels a random
 sample of them with the gold score and counts how often the 95 % intervals of the effect hold the true one.

@@ -18,6 +18,7 @@ part are those of :func:`~pcsuite.stats.random_weights.mean_interval`, which kee
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,23 +145,20 @@ def _leave_one_out_tunings(truth: FloatArray, said: FloatArray, others: int) -> 
     return np.clip(best, 0.0, 1.0)
 
 
-def _p_value(limits, value: float) -> float:  # type: ignore[no-untyped-def]
+def _p_value(limits: Callable[[float], tuple[float, float]], value: float) -> float:
     """The p-value whose test rejects where the interval of that level excludes 0."""
-    require("scipy.special", "stats")
     if value == 0:
         return 1.0
 
-    def excluded(p: float) -> bool:
-        low, high = limits(1 - p)
-        return low > 0 or high < 0
+    def beyond(log_p: float) -> float:
+        # How far the nearer limit of the interval at that level lies on the value's own side of 0.
+        low, high = limits(-math.expm1(log_p))
+        return low if value > 0 else -high
 
-    if excluded(_LEAST_P):
+    least, most = math.log(_LEAST_P), math.log(1 - 1e-6)
+    if beyond(least) > 0:
         return _LEAST_P
-    low, high = math.log(_LEAST_P), 0.0
-    for _ in range(24):
-        middle = (low + high) / 2
-        if excluded(math.exp(middle)):
-            high = middle
-        else:
-            low = middle
-    return math.exp(high)
+    if beyond(most) < 0:
+        return 1.0
+    optimize = require("scipy.optimize", "stats")
+    return math.exp(optimize.brentq(beyond, least, most, xtol=1e-3))
