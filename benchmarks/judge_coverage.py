@@ -4,8 +4,8 @@
     python benchmarks/judge_coverage.py table --repetitions 500                                       # the table
 
 ``collect`` asks an embedded model small sums that are drawn here, under a bare prompt and under one that has it vouch
-for its answer, lets a judge pass or fail every answer through the suite's own judged task, and keeps for each answer what
-the judge said and what our rule scorer (exact match of the number) says: ``benchmarks/data/judge_scores.json``.
+for its answer, lets a judge pass or fail every answer through the suite's own judged task, and keeps for each answer
+what the judge said and what our rule scorer (the number) says: ``benchmarks/data/judge_scores.json``.
 ``table`` draws items from that pool with replacement, and from simulated judges whose rates are set, labels a random
 sample of them with the gold score and counts how often the 95 % intervals of the effect hold the true one.
 """
@@ -38,7 +38,7 @@ def drawn_items(count: int) -> Iterator[dict[str, object]]:
         who, other, what = rng.choice(PEOPLE[:4]), rng.choice(PEOPLE[4:]), rng.choice(THINGS)
         story, result = rng.choice(
             [
-                (f"{who} has {first} {what} and buys {second} more. How many {what} does {who} have now?", first + second),
+                (f"{who} has {first} {what} and buys {second} more. How many {what} has {who} now?", first + second),
                 (f"{who} packs {third} boxes with {second} {what} each. How many {what} are there?", third * second),
                 (f"{other} had {first + second} {what} and sold {second} of them. How many {what} are left?", first),
             ]

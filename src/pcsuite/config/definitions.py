@@ -83,8 +83,8 @@ class JudgeSpec(Definition):
     rubric: str = Field(min_length=1)
     """What makes an answer good, in words for the judge; for ``one_to_five`` say what 1 and 5 are."""
     scale: JudgeScale = "pass_fail"
-    """``pass_fail``; ``one_to_five`` (scored 0 to 1); ``pairwise``: against the control's answer to the same item, asked
-    in both orders, scored 1 for a win, 0.5 for a tie, 0 for a loss."""
+    """``pass_fail``; ``one_to_five`` (scored 0 to 1); ``pairwise``: against the control's answer to the same item,
+    asked in both orders, scored 1 for a win, 0.5 for a tie, 0 for a loss."""
     against: str | None = None
     """Of ``pairwise``: the condition whose answers are the other side; by default the control (C0, or the bare one)."""
     show_reference: bool = False

@@ -162,8 +162,8 @@ def _notices(analysis: Analysis) -> list[str]:
         )
     if analysis.judges.unvalidated:
         notices.append(
-            f"Judge not validated: the scores of {join_words(analysis.judges.unvalidated)} are a model's opinion. pcsuite"
-            " judge sample and judge check hold it against gold labels."
+            f"Judge not validated: the scores of {join_words(analysis.judges.unvalidated)} are a model's opinion."
+            " pcsuite judge sample and judge check hold it against gold labels."
         )
     told = manifest.tasks
     samples = [

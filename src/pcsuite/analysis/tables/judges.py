@@ -34,7 +34,7 @@ JUDGES = TableSpec(
         Column("agreement", "share of labels that the judge agrees with", digits=2),
         *interval("kappa", "Cohen's kappa: agreement beyond chance", label="κ", form="interval", digits=2),
         *interval(
-            "alpha", "Krippendorff's alpha (nominal; ordinal for 1 to 5 and pairs)", label="α", form="interval", digits=2
+            "alpha", "Krippendorff's alpha (ordinal for 1 to 5 and pairs)", label="α", form="interval", digits=2
         ),
         Column("judge_rate", "mean of the judge's scores: its base rate of passing", digits=2),
         Column("gold_rate", "mean of the gold scores", digits=2),
@@ -55,8 +55,8 @@ JUDGES = TableSpec(
     ),
     note=(
         "A judge earns its place here: against labels of a random sample, condition by condition. A bias that differs"
-        " between conditions makes effects of the judge's own scores wrong; prediction-powered effects are corrected for"
-        " it."
+        " between conditions makes effects of the judge's own scores wrong; prediction-powered effects are corrected"
+        " for it."
     ),
 )  # fmt: skip
 
