@@ -38,7 +38,8 @@ def drawn_items(count: int) -> Iterator[dict[str, object]]:
         who, other, what = rng.choice(PEOPLE[:4]), rng.choice(PEOPLE[4:]), rng.choice(THINGS)
         story, result = rng.choice(
             [
-                (f"{who} has {first} {what} and buys {second} more. How many {what} has {who} now?", first + second),
+                (f"{who} has {first} {what} and buys {second} more."
+                 f" How many {what} does {who} have now?", first + second),
                 (f"{who} packs {third} boxes with {second} {what} each. How many {what} are there?", third * second),
                 (f"{other} had {first + second} {what} and sold {second} of them. How many {what} are left?", first),
             ]
@@ -176,7 +177,7 @@ def table(items: int, sizes: list[int], repetitions: int) -> None:
             rows = np.array([row for row in kept["scores"] if None not in row], dtype=float)
             pools[f"{judge}, really run ({len(rows)} items)"] = rows
     print(
-        "| judge | judge's bias | effect | labels | judge alone | labels alone | prediction-powered | width of the labels' |"
+        "| judge | judge's bias | effect | labels | judge alone | labels alone | prediction-powered | width |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for index, (name, pool) in enumerate(pools.items()):

@@ -109,7 +109,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     """
     if args.margin < 0:
         raise ConfigError(f"--margin {args.margin}: a margin is not negative")
-    from pcsuite.analysis.compare import compare_runs
+    from pcsuite.analysis.compare import JudgedSide, compare_runs
     from pcsuite.analysis.load.item_scores import item_scores
     from pcsuite.analysis.load.runs import RunTables
     from pcsuite.analysis.metrics import metrics_of
@@ -124,7 +124,13 @@ def execute_compare(args: argparse.Namespace) -> int:
             with RunTables([log], Path(folder) / side) as tables:
                 scores.append(item_scores(tables))
     metrics = metrics_of(read_manifests(logs).metrics)
-    comparison = compare_runs(scores[0], scores[1], metrics=metrics, margin=args.margin)
+    comparison = compare_runs(
+        scores[0],
+        scores[1],
+        metrics=metrics,
+        margin=args.margin,
+        judged=(JudgedSide.of(logs[0]), JudgedSide.of(logs[1])),
+    )
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.format == "json":
