@@ -1,14 +1,12 @@
 """An ablation whose answers are judged: it runs, says that nobody checked the judge, and goes by labels once there are."""
 
-import csv
-
 import pytest
 
 from pcsuite.ablation.ablate import ablate
 from pcsuite.ablation.picture import notices
 from pcsuite.ablation.study import AblationRequest
 from pcsuite.cli import main
-from support.judged import write_judged_profile
+from support.judged import fill_in, write_judged_profile
 
 PROMPT = """# Role
 You are a patient adviser.
@@ -40,16 +38,7 @@ def test_a_judged_task_is_ablated(tmp_path, scale):
     profile = str(result.study.folder / "profile.yaml")
     assert main(["judge", "sample", "--config", profile, "--items", "20"]) == 0
     table = result.log.with_suffix(".to_label.csv")
-    rows = list(csv.DictReader(table.open()))
-    assert rows
-    for row in rows:
-        sides = [row[name].startswith("Open box") for name in ("answer", "other_answer")]
-        better = "tie" if sides[0] == sides[1] else "first" if sides[0] else "second"
-        row["label"] = better if scale == "pairwise" else "pass" if sides[0] else "fail"
-    with table.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    fill_in(table, scale)
     assert main(["judge", "check", "--config", profile, "--labels", str(table), "--again", "2"]) == 0
     again = ablate(request, quiet=True)
     assert again.tally["rows"] == 0

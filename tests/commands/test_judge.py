@@ -2,40 +2,21 @@
 
 import csv
 import json
+import re
 
 import pytest
 
-from pcsuite.analysis.judging import draw_sample, read_gold
+from pcsuite.analysis.judging import draw_sample, judges_of, read_gold
+from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.cli import main
 from pcsuite.logging.labels import Labels, read_sample
 from pcsuite.logging.log import newest_rows
 from pcsuite.logging.manifest import read_manifest
-from support.judged import write_judged_profile
+from support.judged import fill_in, is_good, write_judged_profile
+from support.profiles import write_profile
 
 BIASED = {"sensitivity": {"C0": 0.6, "default": 1.0}, "specificity": {"C1": 0.4, "default": 1.0}}
 """Harsh on C0, lenient on C1: the judge sees an effect where there is none."""
-
-
-def good(text):
-    return text.startswith("Open box")
-
-
-def fill_in(table, scale="pass_fail"):
-    """Label the table as the truth is."""
-    rows = list(csv.DictReader(table.open()))
-    for row in rows:
-        if scale == "pairwise":
-            first, second = good(row["answer"]), good(row["other_answer"])
-            row["label"] = "tie" if first == second else "first" if first else "second"
-        elif scale == "one_to_five":
-            row["label"] = "5" if good(row["answer"]) else "1"
-        else:
-            row["label"] = "pass" if good(row["answer"]) else "fail"
-    with table.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    return rows
 
 
 def effect_of(folder, metric="score"):
@@ -109,7 +90,7 @@ def test_gold_scores_are_the_truth_of_the_drawn_rows(judged):
     for key, cell in gold.cells.items():
         for item, (value, said) in cell.labelled.items():
             row = rows[key.condition, item]
-            assert value == float(good(row.generation.text))
+            assert value == float(is_good(row.generation.text))
             assert said == row.metrics["task_score"]
             labelled += 1
     assert labelled == 120
@@ -143,9 +124,6 @@ def test_a_changed_rubric_is_another_judge_that_nobody_checked(judged):
         log.with_suffix(".judge_check.json").write_bytes(
             (folder / "outputs" / "runs" / "t.judge_check.json").read_bytes()
         )
-        from pcsuite.analysis.judging import judges_of
-        from pcsuite.analysis.tables.judges import judge_status
-
         status = judge_status([log], judges_of(read_manifest(log)))
         assert status.words == {"advice": "judge not validated"}
     finally:
@@ -204,14 +182,10 @@ def test_bad_input_is_one_clear_line(judged, capsys, words, said):
     assert main(["judge", words[0], "--config", str(path), *words[1:]]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    import re
-
     assert re.search(said, error)
 
 
 def test_a_run_without_judged_tasks_has_nothing_to_label(tmp_path, capsys):
-    from support.profiles import write_profile
-
     path = write_profile(tmp_path, items=2, regimes=("D0",))
     assert main(["run", "--config", str(path), "--quiet"]) == 0
     for action in ("sample", "check"):

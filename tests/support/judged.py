@@ -1,5 +1,6 @@
 """A judged task with items of its own, answered and judged by simulated models."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,25 @@ def write_judged_profile(
     profile["selection"]["models"] = [name for name in known if name != "judge"]
     path.write_text(yaml.safe_dump(profile, sort_keys=False))
     return path
+
+
+def is_good(text: str) -> bool:
+    """Whether an answer is one of the references."""
+    return text.startswith("Open box")
+
+
+def fill_in(table: Path, scale: str = "pass_fail") -> None:
+    """Label a table of drawn answers as the truth is."""
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert rows
+    for row in rows:
+        first, second = is_good(row["answer"]), is_good(row["other_answer"])
+        row["label"] = {
+            "pass_fail": "pass" if first else "fail",
+            "one_to_five": "5" if first else "1",
+            "pairwise": "tie" if first == second else "first" if first else "second",
+        }[scale]
+    with table.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
