@@ -169,8 +169,8 @@ def coverage(pool: Pool, items: int, labels: int, repetitions: int, seed: int) -
     )
 
 
-def table(items: int, sizes: list[int], repetitions: int) -> None:
-    """Print the table that ``benchmarks/README.md`` has."""
+def table(items: int, sizes: list[int], repetitions: int, only: str) -> None:
+    """Print the table that ``benchmarks/README.md`` has, or the judges of it whose name holds ``only``."""
     pools = {name: simulated_pool(*rates) for name, rates in SIMULATED.items()}
     if SCORES.is_file():
         for judge, kept in json.loads(SCORES.read_text()).items():
@@ -181,6 +181,8 @@ def table(items: int, sizes: list[int], repetitions: int) -> None:
     )
     print("|---|---|---|---|---|---|---|---|")
     for index, (name, pool) in enumerate(pools.items()):
+        if only not in name:
+            continue
         bias = float((pool[:, 3] - pool[:, 1]).mean() - (pool[:, 2] - pool[:, 0]).mean())
         for labels in sizes:
             found = coverage(pool, items, labels, repetitions, index * 1000 + labels)
@@ -203,11 +205,12 @@ def main() -> None:
     printing.add_argument("--items", type=int, default=500)
     printing.add_argument("--labels", type=int, nargs="+", default=[60, 120])
     printing.add_argument("--repetitions", type=int, default=500)
+    printing.add_argument("--only", default="", help="judges whose name holds this")
     args = parser.parse_args()
     if args.action == "collect":
         collect(args.model, args.judge, args.items, args.folder)
     else:
-        table(args.items, args.labels, args.repetitions)
+        table(args.items, args.labels, args.repetitions, args.only)
 
 
 if __name__ == "__main__":
