@@ -187,8 +187,8 @@ def table(items: int, sizes: list[int], repetitions: int, only: str) -> None:
         for labels in sizes:
             found = coverage(pool, items, labels, repetitions, index * 1000 + labels)
             print(
-                f"| {name} | {bias:+.2f} | {found['truth']:+.2f} | {labels} | {found['naive']:.1%} | {found['gold']:.1%}"
-                f" | {found['ppi']:.1%} | {found['ppi width'] / found['gold width']:.0%} |",
+                f"| {name} | {bias:+.2f} | {found['truth']:+.2f} | {labels} | {found['naive']:.1%}"
+                f" | {found['gold']:.1%} | {found['ppi']:.1%} | {found['ppi width'] / found['gold width']:.0%} |",
                 flush=True,
             )
 

@@ -80,8 +80,8 @@ def judge_blocks(
 ) -> list[BlockVerdict]:
     """A verdict for every block of ``without``, in its order.
 
-    ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test and
-    non-inferiority are its own, and nothing is said of fillers.
+    ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
+    and non-inferiority are its own, and nothing is said of fillers.
 
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most ``alpha`` of studies; each "no worse
     without it" is wrong in at most ``alpha`` of studies in which the block's true worth exceeds the margin.

@@ -101,8 +101,9 @@ def compare_runs(
     A change is reliable where it holds at ``alpha`` after the Benjamini–Hochberg correction over all cells of a
     metric and exceeds ``margin``. A field of the cell's name that has one value in each run and differs (another
     model, another condition) is paired all the same. ``metrics`` says which are compared and which way is better
-    (default: the bundled ones). ``judged`` is what is known of both runs' judges: scores of judged tasks are compared by
-    their gold labels where both have them, and not at all where the judges differ. Raises :class:`AnalysisError` where the runs have no cell or no item in common.
+    (default: the bundled ones). ``judged`` is what is known of both runs' judges: scores of judged tasks are compared
+    by their gold labels where both have them, and not at all where the judges differ. Raises :class:`AnalysisError`
+    where the runs have no cell or no item in common.
     """
     metrics = bundled_metrics() if metrics is None else metrics
     renamed = {}
