@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.agreement import agreement, krippendorff_alpha
+from pcsuite.stats.agreement import krippendorff_alpha, rater_agreement
 from pcsuite.stats.calibration import cohens_kappa
 
 
@@ -41,7 +41,7 @@ def test_kappa_and_its_interval_over_items():
     said = np.where(rng.random(400) < 0.8, gold, ~gold)
     words = {True: "pass", False: "fail"}
     first, second = [words[bool(v)] for v in said], [words[bool(v)] for v in gold]
-    found = agreement(first, second, range(400), values=["fail", "pass"], rng=rng)
+    found = rater_agreement(first, second, range(400), values=["fail", "pass"], rng=rng)
     plain = cohens_kappa(first, second)
     assert found.kappa.value == pytest.approx(plain.value)
     assert found.kappa.low == pytest.approx(plain.low, abs=0.03)
@@ -52,21 +52,21 @@ def test_answers_of_one_item_are_not_independent():
     rng = np.random.default_rng(0)
     gold = rng.random(40) < 0.5
     said = np.where(rng.random(40) < 0.7, gold, ~gold)
-    once = agreement(said.tolist(), gold.tolist(), range(40), values=[False, True], rng=rng)
+    once = rater_agreement(said.tolist(), gold.tolist(), range(40), values=[False, True], rng=rng)
     repeated = [np.repeat(v, 10).tolist() for v in (said, gold)]
-    tenfold = agreement(*repeated, np.repeat(np.arange(40), 10).tolist(), values=[False, True], rng=rng)
+    tenfold = rater_agreement(*repeated, np.repeat(np.arange(40), 10).tolist(), values=[False, True], rng=rng)
     assert tenfold.kappa.value == pytest.approx(once.kappa.value)
     assert tenfold.kappa.high - tenfold.kappa.low > 0.8 * (once.kappa.high - once.kappa.low)
 
 
 def test_one_rating_only_has_no_kappa():
-    found = agreement(
+    found = rater_agreement(
         ["pass"] * 5, ["pass"] * 5, range(5), values=["fail", "pass"], rng=np.random.default_rng(0)
     )
     assert found.share == 1.0
     assert not found.kappa.defined
     assert np.isnan(krippendorff_alpha([1, 1], [1, 1]))
-    nothing = agreement([], [], [], values=["fail", "pass"], rng=np.random.default_rng(0))
+    nothing = rater_agreement([], [], [], values=["fail", "pass"], rng=np.random.default_rng(0))
     assert not nothing.alpha.defined
 
 
@@ -74,4 +74,4 @@ def test_ratings_that_do_not_pair_are_refused():
     with pytest.raises(AnalysisError):
         krippendorff_alpha([1, 2], [1])
     with pytest.raises(AnalysisError, match="do not pair"):
-        agreement([1], [1, 2], [0], values=[1, 2], rng=np.random.default_rng(0))
+        rater_agreement([1], [1, 2], [0], values=[1, 2], rng=np.random.default_rng(0))

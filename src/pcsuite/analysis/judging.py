@@ -31,7 +31,7 @@ from pcsuite.logging.labels import (
 )
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.logging.manifest import JudgeNote, RunManifest, read_manifests
-from pcsuite.stats.agreement import Agreement, agreement
+from pcsuite.stats.agreement import Agreement, rater_agreement
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered, prediction_powered_mean
 from pcsuite.stats.random_weights import widened
@@ -303,7 +303,7 @@ def _agreed(
         for row, verdict in pairs
         if row.score is not None
     ]
-    found = agreement(
+    found = rater_agreement(
         [said for said, _, _ in read],
         [verdict for _, verdict, _ in read],
         [row.item for _, _, row in read],

@@ -73,7 +73,7 @@ calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk
 calibration: risk_coverage_interval cohens_kappa
 power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
 power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
-agreement: agreement Agreement krippendorff_alpha
+agreement: rater_agreement Agreement krippendorff_alpha
 prediction_powered: prediction_powered_mean PredictionPowered
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 variance: decompose_variance decompose_variance_unbalanced

@@ -45,7 +45,7 @@ def krippendorff_alpha(first: ArrayLike, second: ArrayLike, *, metric: AlphaMetr
     return float(_alpha(joint[None], metric)[0]) if len(values) > 1 else float("nan")
 
 
-def agreement(
+def rater_agreement(
     first: Sequence[Hashable],
     second: Sequence[Hashable],
     items: Sequence[Hashable],
@@ -61,7 +61,7 @@ def agreement(
     limit of kappa is that of :func:`~pcsuite.stats.calibration.cohens_kappa`.
 
     >>> sides = ["pass", "fail"] * 10
-    >>> found = agreement(sides, sides, range(20), values=["fail", "pass"], rng=np.random.default_rng(0))
+    >>> found = rater_agreement(sides, sides, range(20), values=["fail", "pass"], rng=np.random.default_rng(0))
     >>> found.share, found.kappa.value, found.kappa.low < 0.9
     (1.0, 1.0, True)
     """

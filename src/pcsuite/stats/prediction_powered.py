@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,20 +41,26 @@ METHOD = "prediction-powered (PPI++)"
 _LEAST_P = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PredictionPowered:
     """A mean over items from a few gold labels and a judge's scores of all."""
 
     estimate: Estimate
     """Its ``n`` is the number of labelled items: what its validity rests on."""
-    test: TestResult
-    """Is the mean 0? It rejects at 5 % where the 95 % interval excludes 0."""
     tuning: float
     """λ: the share of the judge's word that was used, 0 where it was no help."""
     unlabelled: int
     """Items that only the judge has scored."""
     gain: float
     """Labels that would be needed without a judge, over those that there are; 1 where the judge was no help."""
+    limits: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
+    """The limits of the interval at any level."""
+
+    @cached_property
+    def test(self) -> TestResult:
+        """Is the mean 0? It rejects at 5 % where the 95 % interval excludes 0."""
+        value = self.estimate.value
+        return TestResult(value, _p_value(self.limits, value), self.estimate.method, self.estimate.n)
 
 
 def prediction_powered_mean(
@@ -121,10 +128,10 @@ def prediction_powered_mean(
         method = f"{METHOD}, λ {mean_tuning:.2f}, {n} labelled items of {n + len(rest)}"
     return PredictionPowered(
         Estimate(value, max(low, bounds[0]), min(high, bounds[1]), level, n, method, math.sqrt(variance)),
-        TestResult(value, _p_value(limits, value), method, n),
         mean_tuning,
         len(rest),
         alone / variance if variance > 0 else 1.0,
+        limits,
     )
 
 
