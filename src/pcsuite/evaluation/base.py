@@ -91,6 +91,14 @@ class Evaluator(ABC):
         Called once before the first answer, where the run has a corpus; ``titles`` may be read lazily.
         """
 
+    def check(self, item: Item) -> None:
+        """See that the item's truth can be scored, before anything is asked: by default that it has a gold answer.
+
+        Raises :class:`~pcsuite.errors.DataError`, which names the field: a truth that no answer can meet would score 0
+        in silence.
+        """
+        self.gold_answer(item)
+
     @abstractmethod
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer against the item's truth; :func:`conclude` puts the result together.
