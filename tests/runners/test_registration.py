@@ -71,6 +71,13 @@ def test_mistakes_are_told_at_load(tmp_path, section, said):
         load_suite(profile(tmp_path, section))
 
 
+def test_a_part_of_a_registered_study_can_be_run_by_itself(tmp_path):
+    path = profile(tmp_path, {"primary": ["C3", "C3 - C2"]})
+    part = build_plan(load_suite(path, {"selection.conditions": ["C0", "C3"]}))
+    assert {tuple(arm[3:]) for arm in registered_plan(part).contrasts} == {("C3", "C0")}
+    assert registered_plan(part).hash == registered_plan(build_plan(load_suite(path))).hash
+
+
 def test_conditions_of_a_design_are_known_when_they_are_made(tmp_path):
     (tmp_path / "conditions.yaml").write_text(
         'version: "1.0"\nconditions:\n  C0: []\n  loo: {design: leave_one_out, operators: [ROLE, SCHEMA]}\n'

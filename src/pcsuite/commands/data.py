@@ -16,7 +16,7 @@ from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import listed, settings_from
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
-from pcsuite.data.task_recipes import RECIPES, Columns
+from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES, Columns
 from pcsuite.errors import ConfigError, DataError, Exit, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
 from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, index_root, take_for
@@ -117,6 +117,9 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
       pcsuite init-task tickets --data tickets.csv --kind classification --input text --answer queue
       pcsuite init-task invoices --data invoices.jsonl --kind extraction --input body --fields total,currency,due
       pcsuite init-task quiz --data quiz.csv --kind choice --input question --choices a,b,c,d --answer right
+      pcsuite init-task tickets --data tickets.csv --answer-as label --input text --answer queue    # no JSON
+      pcsuite init-task replies --data replies.csv --scorer my_scorer.py:score --input mail --answer wanted
+      pcsuite init-task checks --data checks.csv --kind assert --input question --answer __expected
 
     then:
       pcsuite run --config tickets_profile.yaml
@@ -126,8 +129,14 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
     about = "; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items())
     add("--kind", metavar="KIND", help=about)
+    about = (
+        "what the model answers with: text, json, number or label (default: as the kind is usually answered)"
+    )
+    add("--answer-as", choices=("text", "json", "number", "label"), help=about)
+    about = "a scoring function of yours, FILE.py:FUNCTION, with --kind own"
+    add("--scorer", metavar="FILE.py:FUNCTION", help=about)
     add("--input", metavar="COL[,COL]", help="column of the input; several are shown as 'name: value' lines")
-    add("--answer", metavar="COL", help="column of the right answer")
+    add("--answer", metavar="COL", help="column of the right answer (kind assert: of assertions)")
     add("--labels", metavar="A,B", help="classification: the labels, in order (default: those that occur)")
     add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
     add("--fields", metavar="COL[,COL]", help="extraction: columns of the record (default: JSON in --answer)")
@@ -152,14 +161,15 @@ def execute_init_task(args: argparse.Namespace) -> int:
     from pcsuite.data.init_task import TaskRequest, init_task, read_table
 
     known = list(read_table(args.data)[0].values)
-    kind = args.kind or _ask("kind of task", "--kind", list(RECIPES))
+    kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
+    kind = kind or _ask("kind of task", "--kind", list(RECIPES))
     inputs = listed(args.input) or listed(_ask("column of the input", "--input", known))
     fields, answer, choices = listed(args.fields), args.answer, listed(args.choices)
     if kind == "choice" and not choices:
         choices = listed(_ask("columns of the options, parted by commas", "--choices", known))
     if kind == "extraction" and not fields and answer is None:
         fields = listed(_ask("columns of the record, parted by commas", "--fields", known))
-    elif kind != "extraction" and answer is None:
+    elif kind not in ("extraction", "own") and answer is None and not fields:
         answer = _ask("column of the right answer", "--answer", known)
     labels = listed(args.labels)
     if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -30,6 +31,26 @@ from pcsuite.config.spellings import (
 TaskKind = Literal["structured", "reasoning"]
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
+AnswerForm = Literal["text", "json", "number", "label"]
+ANSWER_DEFAULTS: Mapping[AnswerForm, Mapping[str, str]] = {
+    "text": {
+        "kind": "reasoning",
+        "evaluator": "short_answer",
+        "final_answer_format": "The answer alone, in a few words.",
+    },
+    "number": {
+        "kind": "reasoning",
+        "evaluator": "number",
+        "final_answer_format": 'A last line of the form "#### NUMBER".',
+    },
+    "label": {
+        "kind": "reasoning",
+        "evaluator": "classification",
+        "final_answer_format": "The label alone, as it is spelled.",
+    },
+    "json": {"kind": "structured", "evaluator": "extraction"},
+}
+"""What a task's ``answer`` says where the task does not."""
 
 
 class Definition(BaseModel):
@@ -59,6 +80,9 @@ class TaskSpec(Definition):
 
     title: str = ""
     """Short human name, shown in reports; by default the task's id in words."""
+    answer: AnswerForm | None = Field(default=None, exclude=True)
+    """What an answer is: ``text``, a ``number``, a ``label`` or ``json``. Where they are not given it sets ``kind``,
+    ``evaluator`` and ``final_answer_format``; it is no part of a row's id, what it sets is."""
     kind: Annotated[TaskKind, BeforeValidator(task_kind)]
     """``structured``: answers are a JSON object (also ``structured_extraction``, ``classification``, ``mcq``,
     ``verification``, ``truthfulness``); ``reasoning``: text ending in an answer line."""
@@ -108,7 +132,7 @@ class TaskSpec(Definition):
     length_band: tuple[int, int] | None = None
     """Prompt tokens aimed at by length control; by default the band of the task's kind."""
     evaluator: str
-    """Name in the evaluator registry."""
+    """Name in the evaluator registry, or a function of your own: ``my_scorer.py:score``, a file beside this one."""
     evaluator_options: dict[str, Any] = Field(default_factory=dict)
     """Options of the evaluator, checked against its own ``Options`` model."""
     primary_metric: str = "accuracy"
@@ -122,6 +146,7 @@ class TaskSpec(Definition):
         if not isinstance(given, dict):
             return given
         task = task_spelled_out(given)
+        task = {**ANSWER_DEFAULTS.get(task.get("answer"), {}), **task}
         title = task.get("title") or str(task.get("dataset", "the task")).replace("_", " ")
         labels = (task.get("evaluator_options") or {}).get("labels") or ()
         among = (

@@ -32,6 +32,8 @@ class TaskNote(msgspec.Struct):
     length_band: list[int] = msgspec.field(default_factory=list)
     answers: int | None = None
     """Answers the task allows, one for anything else included; ``None`` for open answers."""
+    scorer: str = ""
+    """A scorer of the user's own: file, function and the beginning of the sha256 of its text."""
 
     @property
     def token_budget(self) -> int:
@@ -150,7 +152,19 @@ class RunManifest(msgspec.Struct):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         for name in ("tasks", "models", "conditions", "operator_types", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
-        self.preregistration = self.preregistration or other.preregistration
+        mine, theirs = self.preregistration, other.preregistration
+        if mine is not None and theirs is not None and mine.hash == theirs.hash:  # parts of one plan
+            more = [contrast for contrast in theirs.contrasts if contrast not in mine.contrasts]
+            later = [deviation for deviation in theirs.deviations if deviation not in mine.deviations]
+            first = min(mine.registered_utc, theirs.registered_utc)
+            self.preregistration = msgspec.structs.replace(
+                mine,
+                contrasts=mine.contrasts + more,
+                deviations=mine.deviations + later,
+                registered_utc=first,
+            )
+        else:
+            self.preregistration = mine or theirs
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
 
 

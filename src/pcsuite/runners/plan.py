@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from pcsuite._util.hashing import digest, sha256_hex
-from pcsuite._util.text import describe
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
@@ -25,9 +24,10 @@ from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Mod
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
 from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
-from pcsuite.evaluation import EVALUATORS
+from pcsuite.evaluation import EVALUATORS, checked_options
 from pcsuite.evaluation import build_evaluator as evaluator_of
 from pcsuite.evaluation.base import Evaluator
+from pcsuite.evaluation.own_scorer import OwnScorer
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Program, Search
@@ -323,22 +323,11 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
 
 
 def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:
-    """See that every truth can be scored, before the first call.
-
-    Raises :class:`DataError`, with the file, the item and the field, for the first that cannot.
-    """
-    for item in items:
-        try:
-            evaluator.check(item)
-        except DataError as error:
-            raise DataError(f"{path}: {error.message}", hint=error.hint) from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            problem = (
-                f"{path}: item '{item.item_id}': the task's scorer cannot read the truth ({describe(error)})"
-            )
-            raise DataError(
-                problem, hint="docs/reference/scoring.md has the form of each task's truth"
-            ) from error
+    """See that every truth can be scored; a :class:`DataError` with the file, the item and the field, where not."""
+    try:
+        evaluator.check_items(items)
+    except DataError as error:
+        raise DataError(f"{path}: {error.message}", hint=error.hint) from error
 
 
 def _exemplars(
@@ -448,14 +437,18 @@ def plan_cell(
 
 
 def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
-    """The task's evaluator with its options and schema.
+    """The task's evaluator with its options and schema: a named one, or a function in a file of the user's.
 
     Raises :class:`ConfigError`, with the task's line in its file, for an unknown evaluator or wrong options.
     """
-    task = suite.tasks[task_id]
+    task, scorer = suite.tasks[task_id], suite.scorer(task_id)
     try:
-        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
-    except ConfigError as error:
+        if scorer is not None:
+            options = checked_options(OwnScorer, scorer.name, task.evaluator_options)
+            evaluator: Evaluator = OwnScorer(scorer, options, suite.schema(task_id))
+        else:
+            evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+    except (ConfigError, DataError) as error:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
     if task.retrieval:

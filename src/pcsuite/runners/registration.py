@@ -36,6 +36,7 @@ def planned_contrasts(plan: Plan, section: PreregistrationSection) -> list[ArmKe
     groups = cells_by_group(plan)
     known = list(dict.fromkeys(name for cells in groups.values() for name in cells))
     known += [entry.condition_id for entry in plan.not_applicable]
+    known += plan.suite.conditions  # one that is left out of this part of the study has no contrast in it
     found: dict[ArmKey, None] = {}
     for (task, model, decoding), cells in groups.items():
         control = control_among({name: cell.operators for name, cell in cells.items()})

@@ -9,6 +9,7 @@ from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.analysis.tables.summary import summary_by_condition, task_metrics
 from pcsuite.report.build import build_report
 from pcsuite.stats.proportions import wilson
+from support.analysed import tables_of
 from support.synthetic_log import make_row, write_log
 
 
@@ -160,3 +161,23 @@ def test_the_page_shows_errors_by_condition(tmp_path):
     assert "omissions</th>" in page
     assert "hallucinations</th>" in page
     assert tmp_path / "tables" / "task_metrics.csv" in files.tables
+
+
+def test_closed_answers_have_their_entropy_in_the_summary(tmp_path):
+    rows = [
+        make_row(
+            item=f"{k}", decoding="d1_sampled", seed=seed, answer="World" if seed == 1 or k else "Sports"
+        )
+        for k in range(4)
+        for seed in (1, 2, 3)
+    ]
+    found = tables_of(tmp_path, rows)
+    (level,), (varied,) = found["summary_by_condition"], found["entropy_by_condition"]
+    assert level["entropy_cat"] == pytest.approx(varied["entropy_nats"])
+    assert level["entropy_cat"] > 0
+    assert level["entropy_cat_normalised"] == pytest.approx(varied["entropy_normalised"])
+
+
+def test_open_answers_and_single_ones_have_none(tmp_path):
+    single = [make_row(item=f"{k}", answer="World") for k in range(4)]
+    assert tables_of(tmp_path, single)["summary_by_condition"][0]["entropy_cat"] is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ModelInfo, item_scores
+from pcsuite.analysis.load.item_scores import CLEAN, CellKey, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.entropy import answer_counts_by_cell
 from pcsuite.analysis.twins import Pair
@@ -15,16 +15,12 @@ from pcsuite.analysis.verdicts.evidence import (
     READABLE_SCORE,
     SEED_VARIANCE,
     Deltas,
-    model_levels,
     pool,
     read_evidence,
 )
-from pcsuite.config.profile import AnalysisSection
 from pcsuite.logging.manifest import read_manifests
 from pcsuite.stats.permutation import sign_flip_test
 from support.synthetic_log import make_row, write_log
-
-CLASSES = AnalysisSection().size_classes
 
 
 def key(task="t", model="m", condition="C6"):
@@ -112,24 +108,6 @@ def test_variance_over_prompts_is_that_of_the_prompts_both_answered(tmp_path):
     pair = Pair(key(condition="C4"), key(condition="C3"))
     ((_, _, values),) = read(tmp_path, rows).deltas([pair], PROMPT_VARIANCE).pairs
     assert values == pytest.approx([0.0 - 0.18])
-
-
-@pytest.mark.parametrize(
-    ("models", "parameters", "levels", "factor"),
-    [
-        ({"a": "8B", "b": "32B", "c": "frontier"}, {}, {"a": "S", "b": "M", "c": "L"}, "size class"),
-        ({"a": "7B", "b": "tiny"}, {"b": 20.0}, {"a": "S", "b": "M"}, "size class"),
-        ({"a": "m", "b": "40B"}, {}, {"a": "M", "b": "L"}, "size class"),
-        ({"a": "135M", "b": "1.5B"}, {}, {"a": "135M", "b": "1.5B"}, "size"),
-        ({"a": "9B", "b": "9B"}, {}, {"a": "S", "b": "S"}, "size class"),
-    ],
-)
-def test_size_classes(models, parameters, levels, factor):
-    found = model_levels(
-        {name: ModelInfo("f", size, "p") for name, size in models.items()}, parameters, CLASSES
-    )
-    assert (dict(found.of), found.factor) == (levels, factor)
-    assert list(found.order) == list(dict.fromkeys(levels.values()))
 
 
 def test_cells_of_a_task_are_averaged_within_the_item():
