@@ -357,8 +357,8 @@ def _with_bundled_words(source: YamlSource) -> YamlSource:
             own = task_spelled_out({"evaluator": base["evaluator"], **task})
         except ValueError:
             continue  # said, with its place, when the file is checked
-        options = {**base.get("evaluator_options", {}), **own.get("evaluator_options", {})}
-        completed[name] = {**base, **own, **({"evaluator_options": options} if options else {})}
+        options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}
+        completed[name] = {**base, **own, "evaluator_options": options | dict(own.get("evaluator_options") or {})}
     return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
 
 
