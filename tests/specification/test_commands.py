@@ -136,7 +136,12 @@ def test_run_profile_exports_runs_perturbs_reports_and_goes_on(tmp_path, letter)
     few = ["--limit", "1", "--models", "simulated", "--tasks", "csqa_json,gsm8k", "--conditions", "C0,C2,C8"]
     words = ["bash", str(script), "--quiet", *few, *out, "--set", "repro.seeds_per_task.default=1"]
     words += ["--set", "repro.seeds_per_task.gsm8k=2"]
-    environment = {"PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
+    environment = {
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT / "src"),
+        "PATH": "/usr/bin:/bin",
+        "HF_HUB_OFFLINE": "1",
+    }
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "stood in for by bundled samples" in done.stderr

@@ -146,7 +146,8 @@ def test_labels_are_those_of_the_classification(tmp_path):
     folder = tmp_path / "cache" / "datasets"
     folder.mkdir(parents=True)
     lines = [
-        {"item_id": str(n), "input_text": f"mail {n}", "truth": {"label": ("spam", "ham")[n % 2]}} for n in range(4)
+        {"item_id": str(n), "input_text": f"mail {n}", "truth": {"label": ("spam", "ham")[n % 2]}}
+        for n in range(4)
     ]
     (folder / "mail_test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     entry = {"kind": "classification", "dataset": "mail", "labels": ["spam", "ham"]}
@@ -156,7 +157,9 @@ def test_labels_are_those_of_the_classification(tmp_path):
     assert task.evaluator.labels == ("spam", "ham")
     assert "spam, ham" in task.spec.instruction
     (folder / "mail_test.jsonl").write_text(json.dumps(lines[0] | {"truth": {"label": 1}}) + "\n")
-    with pytest.raises(Exception, match=r"mail_test.jsonl: item '0': truth 'label' is '1'.*labels are spam, ham"):
+    with pytest.raises(
+        Exception, match=r"mail_test.jsonl: item '0': truth 'label' is '1'.*labels are spam, ham"
+    ):
         plan_task(load_suite(profile), "mine")
 
 
@@ -207,8 +210,22 @@ def test_models_take_model_name_or_path_device_and_dtype(tmp_path):
     """``model_name_or_path``, ``device``, ``dtype`` beside ``path``, ``device_map``."""
     from pcsuite.engines.session import check_model
 
-    spelled = {"provider": "hf", "family": "f", "size": "8B", "model_name_or_path": "org/m", "device": "cuda", "dtype": "bf16"}
-    ours = {"provider": "hf", "family": "f", "size": "8B", "path": "org/m", "device_map": "cuda", "dtype": "bfloat16"}
+    spelled = {
+        "provider": "hf",
+        "family": "f",
+        "size": "8B",
+        "model_name_or_path": "org/m",
+        "device": "cuda",
+        "dtype": "bf16",
+    }
+    ours = {
+        "provider": "hf",
+        "family": "f",
+        "size": "8B",
+        "path": "org/m",
+        "device_map": "cuda",
+        "dtype": "bfloat16",
+    }
     suite = load_suite(write_profile(tmp_path, {"a": spelled, "b": ours}, conditions=("C0",)))
     first, second = (check_model(name, suite.models[name])[1] for name in ("a", "b"))
     assert first == second
@@ -221,7 +238,9 @@ def test_decoding_file_with_the_key_decoding(tmp_path):
     """Top key ``decoding:`` with ``D0``, ``D1``."""
     text = "version: '1.0'\ndecoding:\n  D0: {temperature: 0.0, top_p: 1.0}\n  D1: {temperature: 0.7, top_p: 0.95}\n"
     refs = profile_with(tmp_path, decoding=text)
-    suite = load_suite(write_profile(tmp_path, conditions=("C0",), suite={"models_ref": "models.yaml", **refs}))
+    suite = load_suite(
+        write_profile(tmp_path, conditions=("C0",), suite={"models_ref": "models.yaml", **refs})
+    )
     assert {name: spec.temperature for name, spec in suite.regimes.items()} == {"D0": 0.0, "D1": 0.7}
     assert build_plan(suite).cells[1].decoding.id == "D1"
 
@@ -257,7 +276,10 @@ def test_operators_need_no_kind_and_templates_see_checklist(tmp_path):
     plan = build_plan(suite)
     cell = next(cell for cell in plan.cells if cell.condition.id == "C4")
     prompt = cell.tree(cell.task.items[0]).assemble()
-    assert "Before answering, check:\n- Is the label one of the four desks, spelled exactly?\n- Is the con" in prompt
+    assert (
+        "Before answering, check:\n- Is the label one of the four desks, spelled exactly?\n- Is the con"
+        in prompt
+    )
     assert "Rules:\n- The label is exactly one of World" in prompt
     assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
 
@@ -271,7 +293,9 @@ def test_metrics_may_say_their_type_alone(tmp_path):
         "entropy_cat": "entropy",
         "token_cost": "efficiency",
     }
-    text = yaml.safe_dump({"version": "1.0", "metrics": {name: {"type": kind} for name, kind in names.items()}})
+    text = yaml.safe_dump(
+        {"version": "1.0", "metrics": {name: {"type": kind} for name, kind in names.items()}}
+    )
     refs = profile_with(tmp_path, metrics=text)
     profile = write_profile(
         tmp_path, {"sim": SIMULATED}, conditions=("C0", "C3"), suite={"models_ref": "models.yaml", **refs}

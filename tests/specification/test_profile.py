@@ -134,7 +134,12 @@ def test_num_workers_max_inflight_and_log_level_are_read(project):
 
 def test_run_all_does_what_the_integrations_enable(tmp_path, capsys):
     """``integrations.helm.enabled``, ``.promptbench.enabled``: what ``run --all`` does."""
-    block = {"enabled": True, "tasks": ["agnews_json"], "conditions_subset": ["C0"], "attack_types": ["reorder"]}
+    block = {
+        "enabled": True,
+        "tasks": ["agnews_json"],
+        "conditions_subset": ["C0"],
+        "attack_types": ["reorder"],
+    }
     for enabled in (True, False):
         folder = tmp_path / str(enabled)
         folder.mkdir()
@@ -152,7 +157,9 @@ def test_run_all_does_what_the_integrations_enable(tmp_path, capsys):
         assert ("helm" in capsys.readouterr().out) is False
 
 
-def test_run_all_says_why_an_integration_could_not_run_and_reports_all_the_same(tmp_path, capsys, monkeypatch):
+def test_run_all_says_why_an_integration_could_not_run_and_reports_all_the_same(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setenv("PCS_INTEGRATIONS_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
     profile = write_profile(
@@ -193,7 +200,9 @@ def test_pages_of_ones_own_are_searched_for_the_dataset_they_were_indexed_for(pr
     Path("mine.jsonl").write_text(json.dumps(pages) + "\n")
     assert main(["index", "build", "--pages", "mine.jsonl", "--dataset", "natural_questions"]) == Exit.DONE
     settings = load_suite("configs/profile_A.yaml").profile.integrations.retrieval
-    found = Bm25Retriever.open(settings, "nq_open", Path(".cache")).search("who wrote the old man and the sea")
+    found = Bm25Retriever.open(settings, "nq_open", Path(".cache")).search(
+        "who wrote the old man and the sea"
+    )
     assert [passage.page for passage in found] == ["Old_Man"]
     elsewhere = Bm25Retriever.open(settings, "fever", Path(".cache")).search("capital of Karvenia", 1)
     assert elsewhere[0].page != "Old_Man"

@@ -31,7 +31,9 @@ CONLL = {
     "task_goal": "Extract all named entities.",
     "input_text": "Ada Lovelace went to Turin .",
     "rules": ["Copy each entity exactly.", "Invent nothing."],
-    "schema_text": json.dumps(json.loads('{"type": "object", "properties": {"entities": {"type": "array"}}}'), indent=2),
+    "schema_text": json.dumps(
+        json.loads('{"type": "object", "properties": {"entities": {"type": "array"}}}'), indent=2
+    ),
     "exemplars": [
         {"input": "Bo saw Oslo .", "output": {"entities": [{"text": "Bo", "type": "PER"}]}},
         {"input": "It rained .", "output": '{"entities": []}'},
@@ -45,17 +47,26 @@ def test_the_snippet_prints_c4_for_conll():
     """``build_condition("C4", templates_dir="src/pcsuite/prompts/base_templates", ctx={…})``."""
     built = build_condition("C4", templates_dir=str(TEMPLATES), ctx=CONLL)
     assert built.meta["operators"] == ["ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER"]
-    for words in ("Extract all named entities.", "Copy each entity exactly.", '"entities"', "Ada Lovelace went to Turin ."):
+    for words in (
+        "Extract all named entities.",
+        "Copy each entity exactly.",
+        '"entities"',
+        "Ada Lovelace went to Turin .",
+    ):
         assert words in built.prompt
     assert built.constraint is None
     assert built.react is None
 
 
-@pytest.mark.parametrize("kind", ["structured_extraction", "classification", "mcq", "verification", "truthfulness"])
+@pytest.mark.parametrize(
+    "kind", ["structured_extraction", "classification", "mcq", "verification", "truthfulness"]
+)
 def test_task_kind_takes_every_kind(kind):
     """``task_kind: "structured_extraction"`` (and the kinds above)."""
     assert build_condition("C3", ctx=CONLL | {"task_kind": kind}).meta["template"] == "json_base.j2"
-    assert build_condition("C3", ctx=CONLL | {"task_kind": "reasoning"}).meta["template"] == "reasoning_base.j2"
+    assert (
+        build_condition("C3", ctx=CONLL | {"task_kind": "reasoning"}).meta["template"] == "reasoning_base.j2"
+    )
     with pytest.raises(PromptError, match=r"ctx\['task_kind'\] is 'mqc' \(did you mean 'mcq'"):
         build_condition("C3", ctx=CONLL | {"task_kind": "mqc"})
 
@@ -70,7 +81,10 @@ def test_exemplars_are_input_and_output():
 def test_no_checklist_is_a_sensible_one():
     """No checklist (a sensible default one)."""
     for ctx in (CONLL, {key: value for key, value in CONLL.items() if key != "verifier_checklist"}):
-        assert "Is the answer one JSON object with every required field?" in build_condition("C4", ctx=ctx).prompt
+        assert (
+            "Is the answer one JSON object with every required field?"
+            in build_condition("C4", ctx=ctx).prompt
+        )
     reasoning = CONLL | {"task_kind": "reasoning", "schema_text": ""}
     assert "Does the last line answer what was asked?" in build_condition("C4", ctx=reasoning).prompt
     own = build_condition("C4", ctx=CONLL | {"verifier_checklist": "- Is it so?\n- Is it not?"}).prompt
@@ -83,7 +97,9 @@ def test_the_schema_may_be_text():
     schema = json.loads(CONLL["schema_text"])
     assert '"type": "object"' in build_condition("C3", ctx=CONLL).prompt
     assert json.loads(build_condition("C6", ctx=CONLL).constraint["value"]) == schema
-    assert json.loads(build_condition("C6", ctx=CONLL | {"schema_text": schema}).constraint["value"]) == schema
+    assert (
+        json.loads(build_condition("C6", ctx=CONLL | {"schema_text": schema}).constraint["value"]) == schema
+    )
 
 
 def test_constraint_and_react_are_mappings_or_absent():
@@ -117,7 +133,11 @@ class Parrot(ModelAdapter):
     def generate(self, prompt, decoding, seed):
         label = ("World", "Sports")[int(decoding.get("temperature") > 0 and decoding["top_p"] < 1)]
         text = json.dumps({"label": label, "confidence": 0.5, "rationale": "so"})
-        usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 5, "total_tokens": len(prompt.split()) + 5}
+        usage = {
+            "prompt_tokens": len(prompt.split()),
+            "completion_tokens": 5,
+            "total_tokens": len(prompt.split()) + 5,
+        }
         return {"text": text, "finish_reason": "stop", "latency_ms": 0.1, "usage": usage}
 
 
@@ -144,7 +164,12 @@ class Labels(TaskEvaluator):
     def score(self, parsed, truth, extra):
         right = float(parsed["label"] == truth["label"])
         assert extra["item_id"]
-        return {"task_score": right, "exact_match": right, "abstained": False, "read": parsed["label"] is not None}
+        return {
+            "task_score": right,
+            "exact_match": right,
+            "abstained": False,
+            "read": parsed["label"] is not None,
+        }
 
 
 @pytest.fixture
@@ -219,7 +244,9 @@ def test_a_task_evaluator_in_a_file_beside_the_profile(tmp_path):
         "    evaluator: mine.py:Labels\n    evaluator_options: {}\n"
     )
     suite = {"models_ref": "models.yaml", "tasks_ref": "tasks.yaml"}
-    sure = {"sim": SIMULATED | {"base_accuracy": 0.99, "operator_effects": {"SCHEMA": 9.0}, "json_validity": 0.99}}
+    sure = {
+        "sim": SIMULATED | {"base_accuracy": 0.99, "operator_effects": {"SCHEMA": 9.0}, "json_validity": 0.99}
+    }
     profile = write_profile(tmp_path, sure, conditions=("C3",), regimes=("D0",), items=6, suite=suite)
     assert build_plan(load_suite(profile)).calls == 6
     assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
