@@ -280,7 +280,9 @@ def test_cache_report_says_when_it_was_modified_and_how_the_saving_is_estimated(
     cache = tmp_path / "metric_cache.sqlite"
     with MetricCache(cache, tmp_path / "stats") as kept:
         kept.compute("rouge_l", "an answer", "a reference", lambda: 0.5)
-    text = write_cache_report(tmp_path / "cache_report.md", cache, tmp_path / "stats").read_text(encoding="utf-8")
+    text = write_cache_report(tmp_path / "cache_report.md", cache, tmp_path / "stats").read_text(
+        encoding="utf-8"
+    )
     assert re.search(r"^- Last modified: 20\d\d-\d\d-\d\dT[\d:]+\+00:00$", text, re.MULTILINE)
     assert "## How the saving is estimated" in text
     assert "hits × average compute seconds per put" in text

@@ -358,7 +358,11 @@ def _with_bundled_words(source: YamlSource) -> YamlSource:
         except ValueError:
             continue  # said, with its place, when the file is checked
         options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}
-        completed[name] = {**base, **own, "evaluator_options": options | dict(own.get("evaluator_options") or {})}
+        completed[name] = {
+            **base,
+            **own,
+            "evaluator_options": options | dict(own.get("evaluator_options") or {}),
+        }
     return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
 
 
