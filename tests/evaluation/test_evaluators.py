@@ -18,6 +18,7 @@ def test_every_name_builds() -> None:
         "fever",
         "ner",
         "number",
+        "relations",
         "short_answer",
         "sql",
         "truthfulqa",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
-from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, spider, truthful_qa
+from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, relations, spider, truthful_qa
 from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
 from pcsuite.data.items import datasets_dir, dump_line
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
@@ -39,6 +39,8 @@ EXPORTERS: Mapping[str, Exporter[Any]] = {
         questions.BoolQExporter(),
         questions.TrecExporter(),
         questions.NqOpenExporter(),
+        relations.Conll04Exporter(),
+        relations.SciErcExporter(),
     )
 }
 
