@@ -49,7 +49,7 @@ def test_every_kind_is_drawn_by_its_contract_name(figures):
 
 def test_captions_and_tooltips_name_what_is_shown(figures):
     assert "Retrieval is on in C7 (shaded)" in figures["unsupported_rate__fever_json__m1"].caption
-    assert "<title>C3, reorder, d0_greedy: 1.00" in figures["robustness_drop__agnews_json__grid"].svg
+    assert "<title>C3, reorder, D0: 1.00" in figures["robustness_drop__agnews_json__grid"].svg
 
 
 def record(decoding, **values):

@@ -218,7 +218,7 @@ def interaction_figures(by_size: Table, folder: Path | None) -> list[Figure]:
                 for axes in sheet.panels
                 for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
             }
-            sheet.figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=6)
+            sheet.figure.legend(list(handles.values()), list(handles), loc="lower center", ncols=6)
             sheet.caption = (
                 f"Does size change what a condition does? {task}: effect of each condition against {controls} on the"
                 f" same items and models, by model {rows[0]['factor']} and regime, with 95 % intervals over items."

@@ -135,7 +135,7 @@ def _variance_figures(components: Table, folder: Path | None) -> list[Figure]:
                 for axes in sheet.panels
                 for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
             }
-            sheet.figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=4)
+            sheet.figure.legend(list(named.values()), list(named), loc="lower center", ncols=4)
             sheet.caption = (
                 f"Where the variance of item scores comes from, {task} on {model}: differences between items,"
                 " between perturbations, between seeds. What cannot be told apart is counted in the next wider"

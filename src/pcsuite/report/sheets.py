@@ -73,8 +73,7 @@ def legend(axes: Any, *, below: int = 0) -> None:
     """A legend where there is more than one series: above the plot, or below it in so many columns."""
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1 and below:
-        columns = min(len(labels), below)
-        axes.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+        axes.figure.legend(handles, labels, loc="lower center", ncols=min(len(labels), below))
     elif len(labels) > 1:
         axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(labels))
 

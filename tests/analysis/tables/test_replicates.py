@@ -12,7 +12,7 @@ def test_majority_vote(tmp_path):
         make_row(
             task="gsm8k",
             item=f"{k}",
-            decoding="d1_sampled",
+            decoding="D1",
             seed=seed,
             answer=answer,
             score=float(answer == "4"),
@@ -29,7 +29,7 @@ def test_majority_vote(tmp_path):
 
 def test_variance_is_between_items_where_seeds_agree(tmp_path):
     rows = [
-        make_row(item=f"{k}", decoding="d1_sampled", seed=seed, score=float(k % 2))
+        make_row(item=f"{k}", decoding="D1", seed=seed, score=float(k % 2))
         for k in range(20)
         for seed in (1, 2, 3)
     ]
@@ -45,7 +45,7 @@ def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):
     rows = []
     for k in range(10):
         for seed, answer in enumerate(("4", "5", "6"), start=1):
-            common = {"task": "gsm8k", "item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            common = {"task": "gsm8k", "item": f"{k}", "decoding": "D1", "seed": seed}
             answered = make_row(answer=answer, score=float(answer == "4"), **common)
             verdict = {
                 "contradiction": k < 2,

@@ -24,7 +24,7 @@ from support.synthetic_log import make_row, write_log
 
 
 def key(task="t", model="m", condition="C6"):
-    return CellKey(task, model, "d1_sampled", CLEAN, condition)
+    return CellKey(task, model, "D1", CLEAN, condition)
 
 
 def deltas_of(**by_task):
@@ -48,7 +48,7 @@ def answers_of(item, condition, answers, scores, **more):
         "model": "m",
         "item": item,
         "condition": condition,
-        "decoding": "d1_sampled",
+        "decoding": "D1",
         **more,
     }
     return [
@@ -87,7 +87,7 @@ def test_answers_without_unsupported_content_are_one_and_the_same(tmp_path):
     for seed, (answer, rate) in enumerate((("x", 0.0), ("y", 0.0), ("z", 0.5), ("w", 1.0)), start=1):
         metrics = {"unsupported_rate": rate}
         rows.append(
-            make_row(task="t", model="m", item="a", condition="C4", decoding="d1_sampled", seed=seed, answer=answer,
+            make_row(task="t", model="m", item="a", condition="C4", decoding="D1", seed=seed, answer=answer,
                      metrics=metrics)
         )  # fmt: skip
     found = read(tmp_path, rows).measured(key(condition="C4"), INVENTED)
@@ -101,7 +101,7 @@ def test_variance_over_prompts_is_that_of_the_prompts_both_answered(tmp_path):
         ("C4", {"none": 0.5, "typo": 0.5}),
     ):
         rows += [
-            make_row(task="t", model="m", item="a", condition=condition, decoding="d1_sampled", perturbation=kind,
+            make_row(task="t", model="m", item="a", condition=condition, decoding="D1", perturbation=kind,
                      score=score)
             for kind, score in levels.items()
         ]  # fmt: skip
