@@ -11,6 +11,7 @@ from pcsuite.evaluation.base import Evaluator
 
 def test_every_name_builds() -> None:
     names = [
+        "assert",
         "buildingspec",
         "choice",
         "classification",
