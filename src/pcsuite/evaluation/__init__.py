@@ -24,6 +24,7 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
         "fever": "pcsuite.evaluation.fever:FeverEvaluator",
         "ner": "pcsuite.evaluation.ner:NerEvaluator",
         "number": "pcsuite.evaluation.number:NumberEvaluator",
+        "relations": "pcsuite.evaluation.relations:RelationEvaluator",
         "short_answer": "pcsuite.evaluation.single_answer:ShortAnswerEvaluator",
         "sql": "pcsuite.evaluation.sql:SqlEvaluator",
         "truthfulqa": "pcsuite.evaluation.truthfulqa:TruthfulQaEvaluator",

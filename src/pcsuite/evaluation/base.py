@@ -86,6 +86,9 @@ class Evaluator(ABC):
         self.options = options if options is not None else self.Options()
         self.schema = schema
 
+    cites_pages: ClassVar[bool] = False
+    """Whether answers cite pages, so that :meth:`know_pages` is of use."""
+
     def know_pages(self, titles: Iterable[str]) -> None:
         """Take the titles of all pages that can be cited; evaluators that score no citations ignore them.
 

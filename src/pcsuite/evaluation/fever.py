@@ -102,6 +102,7 @@ class FeverEvaluator(Evaluator):
     """
 
     Options: ClassVar[type[BaseModel]] = FeverOptions
+    cites_pages: ClassVar[bool] = True
     options: FeverOptions
 
     _corpus_titles: Iterable[str] | None = None

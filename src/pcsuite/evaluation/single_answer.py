@@ -529,10 +529,23 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     """Exact match after SQuAD normalisation against any reference; token F1 beside it.
 
     ``exact_match`` is the stricter comparison of the texts as they are, ``quasi_exact_match`` that of the normalised
-    ones, as HELM and the literature use the names.
+    ones, as HELM and the literature use the names. ``unsupported_rate`` is 1 for a wrong answer that was asserted, with
+    retrieval and without alike; ``answer_in_passages`` says of a row with retrieval whether a passage that was shown
+    has the answer in it.
     """
 
     Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer, and say whether it asserts what no reference supports."""
+        evaluation = super().evaluate(item, answer)
+        given, metrics = evaluation.parsed.answer, evaluation.metrics
+        if given is not None:
+            metrics["unsupported_rate"] = float(given != ABSTENTION and not metrics["task_score"])
+        if given not in (None, ABSTENTION) and answer.retrieved is not None:
+            shown = (f" {_normalised(text)} " for _, _, text in answer.retrieved)
+            metrics["answer_in_passages"] = any(f" {given} " in text for text in shown)
+        return evaluation
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The normalised text; where normalisation leaves nothing ("The"), the folded text."""

@@ -367,16 +367,35 @@ def why_not_applicable(
         except ConstraintUnavailableError as error:
             return str(error)
     for operator in bundle.of_type("program"):
-        if _program(operator).needs_retrieval:
+        program = _program(operator)
+        if program.for_grounded_tasks:
             if bundle.of_type("constraint"):
-                return "a loop that calls tools cannot run under a hard constraint on its output"
+                return "a loop that marks its answer cannot run under a hard constraint on its output"
             if not task.spec.retrieval:
                 return "the task has no corpus to search"
+        if program.needs_retrieval:
             if task.id not in suite.profile.integrations.retrieval.enabled_for_tasks:
-                return "retrieval is not enabled for the task (integrations.retrieval.enabled_for_tasks)"
+                return (
+                    "retrieval is not enabled for the task (integrations.retrieval.enabled_for_tasks); C7L is the loop"
+                    " without it"
+                )
+            if (reason := _why_no_corpus(suite, task)) is not None:
+                return reason
     for operator in bundle.of_type("fewshot"):
         if (operator.spec.k or 0) > len(ctx.exemplars):
             return f"the training split offers {len(ctx.exemplars)} exemplars, {operator.spec.k} are needed"
+    return None
+
+
+def _why_no_corpus(suite: Suite, task: TaskPlan) -> str | None:
+    """Why there is nothing to search for a task, or ``None``: bundled pages know nothing of exported items."""
+    settings, cache_dir = suite.profile.integrations.retrieval, Path(suite.profile.run.cache_dir)
+    source = retriever_type(suite).pages_of(settings, task.spec.dataset, cache_dir)
+    if source is not None and source.kind == "sample" and task.source.kind == "cache":
+        return (
+            f"the items are exported and the only pages are the bundled sample's: pcsuite index build --dataset"
+            f" {task.spec.dataset} --pages FILE takes pages of yours"
+        )
     return None
 
 
@@ -402,8 +421,10 @@ def plan_cell(
     assert bundle is not None, "cells are made of applicable conditions only"
     defining: dict[str, Any] = {
         "task": task.spec.model_dump(
-            mode="json", exclude={"evaluator", "evaluator_options", "primary_metric"}
-        ),
+            mode="json", exclude={"evaluator", "evaluator_options", "primary_metric", "retrieval"}
+        )
+        # Whether loops apply to a task changes none of its other rows: one that came to have a corpus keeps its ids.
+        | {"retrieval": task.evaluator.cites_pages},
         "schema": task.prompting.schema,
         "grammar": task.prompting.grammar,
         "lmql_query": task.prompting.lmql_query,
@@ -451,7 +472,7 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
     except (ConfigError, DataError) as error:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
-    if task.retrieval:
+    if task.retrieval and evaluator.cites_pages:
         # Without retrieval a citation can still be held against the corpus: is there such a page?
         settings = suite.profile.integrations.retrieval
         cache_dir = Path(suite.profile.run.cache_dir)
