@@ -11,7 +11,7 @@
 # CoNLL-2003 (Reuters text) and Spider (its authors' own drive) have no plain public address: see below.
 set -euo pipefail
 
-known=(ag_news gsm8k commonsenseqa truthfulqa fever svamp strategyqa boolq trec nq_open conll2003 spider)
+known=(ag_news gsm8k commonsenseqa truthfulqa fever svamp strategyqa boolq trec nq_open conll2003 spider conll04 scierc)
 root=
 wanted=()
 failed=()
@@ -33,6 +33,8 @@ folder_of() {
     boolq | bool_q) echo boolq ;;
     trec) echo trec ;;
     nq | nqopen | nq_open | natural_questions) echo nq_open ;;
+    conll04 | conll04_relations_json) echo conll04 ;;
+    scierc | scierc_relations_json) echo scierc ;;
   esac
 }
 
@@ -179,6 +181,15 @@ fi
 if asked_for spider && [ ! -s "$root/spider/dev.json" ]; then
   failed+=("spider: put dev.json, tables.json and database/ into $root/spider;
     the link is at https://yale-lily.github.io/spider")
+fi
+
+# The relation sets are fetched only where they are named: no address of theirs has a published checksum.
+if [ ${#wanted[@]} -gt 0 ] && asked_for conll04 && [ ! -d "$root/conll04" ]; then
+  failed+=("conll04: put conll04_train.json, conll04_dev.json and conll04_test.json (SpERT's files) into $root/conll04")
+fi
+if [ ${#wanted[@]} -gt 0 ] && asked_for scierc && [ ! -d "$root/scierc" ]; then
+  failed+=("scierc: put the processed train.json, dev.json and test.json into $root/scierc;
+    the link is at http://nlp.cs.washington.edu/sciIE")
 fi
 
 if [ ${#failed[@]} -gt 0 ]; then
