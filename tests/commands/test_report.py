@@ -67,7 +67,7 @@ def test_markdown_table(runs, capsys):
     assert main(["compare", *runs, "--format", "md"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("**bad against good: 1 regression, 0 improvements.**")
-    assert "| agnews\\_json | m1 | d0\\_greedy | C0 | score | 1.00 | 0.40 |" in out
+    assert "| agnews\\_json | m1 | D0 | C0 | score | 1.00 | 0.40 |" in out
 
 
 def test_a_negative_margin_is_refused(runs, capsys):

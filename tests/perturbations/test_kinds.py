@@ -208,7 +208,7 @@ def test_a_wrong_order_is_refused(cases):
 def test_ids_name_kind_and_number():
     assert [entry.id for entry in variants(["reorder"], 2)] == ["reorder-1", "reorder-2"]
     assert variant_of("role_confusion", "role_confusion-3") == Variant("role_confusion", 3)
-    assert [ref.id for ref in perturbation_refs(["distractor"], 1)] == ["none", "distractor-1"]
+    assert [ref.id for ref in perturbation_refs(["distractor"], 1)] == [None, "distractor-1"]
     for wrong in ("reorder-4", "reorder-0", "distractor-1", "reorder"):
         with pytest.raises(ConfigError, match="is no variant of reorder"):
             variant_of("reorder", wrong)
@@ -217,7 +217,7 @@ def test_ids_name_kind_and_number():
 
 
 def test_the_clean_prompt_is_not_edited(plan):
-    clean = next(unit for unit in plan.units("sim") if unit.perturbation.id == "none")
+    clean = next(unit for unit in plan.units("sim") if unit.perturbation.id is None)
     assert registered_perturbation(clean) is None
 
 

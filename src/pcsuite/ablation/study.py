@@ -33,7 +33,7 @@ from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, load_suite
 from pcsuite.config.spellings import regime_id
 from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
-from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
+from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
 from pcsuite.data.task_recipes import Columns
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.session import check_model
@@ -311,7 +311,7 @@ def prepare(request: AblationRequest) -> Study:
     model_id, model = resolve_model(request, base, free)
     source = task.items
     if source is None:
-        source = load_items(task.spec.dataset, task.spec.split, Path(base.profile.run.cache_dir)).items
+        source = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
     count = min(len(source), request.limit or len(source))
     design_name: DesignName = "leave-one-out" if request.until else request.design
     design = make_design(free, design_name, with_controls=request.controls)

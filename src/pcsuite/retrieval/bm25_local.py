@@ -12,6 +12,7 @@ named by the hash of what it was built from, and mapped into memory to be read.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -185,7 +186,7 @@ def ensure_index(
     folder = (root or index_root(cache_dir)) / key
     if (folder / META).is_file():
         return folder
-    bm25s = require("bm25s", "retrieval")
+    bm25s = _bm25s()
     with building_folder(folder, META) as building:
         vocabulary: dict[str, int] = {}
         documents: list[list[int]] = []
@@ -212,6 +213,13 @@ def ensure_index(
         meta = IndexMeta(FORMAT, key, *built, len(pages), len(documents), library)
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
     return folder
+
+
+def _bm25s() -> Any:
+    """The library, which otherwise tells every step of its own to standard error."""
+    library = require("bm25s", "retrieval")
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return library
 
 
 def _read_meta(folder: Path) -> IndexMeta:
@@ -246,7 +254,7 @@ class Bm25Index:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.meta = _read_meta(folder)
-        bm25s = require("bm25s", "retrieval")
+        bm25s = _bm25s()
         try:
             self._index: Any = bm25s.BM25.load(folder, mmap=True, show_progress=False)
             self._offsets: npt.NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")

@@ -18,7 +18,7 @@ from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
-from pcsuite.data.items import Item, ItemSource, load_items, sample_items
+from pcsuite.data.items import Item, ItemSource, find_items, sample_items, task_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
@@ -244,8 +244,8 @@ def build_plan(
                 try:
                     condition = with_compiled_prompt(suite, chosen, task.id, model_id)
                 except NotCompiledError as error:
-                    reason = f"no prompt is compiled yet: {error.hint}"
-                    skipped.append(NotApplicable(task.id, model_id, chosen.id, reason))
+                    why = f"no prompt is compiled yet: {error.hint}"
+                    skipped.append(NotApplicable(task.id, model_id, chosen.id, why))
                     continue
                 reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
@@ -294,12 +294,12 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     spec = suite.tasks[task_id]
     repro = suite.profile.repro
     cache_dir = Path(suite.profile.run.cache_dir)
-    loaded = load_items(spec.dataset, spec.split, cache_dir)
+    loaded = task_items(spec, spec.split, cache_dir)
     items = sample_items(
         loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
     )
     evaluator = build_evaluator(suite, task_id)
-    evaluator.check_items(items)
+    check_items(evaluator, items, loaded.source.path)
     prompting = TaskPrompting(
         task_id,
         spec,
@@ -322,17 +322,26 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     )
 
 
+def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:
+    """See that every truth can be scored; a :class:`DataError` with the file, the item and the field, where not."""
+    try:
+        evaluator.check_items(items)
+    except DataError as error:
+        raise DataError(f"{path}: {error.message}", hint=error.hint) from error
+
+
 def _exemplars(
     suite: Suite, spec: TaskSpec, evaluator: Evaluator, *, scored: Sequence[Item]
 ) -> tuple[Exemplar, ...]:
-    try:
-        train = load_items(spec.dataset, spec.train_split, Path(suite.profile.run.cache_dir)).items
-    except DataError:
+    cache_dir = Path(suite.profile.run.cache_dir)
+    if find_items(spec.dataset, spec.train_split, cache_dir) is None:
         return ()
+    train, source = task_items(spec, spec.train_split, cache_dir)
     seen = {item.input_text for item in scored}
     usable = [item for item in train if item.input_text not in seen]
     wanted = min(MAX_EXEMPLARS, len(usable))
     chosen = choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed)
+    check_items(evaluator, chosen, source.path)
     return tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in chosen)
 
 
