@@ -23,7 +23,7 @@ PAGES = {
     "overview": "/",
     "matrix, first page": "/run/big",
     "filter: fixed by C4": "/run/big?only=fixed%3AC4",
-    "filter: where they differ": "/run/big?only=differ&decoding=d1_sampled",
+    "filter: where they differ": "/run/big?only=differ&decoding=D1",
     "sort by gain of C6": "/run/big?sort=-gain%3AC6",
     "search in answers": "/run/big?q=Sports",
     "operators and effects": "/run/big/operators",

@@ -10,7 +10,7 @@ from pcsuite.view.data import OpenRun, list_runs
 from pcsuite.view.filters import Filter
 from support.synthetic_log import make_row, write_log
 
-FIXED = {"model": "m1", "decoding": "d0_greedy", "perturbation": "none"}
+FIXED = {"model": "m1", "decoding": "D0", "perturbation": "none"}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_axes_have_their_values_in_order(run):
         "agnews_json": {
             "condition": ["C0", "C1", "C4"],
             "model": ["m1"],
-            "decoding": ["d0_greedy"],
+            "decoding": ["D0"],
             "perturbation": ["none"],
         }
     }
