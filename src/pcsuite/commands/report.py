@@ -39,6 +39,10 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     )
     add("--baseline", metavar="CONDITION", help=about)
     add("--no-plots", action="store_true", help="leave the figures out")
+    about = (
+        "write runs.csv whatever its size (default: up to 1,048,575 rows; runs.parquet always has them all)"
+    )
+    add("--runs-csv", action="store_true", help=about)
 
 
 def execute_report(args: argparse.Namespace) -> int:
@@ -72,8 +76,13 @@ def execute_report(args: argparse.Namespace) -> int:
         embeddings=args.embeddings,
         metrics=suite.metrics if suite is not None else None,
         baseline=args.baseline,
+        runs_csv=args.runs_csv,
     )
     print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
+    if all(table.name != "runs.csv" for table in files.tables):
+        print(
+            "        rows in runs.parquet alone: too many for a spreadsheet (--runs-csv writes runs.csv too)"
+        )
     if files.plots:
         print(f"plots   {files.plots[0].parent} ({len(files.plots)} files)")
     print(f"report  {files.index}")

@@ -10,6 +10,7 @@ from pcsuite.commands import options
 from pcsuite.config.load import Suite
 from pcsuite.engines.weights import catalogue_entry, is_present, pull_weights
 from pcsuite.errors import ConfigError, Exit, PcsuiteError
+from pcsuite.logging.manifest import read_manifest
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary, run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
@@ -157,6 +158,10 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> i
             f"  {arm} is {look.verdict}"
             f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
         )
+    if summary.looks and (manifest := read_manifest(summary.paths.log)) is not None:
+        judged = {look.task for look in summary.looks if look.metric == "task_score"}
+        for task in sorted(name for name in judged if manifest.tasks[name].pooling == "micro_f1"):
+            print(f"  {task}: {options.BY_ITEM_MEANS}")
     print(f"log: {summary.paths.log}")
     print(options.next_line(args, "report"))
     return Exit.FAILED_ROWS if tally.failed else Exit.DONE
