@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pcsuite.commands import options
-from pcsuite.errors import Exit
+from pcsuite.errors import Exit, PcsuiteError
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary, run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
+
+if TYPE_CHECKING:
+    from pcsuite.report.results import Result
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +30,11 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
+      pcsuite run --config quickstart --quiet --json | jq -r .result.sentence
     """
     options.add_profile_arguments(parser)
     add_run_arguments(parser)
+    options.add_json_argument(parser)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +48,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_run(args: argparse.Namespace) -> int:
-    """Run the profile and print the summary.
+    """Run the profile and print its result.
 
     Returns 4 where rows failed. Raises what ends a run early: ``BudgetExceededError`` and ``ErrorRateError`` are exit
     status 3.
@@ -48,11 +58,37 @@ def execute_run(args: argparse.Namespace) -> int:
     summary = run_suite(
         suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor, deviation=args.deviation
     )
-    return print_summary(args, summary, suite.profile.run.name)
+    run = suite.profile.run
+    result = _result(summary, run.output_dir)
+    if args.json:
+        options.print_json(_document(summary, run.name, result))
+        return Exit.FAILED_ROWS if summary.tally.failed else Exit.DONE
+    return print_summary(args, summary, run.name, result)
 
 
-def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> int:
-    """Say what the run ``name`` came to, where its log is, and how to report on it; returns the exit status."""
+def _document(summary: RunSummary, name: str, result: Result | None) -> dict[str, Any]:
+    """What ``run --json`` prints."""
+    tally = summary.tally
+    return {
+        "run": name,
+        "log": summary.paths.log,
+        "rows": tally.done,
+        "done_before": summary.skipped,
+        "failed": tally.failed,
+        "cache_hits": tally.cache_hits,
+        "tokens": tally.tokens,
+        "cost_usd": tally.cost_usd,
+        "seconds": summary.seconds,
+        "not_applicable": [options.not_applicable_entry(entry) for entry in summary.not_applicable],
+        "looks": [msgspec.to_builtins(look) for look in summary.looks],
+        "result": None if result is None else result.document(),
+    }
+
+
+def print_summary(
+    args: argparse.Namespace, summary: RunSummary, name: str, result: Result | None = None
+) -> int:
+    """Say what the run ``name`` came to, its result, and how to report on it; returns the exit status."""
     tally = summary.tally
     words = [f"{tally.done} rows in {summary.seconds:.1f} s", f"{tally.tokens:,} tokens"]
     if tally.cost_usd:
@@ -74,8 +110,26 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> i
             f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
         )
     print(f"log: {summary.paths.log}")
+    if result is not None:
+        from pcsuite.report.results import print_result
+
+        print_result(result, options.output_console())
     print(options.next_line(args, "report"))
     return Exit.FAILED_ROWS if tally.failed else Exit.DONE
+
+
+def _result(summary: RunSummary, output_dir: str) -> Result | None:
+    """What the run says by now; where it cannot be worked out, standard error says why and the run stands."""
+    from pcsuite.report.results import results_at_end
+
+    try:
+        found = results_at_end(summary.paths.log, Path(output_dir))
+    except (PcsuiteError, OSError) as error:
+        print(f"pcsuite: no result table: {error}", file=sys.stderr)
+        return None
+    if found is None:
+        print("pcsuite: no result table: the log is large, and pcsuite report reads it", file=sys.stderr)
+    return found
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +141,7 @@ def configure_run_task(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tasks", metavar="TASK", help="task id")
     options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
+    options.add_json_argument(parser)
 
 
 execute_run_task = execute_run

@@ -31,6 +31,9 @@ class TaskNote(msgspec.Struct):
     length_band: list[int] = msgspec.field(default_factory=list)
     answers: int | None = None
     """Answers the task allows, one for anything else included; ``None`` for open answers."""
+    majority_label: str = ""
+    majority_share: float | None = None
+    """The most frequent true label and its share of the items: what always answering it would score."""
 
     @property
     def token_budget(self) -> int:

@@ -162,9 +162,17 @@ def _ladder_figures(summary: Table, folder: Path | None) -> list[Figure]:
         size = {"rows": len(panels), "height": 1.2 + 2.1 * len(panels), "sharex": True}
         with _sheet(made, folder, "perf_condition_ladder", "ladder", task, model, **size) as sheet:
             _draw_regimes(sheet, rows, panels, bottom=-0.03, top=1.03)
+            majority = rows[0]["majority_class"]
+            if majority is not None:
+                drawing.reference_line(sheet.axes, majority, "majority class")
             sheet.caption = (
                 f"Score by prompt condition, {task} on {model}: mean over {max(row['n_items'] for row in rows)} items"
                 f" with 95 % intervals{'; below, the share of answers that are JSON' if with_json else ''}."
+                + (
+                    f" Always giving the most frequent label would score {majority:.2f}."
+                    if majority is not None
+                    else ""
+                )
             )
     return made
 

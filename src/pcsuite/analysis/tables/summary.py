@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from pcsuite.analysis.table import (
     interval,
     number,
 )
+from pcsuite.logging.manifest import TaskNote
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_micro_f1
 from pcsuite.stats.estimate import Estimate, undefined
 
@@ -47,6 +49,13 @@ SUMMARY = TableSpec(
         Column("measure", "mean score over items, or micro-F1 of pooled counts", shown=False),
         *interval("score", "the task's primary metric", form="interval", digits=2, paper="Score"),
         Column("interval_method", "how the interval of the score was made", shown=False),
+        Column(
+            "majority_class",
+            "what always giving the most frequent true label would score; empty for open answers and pooled scores",
+            label="majority class",
+            form="number",
+            digits=2,
+        ),
         *interval("lenient_score", "the score under the lenient rules", form="interval", digits=2),
         Column(
             "format_gap",
@@ -183,11 +192,13 @@ def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) ->
     return bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
 
 
-def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Table:
+def summary_by_condition(
+    tables: RunTables, scores: ItemScores, metrics: Metrics, tasks: Mapping[str, TaskNote] | None = None
+) -> Table:
     """``summary_by_condition.csv``: one record per cell, perturbed ones included.
 
     ``metrics`` says which metrics besides the score are shown; those the table does not have by itself are
-    appended, with intervals.
+    appended, with intervals. ``tasks`` are the manifest's, which know the majority class.
     """
     wanted = metrics.shown_in(SUMMARY.name)
     own = [name for name in wanted if name not in SUMMARY.names and name in scores.metrics]
@@ -229,6 +240,9 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
             "measure": "micro-F1" if key.task in scores.pooled else "mean score",
             **estimate_columns("score", estimate),
             "interval_method": estimate.method,
+            "majority_class": None
+            if tasks is None or key.task not in tasks or key.task in scores.pooled
+            else tasks[key.task].majority_share,
             "score_median": number(middle),
             "score_q1": number(low),
             "score_q3": number(high),
