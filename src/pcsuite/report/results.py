@@ -152,7 +152,7 @@ def print_result(result: Result, console: Console) -> None:
     from rich.table import Table
 
     for alarm in result.alarms:
-        console.print(f"! {alarm.text}", style="bold yellow")
+        console.print(f"! {alarm.text}", style="bold yellow", soft_wrap=True)
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in result.rows:
         groups.setdefault(_cell(row)[:3], []).append(row)
@@ -181,4 +181,4 @@ def print_result(result: Result, console: Console) -> None:
         console.print(table)
     if len(groups) > MOST_GROUPS:
         console.print(f"… and {len(groups) - MOST_GROUPS} more groups of task, model and regime")
-    console.print(f"\n{result.sentence}", style="bold")
+    console.print(f"\n{result.sentence}", style="bold", soft_wrap=True)

@@ -106,12 +106,11 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
         if side:
             row = largest(side, key=lambda row: row["delta"])
             others = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
-            interval = (
-                f"{signed(row['delta'])}, 95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}"
-            )
-            told.append(f"{_change(row, label)} ({interval}){others}")
+            interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}"
+            items = counted(row["n_items"], "item")
+            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){others}")
     if told:
-        return f"{'; '.join(told)}; both sides of a comparison are the same {rows[0]['n_items']} items."
+        return f"{'; '.join(told)}."
     widest = max(float(row["delta_high"]) - float(row["delta_low"]) for row in rows) / 2
     return (
         f"No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
