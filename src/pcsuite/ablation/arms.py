@@ -74,7 +74,7 @@ class Design:
 
     @property
     def first(self) -> tuple[Arm, ...]:
-        """Arms that are asked before anything is judged: all but the shams, which follow where a block moves the score."""
+        """Arms that are asked before anything is judged: all but the shams, which follow for blocks that matter."""
         return tuple(arm for arm in self.arms if arm.kind != "sham")
 
     @property
