@@ -19,11 +19,13 @@ from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
     attribution,
     best,
+    by_size,
     effects,
     efficiency,
     entropy,
     format_gap,
     information,
+    key_fields,
     mixed,
     objective,
     pooled,
@@ -43,10 +45,11 @@ from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
     registration.REGISTRATION, registration.LOOKS, summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS,
-    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
+    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE, by_size.BY_SIZE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
-    entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
+    entropy.PER_ITEM, entropy.BY_CONDITION, key_fields.KEY_FIELDS,
+    replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
     efficiency.UNSUPPORTED, efficiency.ABSTENTION, replicates.VARIANCE, COMPARE,
 )  # fmt: skip
@@ -105,7 +108,8 @@ def analyse(
         scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
         registered = registration.Registered.of(manifest, tables.logs)
-        levels = summary.summary_by_condition(tables, scores, known, manifest.tasks)
+        answers = entropy.answer_counts_by_cell(tables, scores, manifest)
+        levels = summary.summary_by_condition(tables, scores, known, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
             pool.submit(effects.effects, scores, known, registered),
@@ -120,7 +124,6 @@ def analyse(
         ]
         attacked = pool.submit(robustness.robustness_tables, scores)
         fitted = mixed.mixed_results(tables, scores, known)
-        answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         retries = replicates.equal_token_arms(tables, scores)
         evidence = read_evidence(tables, scores, manifest, answers, truths)
         made = [
@@ -132,6 +135,8 @@ def analyse(
             replicates.self_consistency_table(tables, scores),
             replicates.variance_table(tables),
             replicates.constraint_vs_retry(retries),
+            by_size.by_size(scores, evidence.sizes),
+            key_fields.key_fields(tables, scores),
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),
@@ -157,7 +162,7 @@ def analyse_scores(tables: RunTables) -> Analysis:
     metrics = metrics_of(manifest.metrics)
     registered = registration.Registered.of(manifest, tables.logs)
     made = (
-        summary.summary_by_condition(tables, scores, metrics, manifest.tasks),
+        summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks),
         effects.effects(scores, metrics, registered),
     )
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])

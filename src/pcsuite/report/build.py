@@ -30,10 +30,11 @@ from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
 from pcsuite.report.folders import RESULT_FILE, claim, report_folders
 from pcsuite.report.grid import ExtraSection
+from pcsuite.report.grid_plots import robustness_figures, worst_case_figures
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
-from pcsuite.report.plots import draw_figures, robustness_figures
+from pcsuite.report.plots import draw_figures
 from pcsuite.report.results import result_of
 from pcsuite.report.samples import sample_rows
 
@@ -145,10 +146,14 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     folders = report_folders(logs, output_dir)
     with RunTables(logs, folders.tables) as loaded:
         claim(folders, logs)
-        worst, by_attack = robustness_tables(item_scores(loaded))
+        scores = item_scores(loaded)
+        worst, by_attack = robustness_tables(scores)
         made = (worst, by_attack, interventions_table(loaded))
         written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
-    figures = robustness_figures(by_attack, folders.plots) if plots else []
+    figures = []
+    if plots:
+        figures += robustness_figures(by_attack, folders.plots)
+        figures += worst_case_figures(worst, folders.plots, scores.temperature)
     notes = [
         f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
         for record in worst.records()
