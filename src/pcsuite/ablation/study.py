@@ -273,7 +273,6 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
         "model": "qwen2.5-coder-0.5b",
         "design": "leave-one-out",
         "margin": 0.2,
-        "limit": 24,
         "max_tokens": 8,
         "name": "example",
     }
