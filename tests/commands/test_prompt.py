@@ -91,3 +91,15 @@ def test_the_hint_for_a_missing_compiled_prompt_can_be_pasted(tmp_path, capsys):
     search = ["--method", "blocks", "--candidates", "2", "--limit", "4", "--quiet"]
     assert main([*shlex.split(hint), *search]) == 0
     assert main(shown) == 0
+
+
+def test_plan_json_is_all_that_is_printed(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)
+    assert main(["plan", "--config", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tasks"]["agnews_json"]["items"] == 4
+    assert found["rows"] == found["rows_left"] == sum(cell["rows"] for cell in found["cells"])
+    assert found["power"] is None
+    assert main(["plan", "--config", str(path), "--json", "--power"]) == 0
+    (first, *_) = json.loads(capsys.readouterr().out)["power"]
+    assert (first["items"], first["can_hold"]) == (4, False)

@@ -16,7 +16,7 @@ def log(tmp_path):
 
 def test_the_report_is_written_beside_the_run(log, capsys):
     assert main(["report", str(log), "--no-plots"]) == 0
-    index = log.parent.parent / "reports" / "index.html"
+    index = log.parent.parent / "reports" / "mine" / "index.html"
     assert index.is_file()
     assert f"report  {index}" in capsys.readouterr().out
 
@@ -82,3 +82,31 @@ def test_a_run_that_is_not_there_is_one_line(words, tmp_path, monkeypatch, capsy
     assert (
         capsys.readouterr().err == "pcsuite: nowhere: no such log (pcsuite run --config PROFILE writes it)\n"
     )
+
+
+def test_report_json_is_all_that_is_printed(log, capsys):
+    assert main(["report", str(log), "--no-plots", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    folder = log.parent.parent
+    assert found["files"]["index"] == str(folder / "reports" / "mine" / "index.html")
+    assert found["files"]["runs"] == str(folder / "reports" / "index.html")
+    stored = json.loads((folder / "reports" / "mine" / "result.json").read_text(encoding="utf-8"))
+    assert {key: found[key] for key in stored} == stored
+    assert [alarm["kind"] for alarm in found["alarms"]] == ["unreadable", "cannot decide"]
+
+
+def test_the_next_line_opens_the_run(log, monkeypatch, capsys):
+    monkeypatch.chdir(log.parent.parent.parent)
+    assert main(["report", "mine", "--no-plots"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "next: pcsuite view mine"
+    assert main(["report", str(log), "--no-plots"]) == 0
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == f"next: pcsuite view mine --output-dir {log.parent.parent}"
+    )
+
+
+def test_compare_json(runs, capsys):
+    assert main(["compare", *runs, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["first"], found["second"], found["regressions"]) == ("good", "bad", 1)
