@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from random import Random
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, Field
 
@@ -287,4 +287,4 @@ def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[...
         ) from error
     except ValueError:
         pass  # a builtin without a signature
-    return function
+    return cast(Callable[..., Any], function)
