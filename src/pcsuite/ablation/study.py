@@ -32,6 +32,7 @@ from pcsuite.ablation.arms import (
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, load_suite
+from pcsuite.config.spellings import regime_id
 from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
 from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
 from pcsuite.data.task_recipes import Columns
@@ -93,7 +94,7 @@ class AblationRequest:
     """Ask batches of items until every block is decided, instead of all of them."""
     limit: int | None = None
     """At most so many items."""
-    regime: str = "d0_greedy"
+    regime: str = "D0"
     seeds: int = 1
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
@@ -108,6 +109,9 @@ class AblationRequest:
     cache_dir: str | None = None
     """Folder of items and responses, instead of the profile's."""
     overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "regime", regime_id(self.regime))
 
     @property
     def run_name(self) -> str:

@@ -60,7 +60,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
     about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
     add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)
-    add("--regime", default="d0_greedy", help="decoding regime (default: d0_greedy)")
+    add("--regime", default="D0", help="decoding regime (default: D0)")
     add("--seeds", type=int, default=1, metavar="N", help="answers an item of a sampled regime (default: 1)")
     add("--max-tokens", type=int, metavar="N", help="longest answer (default: by the kind of task)")
     blocks = parser.add_argument_group("the blocks")

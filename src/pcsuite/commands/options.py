@@ -62,8 +62,8 @@ def add_profile_arguments(
         add("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
     if selection:
         if tasks:
-            add("--tasks", metavar="A,B", help="only these tasks")
-        add("--models", metavar="A,B", help="only these models")
+            add("--tasks", "--task", metavar="A,B", help="only these tasks")
+        add("--models", "--model", metavar="A,B", help="only these models")
         add("--conditions", metavar="A,B", help="only these conditions")
         add("--regimes", metavar="A,B", help="only these decoding regimes")
         add("--limit", type=int, metavar="N", help="at most N items a task")

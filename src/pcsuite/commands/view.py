@@ -40,9 +40,9 @@ def execute_view(args: argparse.Namespace) -> int:
     Raises ``ConfigError`` where there is no run, or where others could reach the server without a token of one's own.
     """
     require("uvicorn", "view")
+    require("starlette", "view")
     from pcsuite.config.load import load_suite
-    from pcsuite.view.data import list_runs
-    from pcsuite.view.server import Viewer
+    from pcsuite.view.data import Viewer, list_runs
     from pcsuite.view.serving import Serving
 
     names = [entry.name for entry in list_runs(args.output_dir)]

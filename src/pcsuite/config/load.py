@@ -28,6 +28,7 @@ from pcsuite.config.definitions import (
     TaskSpec,
 )
 from pcsuite.config.profile import Profile
+from pcsuite.config.spellings import dataset_name, regime_id, task_kind, task_spelled_out
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
 
@@ -74,6 +75,12 @@ def profile_path(name: str) -> Path:
 def bundled_operators() -> Mapping[str, OperatorSpec]:
     """Operators that come with the suite, in the order of the ladder; not to be changed."""
     return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
+
+
+@lru_cache(maxsize=1)
+def bundled_tasks() -> Mapping[str, TaskSpec]:
+    """Tasks that come with the suite, by id; not to be changed."""
+    return YamlSource.read(bundled_configs() / "tasks_v1.yaml").parse(TasksFile).tasks
 
 
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
@@ -222,8 +229,9 @@ class Suite:
             return None
         source = self.sources["tasks_ref"]
         folder, bundled = source.path.parent, bundled_configs()
-        candidates = [folder / reference, folder / "schemas" / reference, bundled / reference]
-        for candidate in [*candidates, bundled / "schemas" / reference]:
+        candidates = [folder / reference, folder / "schemas" / reference, folder.parent / reference]
+        bundles = [bundled / reference, bundled / "schemas" / reference, bundled.parent / reference]
+        for candidate in [*candidates, Path.cwd() / reference, *bundles]:
             if candidate.is_file():
                 return candidate
         tried = ", ".join(map(str, candidates))
@@ -267,6 +275,7 @@ def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any
     source = (
         YamlSource.of_profile(path) if isinstance(path, Mapping) else YamlSource.read(profile_path(str(path)))
     )
+    written = source.data.get("selection") if isinstance(source.data, dict) else None
     if overrides and isinstance(source.data, dict):
         data = json.loads(json.dumps(source.data, default=str))
         for dotted, value in overrides.items():
@@ -274,7 +283,8 @@ def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any
             node = data
             for parent in parents:
                 node = node.setdefault(parent, {})
-            node[last] = value
+            # Two names of one regime are one key: an override replaces it, however the file spells it.
+            node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
         source = YamlSource(source.path, source.text, data)
     profile = source.parse(Profile)
     if profile.version != "1.0":
@@ -284,7 +294,10 @@ def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any
     folder = source.path.resolve().parent
     for key, model in REFERENCED.items():
         reference = getattr(profile.suite, key)
-        candidates = [folder / reference, folder.parent / reference]
+        # From the profile's folder, or from the project's root: the folder above it, or where the command is run.
+        candidates = list(
+            dict.fromkeys((folder / reference, folder.parent / reference, Path.cwd() / reference))
+        )
         if key not in profile.suite.model_fields_set:
             candidates.append(bundled_configs() / reference)
         found = next((candidate for candidate in candidates if candidate.is_file()), None)
@@ -292,6 +305,8 @@ def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any
             tried = ", ".join(map(str, candidates))
             raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
         sources[key] = YamlSource.read(found)
+        if key == "tasks_ref":
+            sources[key] = _with_bundled_words(sources[key])
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
@@ -304,10 +319,48 @@ def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    problems = _unknown_names(suite)
+    problems = _unknown_names(suite, written if isinstance(written, dict) else {})
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
+
+
+def _with_bundled_words(source: YamlSource) -> YamlSource:
+    """A tasks file whose entries may leave their wording to the bundled task of the same id, else the same dataset.
+
+    Only an entry without instruction, role or goal is completed: one that says them says everything itself.
+    """
+    tasks = source.data.get("tasks") if isinstance(source.data, dict) else None
+    if (
+        not isinstance(tasks, dict)
+        or source.path.resolve() == (bundled_configs() / "tasks_v1.yaml").resolve()
+    ):
+        return source
+    short = [
+        name
+        for name, task in tasks.items()
+        if isinstance(task, dict) and not {"instruction", "role", "goal"} <= set(task)
+    ]
+    if not short:
+        return source
+    bundled = YamlSource.read(bundled_configs() / "tasks_v1.yaml").data["tasks"]
+    completed = dict(tasks)
+    for name in short:
+        task = tasks[name]
+        dataset = dataset_name(str(task.get("dataset", "")))
+        same = [name] if name in bundled and dataset in ("", bundled[name]["dataset"]) else []
+        same += [other for other, words in bundled.items() if words["dataset"] == dataset]
+        kind = task_kind(task.get("kind"))
+        base = next((bundled[other] for other in same if kind in (None, bundled[other]["kind"])), None)
+        if base is None:
+            continue
+        try:
+            own = task_spelled_out({"evaluator": base["evaluator"], **task})
+        except ValueError:
+            continue  # said, with its place, when the file is checked
+        options = {**base.get("evaluator_options", {}), **own.get("evaluator_options", {})}
+        completed[name] = {**base, **own, **({"evaluator_options": options} if options else {})}
+    return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
 
 
 def _with_operator_effects(
@@ -337,8 +390,11 @@ def _with_operator_effects(
     return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}
 
 
-def _unknown_names(suite: Suite) -> list[str]:
-    """Problems with ids that a profile or a definition uses and nothing defines."""
+def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
+    """Problems with ids that a profile or a definition uses and nothing defines.
+
+    ``written`` is the selection as the profile's file has it: a part of a registered study may be run by itself.
+    """
     selection, repro = suite.profile.selection, suite.profile.repro
     problems: list[str] = []
 
@@ -361,16 +417,20 @@ def _unknown_names(suite: Suite) -> list[str]:
     planned = suite.profile.preregistration
     if planned is not None:
         at = ("preregistration", "primary")
+
+        def selected(key: str) -> list[str]:
+            listed = written.get(key)
+            return [*getattr(selection, key), *(listed if isinstance(listed, list) else ())]
+
         for contrast in planned.primary:
-            check(contrast.tasks, selection.tasks, "selected task", *at)
-            check(contrast.models, selection.models, "selected model", *at)
-            check(contrast.regimes, selection.decoding_regimes, "selected regime", *at)
+            check(contrast.tasks, selected("tasks"), "selected task", *at)
+            check(contrast.models, selected("models"), "selected model", *at)
+            check(contrast.regimes, selected("decoding_regimes"), "selected regime", *at)
+            conditions = selected("conditions")
             # What a design's conditions are called is known when they are made.
-            if not any(
-                suite.conditions[name].design for name in selection.conditions if name in suite.conditions
-            ):
+            if not any(suite.conditions[name].design for name in conditions if name in suite.conditions):
                 named = [name for name in (contrast.condition, contrast.baseline) if name is not None]
-                check(named, selection.conditions, "selected condition", *at)
+                check(named, conditions, "selected condition", *at)
         check([planned.metric], suite.metrics, "metric", "preregistration", "metric")
     for name, condition in suite.conditions.items():
         uses = [

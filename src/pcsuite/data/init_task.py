@@ -302,7 +302,7 @@ def _profile_yaml(test_items: int, request: TaskRequest) -> str:
             "tasks": [request.name],
             "models": [request.model],
             "conditions": ["C0", "C1", "C2", "C3", "C4", "C5", "C6"],
-            "decoding_regimes": ["d0_greedy", "d1_sampled"],
+            "decoding_regimes": ["D0", "D1"],
         },
         "limits": {"max_items_per_task": min(50, test_items)},
         "length_control": "warn",

@@ -117,7 +117,7 @@ class Cell:
         shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
         for perturbation in self.perturbations:
             for seed in self.seeds:
-                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.variant}")
                 yield Unit(self, item, seed, perturbation, run_id)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
@@ -226,8 +226,7 @@ def build_plan(
     Covers the profile's selection, or ``scope``; every cell gets the given perturbations. A condition that has no
     meaning on a task, or cannot be enforced on a model, becomes an entry of ``not_applicable`` with the reason.
 
-    Raises :class:`DataError` for missing items, :class:`ConfigError` for wrong options and :class:`PromptError` for
-    a condition whose compiled prompt is missing.
+    Raises :class:`DataError` for missing items and :class:`ConfigError` for wrong options.
     """
     scope = scope or Scope.of_selection(suite)
     retriever_type(suite)
@@ -242,7 +241,12 @@ def build_plan(
         adapter, options = check_model(model_id, suite.models[model_id])
         for task in tasks.values():
             for chosen in conditions:
-                condition = with_compiled_prompt(suite, chosen, task.id, model_id)
+                try:
+                    condition = with_compiled_prompt(suite, chosen, task.id, model_id)
+                except NotCompiledError as error:
+                    reason = f"no prompt is compiled yet: {error.hint}"
+                    skipped.append(NotApplicable(task.id, model_id, chosen.id, reason))
+                    continue
                 reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
@@ -252,24 +256,31 @@ def build_plan(
     return Plan(suite, tasks, tuple(cells), tuple(skipped), scope)
 
 
+class NotCompiledError(PromptError):
+    """A condition is compiled by the optimiser, and nothing was compiled for this task and model."""
+
+
 def with_compiled_prompt(
     suite: Suite, condition: ConditionBundle, task_id: str, model_id: str
 ) -> ConditionBundle:
     """A compiled condition with the prompt that was frozen for a task and a model; others as they are.
 
-    Raises :class:`PromptError`, with the command that makes it, where there is no such file.
+    Raises :class:`NotCompiledError`, with the command that makes it, where there is no such file.
     """
     if not condition.compiled:
         return condition
     output_dir = suite.profile.run.output_dir
     path = compiled_path(output_dir, task_id, model_id)
     if not path.is_file():
-        elsewhere = [] if output_dir == "outputs" else ["--output-dir", output_dir]
-        words = ["--config", str(suite.path), *elsewhere, "--task", task_id, "--model", model_id]
-        raise PromptError(
+        words = ["pcsuite", "optimize", "--config", str(suite.path)]
+        words += [] if output_dir == "outputs" else ["--output-dir", output_dir]
+        # A profile that enables it compiles all its pairs by one command, which is then the same for all of them.
+        if not suite.profile.optimization.dspy.enabled:
+            words += ["--task", task_id, "--model", model_id]
+        raise NotCompiledError(
             f"condition {condition.id} needs a compiled prompt for task '{task_id}' on model '{model_id}',"
             f" and there is no {path}",
-            hint=f"pcsuite optimize {shlex.join(words)}",
+            hint=shlex.join(words),
         )
     return condition.with_prompt(read_compiled(path))
 
@@ -391,7 +402,7 @@ def plan_cell(
         "model": suite.models[model_id],
         "model_id": model_id,
         "condition": [condition.id, [[operator.name, operator.spec] for operator in bundle]],
-        "decoding": decoding.as_dict(),
+        "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
     if condition.prompt is not None:

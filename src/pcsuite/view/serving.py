@@ -11,7 +11,8 @@ from typing import Any
 
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, require
-from pcsuite.view.server import Viewer, make_app, new_token
+from pcsuite.view.data import Viewer
+from pcsuite.view.server import make_app, new_token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
