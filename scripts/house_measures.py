@@ -202,7 +202,7 @@ def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
             for inner in node.body:
                 if isinstance(inner, FunctionNode):
                     hooked = any(
-                        {"field_validator", "model_validator", "field_serializer"}
+                        {"field_validator", "model_validator", "field_serializer", "model_serializer"}
                         & set(mentions_of(decorator))
                         for decorator in inner.decorator_list
                     )
