@@ -16,7 +16,7 @@ def log(tmp_path):
 
 def test_the_report_is_written_beside_the_run(log, capsys):
     assert main(["report", str(log), "--no-plots"]) == 0
-    index = log.parent.parent / "reports" / "index.html"
+    index = log.parent.parent / "reports" / "mine" / "index.html"
     assert index.is_file()
     assert f"report  {index}" in capsys.readouterr().out
 

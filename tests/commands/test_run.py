@@ -63,8 +63,10 @@ def test_next_reports_on_the_run_that_was_made(tmp_path, monkeypatch, capsys, co
     assert "run.overwrite=true" not in words
     assert main([*words, "--no-plots", "--format", "md"]) == 0
     folder = tmp_path / ("other results" if "--output-dir" in flags else "outputs")
-    report = capsys.readouterr().out.splitlines()[-1].removeprefix("report  ")
-    assert (tmp_path / report).resolve() == folder / "reports" / "report.md"
+    printed = capsys.readouterr().out.splitlines()
+    (report,) = [line.removeprefix("report  ") for line in printed if line.startswith("report  ")]
+    assert (tmp_path / report).resolve() == folder / "reports" / "trial" / "report.md"
+    assert (folder / "reports" / "report.md").resolve() == folder / "reports" / "trial" / "report.md"
     assert [log.name for log in (folder / "runs").glob("*.jsonl")] == ["trial.jsonl"]
 
 

@@ -321,8 +321,9 @@ def print_preview(shown: Preview, console: Console) -> None:
         study.task.reading,
         f"model: {study.model_id} ({study.model.provider}), {study.request.regime}",
         f"design: {study.design.why}",
-        f"arms: {', '.join(arm.id for arm in study.design.arms)}",
-        f"rows: {shown.rows:,} ({len(study.design.arms)} arms × {study.count} items),"
+        f"arms: {', '.join(arm.id for arm in study.design.first)}"
+        + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
+        f"rows: {shown.rows:,} ({len(study.design.first)} arms × {study.count} items),"
         f"{f' {shown.done:,} of them done;' if shown.done else ''} at most {shown.max_tokens:,} tokens"
         f" and ${shown.max_cost_usd:,.2f}; looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",

@@ -271,15 +271,16 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
     """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes."""
     folder = Path(str(files("pcsuite.ablation"))) / "example"
     settings = {
-        "data": str(folder / "tickets.csv"),
-        "answer": "queue",
+        "data": str(folder / "reviews.csv"),
+        "answer": "mood",
+        "model": "qwen2.5-coder-0.5b",
         "design": "leave-one-out",
         "margin": 0.2,
-        "limit": 36,
-        "max_tokens": 6,
+        "limit": 24,
+        "max_tokens": 8,
         "name": "example",
     }
-    return folder / "tickets.yaml", settings
+    return folder / "reviews.md", settings
 
 
 def prepare(request: AblationRequest) -> Study:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import math
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -181,6 +183,27 @@ def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
     return given
 
 
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """``--json``, of commands whose answer a program may want."""
+    about = "print one JSON document on standard output and nothing else (docs/reference/json.md)"
+    parser.add_argument("--json", action="store_true", help=about)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a document as JSON, for ``--json``; what JSON has no word for (NaN, infinity) becomes null."""
+    print(json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
 def add_call_arguments(parser: argparse.ArgumentParser) -> None:
     """``--no-cache`` and ``--quiet`` of the commands that call models."""
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
@@ -228,6 +251,16 @@ def output_console() -> Console:
         if sys.stdout.isatty()
         else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
     )
+
+
+def not_applicable_entry(entry: NotApplicable) -> dict[str, str]:
+    """What cannot run and why, for ``--json``."""
+    return {
+        "condition": entry.condition_id,
+        "task": entry.task_id,
+        "model": entry.model_id,
+        "reason": entry.reason,
+    }
 
 
 def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:

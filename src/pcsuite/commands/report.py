@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -22,13 +22,15 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report mine                        # by name, of outputs/runs
       pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
       pcsuite report mine --baseline C4          # every condition against C4
+      pcsuite report mine --json                 # the answer for a program
     """
-    from pcsuite.commands.options import add_profile_arguments
+    from pcsuite.commands.options import add_json_argument, add_profile_arguments
 
     add = parser.add_argument
     add("runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together")
     add_profile_arguments(parser, default=None, selection=False)
-    add("--out", **DIR, help="where to write (default: beside the log)")
+    about = "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)"
+    add("--out", **DIR, help=about)
     about = "html (default): one page; md: one Markdown file; latex: tables; may be given several times"
     add("--format", action="append", choices=("html", "md", "latex"), help=about)
     add("--title", help="title of the report")
@@ -39,17 +41,19 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     )
     add("--baseline", metavar="CONDITION", help=about)
     add("--no-plots", action="store_true", help="leave the figures out")
+    add_json_argument(parser)
 
 
 def execute_report(args: argparse.Namespace) -> int:
-    """Write the report of the named runs, or of the profile's own, and say where it is.
+    """Write the report of the named runs, or of the profile's own; print its answer and say where it is.
 
     Raises ``ConfigError`` where neither is given and ``LogError`` for a log that does not exist.
     """
     from pcsuite.analysis.load.item_scores import truth_texts
-    from pcsuite.commands.options import run_log, suite_from
+    from pcsuite.commands.options import output_console, print_json, run_log, suite_from
     from pcsuite.logging.log import RunPaths
     from pcsuite.report.build import build_report
+    from pcsuite.report.results import Result, print_result
 
     suite = suite_from(args) if args.config else None
     logs = [run_log(given, args.output_dir or "outputs") for given in args.runs]
@@ -73,10 +77,24 @@ def execute_report(args: argparse.Namespace) -> int:
         metrics=suite.metrics if suite is not None else None,
         baseline=args.baseline,
     )
-    print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
+    result = Result.read(files.result)
+    if args.json:
+        groups = {"reports": files.reports, "tables": files.tables, "plots": files.plots}
+        written = {name: [str(path) for path in paths] for name, paths in groups.items()}
+        print_json(result.document(files={"runs": str(files.runs), "index": str(files.index), **written}))
+        return 0
+    print_result(result, output_console())
+    print(f"\ntables  {files.tables[0].parent} ({len(files.tables)} files)")
     if files.plots:
         print(f"plots   {files.plots[0].parent} ({len(files.plots)} files)")
     print(f"report  {files.index}")
+    print(f"runs    {files.runs}")
+    if len(logs) == 1 and folder.name == "runs":
+        # What view lists: the runs of an output folder, and ablations below it.
+        root = folder.parent.parent.parent if folder.parent.parent.name == "ablations" else folder.parent
+        elsewhere = [] if root == Path("outputs") else ["--output-dir", str(root)]
+        with_items = ["--config", args.config] if args.config else []
+        print(f"next: {shlex.join(['pcsuite', 'view', logs[0].stem, *elsewhere, *with_items])}")
     return 0
 
 
@@ -91,7 +109,10 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare outputs/runs/before.jsonl outputs/runs/after.jsonl
       pcsuite compare before after                # by name, of outputs/runs
       pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
+      pcsuite compare before after --json | jq .regressions
     """
+    from pcsuite.commands.options import add_json_argument
+
     add = parser.add_argument
     add("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
     add("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
@@ -100,6 +121,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     add("--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)")
     add("--format", choices=("text", "md", "json"), default="text", help="how to print")
     add("--csv", **FILE, help="also write every compared cell to a CSV file")
+    add_json_argument(parser)
 
 
 def execute_compare(args: argparse.Namespace) -> int:
@@ -113,7 +135,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     from pcsuite.analysis.load.item_scores import item_scores
     from pcsuite.analysis.load.runs import RunTables
     from pcsuite.analysis.metrics import metrics_of
-    from pcsuite.commands.options import run_log
+    from pcsuite.commands.options import print_json, run_log
     from pcsuite.logging.manifest import read_manifests
     from pcsuite.report.markdown import comparison_markdown, comparison_text
 
@@ -127,8 +149,10 @@ def execute_compare(args: argparse.Namespace) -> int:
     comparison = compare_runs(scores[0], scores[1], metrics=metrics, margin=args.margin)
     if args.csv:
         comparison.table.write_csv(args.csv)
-    if args.format == "json":
+    if args.json or args.format == "json":
         document = {
+            "first": logs[0].stem,
+            "second": logs[1].stem,
             "regressions": len(comparison.regressions),
             "improvements": len(comparison.improvements),
             "renamed": comparison.renamed,
@@ -136,7 +160,7 @@ def execute_compare(args: argparse.Namespace) -> int:
             "only_second": [key._asdict() for key in comparison.only_second],
             "cells": list(comparison.table.records()),
         }
-        print(json.dumps(document, indent=1, ensure_ascii=False))
+        print_json(document)
     else:
         write = comparison_markdown if args.format == "md" else comparison_text
         print(write(comparison, logs[0].stem, logs[1].stem))

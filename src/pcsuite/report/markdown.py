@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import quote
 
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
@@ -166,12 +167,15 @@ FIGURE_KINDS = ("ladder", "Pareto front")
 """Figures shown; the plots folder has them all."""
 
 
-def render_markdown(page: Page) -> str:
+def render_markdown(page: Page, plots: str) -> str:
     """The report as one Markdown file, for a repository or a paper's appendix.
 
-    It has the page's words, its main tables, and the figures of ``FIGURE_KINDS`` as links into the plots folder.
+    It has the page's words, its main tables, and the figures of ``FIGURE_KINDS`` as links into the folder ``plots``
+    of the plots.
     """
     parts = [f"# {escape(page.title)}", escape(page.subtitle)]
+    parts += [f"**{escape(page.sentence)}**"] if page.sentence else []
+    parts += [f"> **{escape(alarm)}**" for alarm in page.alarms]
     parts += [f"> {escape(notice)}" for notice in page.notices]
     parts.append(table(("", ""), page.facts))
     parts.append("## What the run says")
@@ -190,14 +194,14 @@ def render_markdown(page: Page) -> str:
         findings.append(
             f"- **not tested**, for want of an arm: {', '.join(armless)} (hypotheses.csv says what each needs)"
         )
-    parts += ["## Hypotheses and criteria", "\n".join(findings)]
+    parts += ["## Hypotheses and criteria", "\n".join(findings)] if findings else []
     for section in page.sections[:2]:
         parts += _section(section)
     shown = [figure for figure in page.figures if figure.kind in FIGURE_KINDS and figure.png is not None]
     parts += ["## Figures"] if shown else []
     for figure in shown:
         caption = escape(figure.caption)
-        parts.append(f"![{caption}](../plots/{figure.name}.png)\n\n*{caption}*")
+        parts.append(f"![{caption}](../../plots/{quote(plots)}/{figure.name}.png)\n\n*{caption}*")
     for section in [*page.external, page.compared]:
         parts += _section(section)
     parts.append("## What failed or was left out")

@@ -13,7 +13,7 @@ from pcsuite import __version__
 from pcsuite._util.loops import run_beside, run_blocking
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.load import Suite, operator_type
-from pcsuite.data.items import closed_answers
+from pcsuite.data.items import closed_answers, majority_class
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import ConfigError, EngineError, LogError
@@ -44,6 +44,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
     Tasks, models, conditions, regimes, metrics, compiled prompts and what is not applicable, with reasons.
     """
     suite = plan.suite
+    majority = {task.id: majority_class(task.items) or ("", None) for task in plan.tasks.values()}
     return RunManifest(
         run=suite.profile.run.name,
         profile=suite.path.stem,
@@ -62,6 +63,8 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
                 answers=closed_answers(task.items),
+                majority_label=majority[task.id][0],
+                majority_share=majority[task.id][1],
                 scorer=own.stamp if (own := suite.scorer(task.id)) is not None else "",
             )
             for task in plan.tasks.values()
