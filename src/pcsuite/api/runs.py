@@ -22,7 +22,7 @@ from pcsuite.analysis.table import CELL, Column, Table, TableSpec
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
-from pcsuite.logging.segments import log_exists
+from pcsuite.logging.segments import find_log
 from pcsuite.report.build import ReportFiles, build_report
 from pcsuite.runners.estimate import CellEstimate, estimate_plan
 from pcsuite.runners.executors import ExecutorChoice
@@ -129,27 +129,6 @@ def read(run: str | Path, *, output_dir: str | Path = "outputs", profile: Profil
         pcs.read("quickstart").rows().to_pandas()
     """
     return Run(find_log(run, output_dir), None if profile is None else load(profile))
-
-
-def find_log(given: str | Path, output_dir: str | Path = "outputs") -> Path:
-    """The log a user means: a file, or the name of a run below ``output_dir``.
-
-    A folder that happens to have the run's name is not taken for it. Anything else is a ``ConfigError`` that names the
-    run that may be meant, or those there are.
-    """
-    path, runs = Path(given), Path(output_dir) / "runs"
-    if path.is_file() or log_exists(path):
-        return path
-    if path.name and log_exists(named := runs / f"{given}.jsonl"):
-        return named
-    there = sorted(found.stem for found in runs.glob("*.jsonl"))
-    makes = "pcsuite run --config PROFILE makes one"
-    if path.is_dir():
-        below = sorted(found.stem for found in path.glob("*.jsonl")) or there
-        hint = f"name a run: {', '.join(below[:12])}" if below else makes
-        raise ConfigError(f"{path} is a folder, not the log of a run", hint=hint)
-    where = f"no file and no run in {runs}" if str(path) == path.stem else "no such log"
-    raise ConfigError(f"{path}: {where}", hint=did_you_mean(path.stem, there) if there else makes)
 
 
 ITEMS = TableSpec(
