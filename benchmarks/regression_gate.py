@@ -56,7 +56,9 @@ def standings(items: int, replicates: int, margin: float, loss: float, repetitio
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repetitions", type=int, default=500)
     args = parser.parse_args()
     print("| items | replicates | margin | true loss | fails | shown no worse | undecided |")

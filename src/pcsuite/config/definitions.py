@@ -34,7 +34,7 @@ TaskKind = Literal["structured", "reasoning"]
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
 AnswerForm = Literal["text", "json", "number", "label"]
-ANSWER_DEFAULTS: Mapping[AnswerForm, Mapping[str, str]] = {
+ANSWER_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "text": {
         "kind": "reasoning",
         "evaluator": "short_answer",
