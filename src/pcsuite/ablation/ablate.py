@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.arms import AGAIN, FULL, NONE, Arm, arm_of, shared_prefix, without
 from pcsuite.ablation.forecast import FLIPS, Forecast, forecast
 from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
@@ -211,7 +211,7 @@ def ablate(
     plan = build_plan(suite, scope=replace(Scope.of_selection(suite), items_together=ITEMS_TOGETHER))
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return asyncio.run(_Running(study, plan, quiet=quiet).run(chosen))
+    return run_blocking(_Running(study, plan, quiet=quiet).run(chosen))
 
 
 def _claim(study: Study) -> None:

@@ -111,6 +111,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
     add("--name", help="name of the run (default: the prompt file's)")
     add("--output-dir", default="outputs", metavar="DIR", help="folder of results (default: outputs)")
+    add("--cache-dir", metavar="DIR", help="folder of items and responses (default: the profile's)")
     add("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)

@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
@@ -166,26 +165,6 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     for entry in args.set:
         words += ["--set", entry]
     return f"next: {shlex.join([*words, *more])}"
-
-
-def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
-    """The log a user means: a file, or the name of a run below ``output_dir``.
-
-    A folder that happens to have the run's name is not taken for it. What is no log comes back as it is, and whoever
-    reads it says that it is missing; a folder is a ``ConfigError`` that names the runs there are.
-    """
-    from pcsuite.logging.segments import log_exists
-
-    runs = Path(output_dir) / "runs"
-    if given.is_file():
-        return given
-    if given.name and log_exists(named := runs / f"{given}.jsonl"):
-        return named
-    if given.is_dir():
-        there = sorted(path.stem for path in runs.glob("*.jsonl"))
-        hint = f"name a run: {', '.join(there[:12])}" if there else "pcsuite run --config PROFILE makes a run"
-        raise ConfigError(f"{given} is a folder, not the log of a run", hint=hint)
-    return given
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:

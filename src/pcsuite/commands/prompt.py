@@ -17,6 +17,7 @@ from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
+from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
 from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
@@ -63,13 +64,12 @@ def execute_prompt(args: argparse.Namespace) -> int:
         raise ConfigError(f"unknown model '{model}'", hint=did_you_mean(model, suite.models))
     shown = _build(suite, task, item, args.condition, model)
     if args.diff is None:
-        print(shown.prompt)
+        print(readable(shown.prompt))
         print(f"\n[{_policy(shown)}]", file=sys.stderr)
         return 0
     other = _build(suite, task, item, args.diff, model)
-    lines = difflib.unified_diff(
-        other.prompt.splitlines(), shown.prompt.splitlines(), args.diff, args.condition, lineterm="", n=1
-    )
+    texts = [readable(one.prompt).splitlines() for one in (other, shown)]
+    lines = difflib.unified_diff(*texts, args.diff, args.condition, lineterm="", n=1)
     print("\n".join(lines) or f"{args.diff} and {args.condition} have the same prompt")
     print(f"\n{args.diff}: {_policy(other)}\n{args.condition}: {_policy(shown)}")
     return 0

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pcsuite.api import runs
 from pcsuite.commands import options
 from pcsuite.config.load import Suite
 from pcsuite.engines.weights import catalogue_entry, is_present, pull_weights
 from pcsuite.errors import ConfigError, Exit, PcsuiteError
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.runners.rescore import rescore
-from pcsuite.runners.run_suite import RunSummary, run_suite
+from pcsuite.runners.run_suite import RunSummary
 from pcsuite.runners.verifier_pass import verifier_pass
 
 Configure = Callable[[argparse.ArgumentParser], None]
@@ -72,10 +73,11 @@ def execute_run(args: argparse.Namespace) -> int:
         )
     if everything:
         _pull_weights(suite)
-    summary = run_suite(
+    made = runs.run(
         suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor, deviation=args.deviation
     )
-    run = suite.profile.run
+    summary, run = made.summary, suite.profile.run
+    assert summary is not None, "a run that was made has a summary"
     result = _result(summary, run.output_dir)
     if args.json:
         options.print_json(_document(summary, run.name, result))
