@@ -440,12 +440,13 @@ def report(
     formats: Sequence[str] = ("html",),
     embeddings: str | None = None,
     baseline: str | None = None,
+    runs_csv: bool = False,
 ) -> ReportFiles:
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
-    measures of information need. ``formats`` are of ``html``, ``md`` and ``latex``. Raises ``ConfigError`` for a run
-    that there is none of.
+    measures of information need. ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv``
+    whatever its size. Raises ``ConfigError`` for a run that there is none of.
 
         pcs.report("quickstart").index
     """
@@ -468,6 +469,7 @@ def report(
         embeddings=embeddings,
         metrics=suite.metrics if suite is not None else None,
         baseline=baseline,
+        runs_csv=runs_csv,
     )
 
 
