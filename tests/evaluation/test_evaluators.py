@@ -20,6 +20,7 @@ def test_every_name_builds() -> None:
         "judged",
         "ner",
         "number",
+        "relations",
         "short_answer",
         "sql",
         "truthfulqa",

@@ -180,6 +180,11 @@ class JudgedEvaluator(Evaluator):
             parsed.parse_errors.append("the judge's reply could not be read: no score")
         return found
 
+    def check(self, item: Item) -> None:
+        """A reference is needed where the judge is shown one; any other item can be judged."""
+        if self.options.judge.show_reference:
+            self.gold_answer(item)
+
     def gold_answer(self, item: Item) -> str:
         """The item's reference answer."""
         found = reference_of(item)
