@@ -19,9 +19,13 @@ BIASED = {"sensitivity": {"C0": 0.6, "default": 1.0}, "specificity": {"C1": 0.4,
 """Harsh on C0, lenient on C1: the judge sees an effect where there is none."""
 
 
+def records_of(folder, table):
+    with (folder / "outputs" / "tables" / "t" / f"{table}.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
 def effect_of(folder, metric="score"):
-    with (folder / "outputs" / "tables" / "effects.csv").open() as stream:
-        return next(row for row in csv.DictReader(stream) if row["metric"] == metric)
+    return next(row for row in records_of(folder, "effects") if row["metric"] == metric)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,7 @@ def judged(tmp_path_factory):
 
 def test_without_a_check_the_report_says_so_everywhere(judged):
     folder, _ = judged
-    page = (folder / "outputs" / "reports" / "index.html").read_text()
+    page = (folder / "outputs" / "reports" / "t" / "index.html").read_text()
     assert "Judge not validated: the scores of advice" in page
     effect = effect_of(folder)
     assert (effect["judge"], effect["caution"]) == ("judge not validated", "judge not validated")
@@ -75,9 +79,12 @@ def test_sample_check_and_report(judged, capsys):
     assert "prediction-powered" in effect["interval_method"]
     assert float(effect["delta_low"]) < 0 < float(effect["delta_high"])
     assert float(effect["judge_delta_low"]) > 0
-    page = (folder / "outputs" / "reports" / "index.html").read_text()
+    page = (folder / "outputs" / "reports" / "t" / "index.html").read_text()
     assert "udge not validated" not in page
-    assert "judge checked on 120 labels" in page
+    assert "judge judge checked on 120 labels" in page
+    levels = {row["condition"]: row for row in records_of(folder, "summary_by_condition")}
+    assert float(levels["C0"]["judge_score"]) < float(levels["C0"]["score"])  # the judge is harsh on C0
+    assert float(levels["C1"]["judge_score"]) > float(levels["C1"]["score"])
     assert "corrected by gold labels of 60 items" in page
 
 

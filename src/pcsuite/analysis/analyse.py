@@ -135,7 +135,7 @@ def analyse(
         # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
         evidence = read_evidence(tables, scores.without_tasks(gold.judges), manifest, answers, truths)
         made = [
-            levels,
+            summary.with_gold(levels, gold, status),
             fitted.models,
             fitted.means,
             *entropy.entropy_tables(tables, scores, answers, embedder),
@@ -174,7 +174,9 @@ def analyse_scores(tables: RunTables) -> Analysis:
     gold = read_gold(tables.logs, manifest)
     status = judge_status(tables.logs, gold.judges)
     made = (
-        summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks),
+        summary.with_gold(
+            summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks), gold, status
+        ),
         effects.effects(scores, metrics, registered, gold, status),
     )
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])

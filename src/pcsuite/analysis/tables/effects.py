@@ -34,6 +34,7 @@ from pcsuite.stats.permutation import (
 )
 from pcsuite.stats.random_weights import mean_test
 
+UNEQUAL_FAILURES = "unequal failures"
 Correction = Callable[[npt.ArrayLike], FloatArray]
 EFFECTS = TableSpec(
     "effects",
@@ -172,7 +173,9 @@ def _judged(
     """
     found = gold.contrast(weights)
     if found is None:
-        return {"judge": words, "caution": words if words == NOT_VALIDATED else record.get("caution")}
+        cautions = [words] if words == NOT_VALIDATED else []
+        cautions += [record["caution"]] if record.get("caution") else []
+        return {"judge": words, "caution": "; ".join(cautions) or None}
     base = None
     if len(weights) == 2:
         control = next(key for key, weight in weights.items() if weight < 0)
@@ -182,7 +185,7 @@ def _judged(
     cleared = [f"{name}{end}" for name in sizes for end in ("", "_low", "_high")]
     kept = {name: record.get(name) for name in ("delta", "delta_low", "delta_high")}
     return {
-        **dict.fromkeys([*cleared, "number_needed", "number_harmed", "caution"]),
+        **dict.fromkeys([*cleared, "number_needed", "number_harmed"]),
         **({"control": base, "treated": base + found.estimate.value} if base is not None else {}),
         **estimate_columns("delta", found.estimate),
         "interval_method": found.estimate.method,
@@ -270,7 +273,7 @@ def _failures(
         "p_failures": number(p_value),
     }
     if p_value <= 0.05:
-        record["caution"] = "unequal failures: see delta_least and delta_most"
+        record["caution"] = f"{UNEQUAL_FAILURES}: see delta_least and delta_most"
     if not bounded:
         return record
     ours, theirs = (
