@@ -239,7 +239,7 @@ def read_gold(logs: Sequence[Path], manifest: RunManifest | None = None) -> Gold
 def gold_score(unit: LabelUnit, label: GoldLabel | None, scale: str) -> float | None:
     """The score (0..1) that a label stands for; ``None`` where there is none."""
     verdict = gold_verdict(unit, label.label) if label is not None else None
-    return None if verdict is None else VALUES[scale].get(verdict)  # type: ignore[call-overload, no-any-return]
+    return None if verdict is None else VALUES[scale].get(verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ def _agreed(
     key: tuple[str, str], pairs: Sequence[tuple[JudgedRow, str]], scale: str, flips: Sequence[bool]
 ) -> Agreed:
     task, condition = key
-    values: Mapping[str, float] = VALUES[scale]  # type: ignore[index]
+    values = VALUES[scale]
     rng = named_rng("judge check", *key)
     # A pair whose two orders disagree is a tie by its score; what cannot be read agrees with nothing and is counted.
     read = [
@@ -377,5 +377,7 @@ def _by_item(
     order = {item: index for index, item in enumerate(dict.fromkeys(items))}
     rows = [order[item] for item in items]
     ones = np.ones(len(values)) if counted is None else np.asarray(list(counted), dtype=np.float64)
-    totals, counts = (np.bincount(rows, weights=part, minlength=len(order)) for part in (values, ones))
+    totals, counts = (
+        np.bincount(rows, weights=part, minlength=len(order)).astype(np.float64) for part in (values, ones)
+    )
     return totals, counts

@@ -64,7 +64,14 @@ def _sample(args: argparse.Namespace) -> int:
     manifest = read_manifest(log)
     if manifest is None:
         raise LogError(f"{log}: no run to draw from", hint="pcsuite run --config PROFILE")
-    sample = draw_sample(log, manifest, items=args.items, **chosen)
+    sample = draw_sample(
+        log,
+        manifest,
+        items=args.items,
+        tasks=chosen["tasks"],
+        models=chosen["models"],
+        conditions=chosen["conditions"],
+    )
     earlier = read_sample(log)
     labels = Labels(log).read()
     lost = 0
@@ -72,7 +79,7 @@ def _sample(args: argparse.Namespace) -> int:
         kept = {unit.id for unit in sample.units}
         lost = sum(unit.id in labels and unit.id not in kept for unit in earlier.units)
     write_sample(log, sample)
-    inputs = {}
+    inputs: dict[tuple[str, str], str] = {}
     for task in sample.items:
         spec = suite.tasks.get(task)
         if spec is not None:

@@ -40,7 +40,7 @@ LONGEST_SHOWN = 12_000
 REFERENCE_KEYS = ("reference", "best_answer", "answer")
 IS_CONTROL = "the answer is the control's own"
 NO_CONTROL = "the control gave no answer"
-VALUES: Mapping[JudgeScale, Mapping[str, float]] = {
+VALUES: Mapping[str, Mapping[str, float]] = {
     "pass_fail": {"fail": 0.0, "pass": 1.0},
     "one_to_five": {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0},
     "pairwise": {"control": 0.0, "tie": 0.5, "answer": 1.0},
