@@ -116,7 +116,10 @@ def test_a_log_by_file_or_by_name(tmp_path, monkeypatch):
     log.touch()
     assert run_log(Path("mine")) == log
     assert run_log(log) == log
-    assert run_log(Path("other")) == Path("other")
+    with pytest.raises(ConfigError, match="mime: no file and no run in outputs/runs .did you mean 'mine'"):
+        run_log(Path("mime"))
+    with pytest.raises(ConfigError, match="no such log .did you mean 'mine'"):
+        run_log(Path("outputs/runs/min.jsonl"))
 
 
 def test_a_folder_of_the_runs_name_is_not_the_run(tmp_path, monkeypatch):
@@ -129,4 +132,3 @@ def test_a_folder_of_the_runs_name_is_not_the_run(tmp_path, monkeypatch):
     for folder in (".", "outputs/runs", "outputs"):
         with pytest.raises(ConfigError, match=r"is a folder, not the log of a run \(name a run: mine\)"):
             run_log(Path(folder))
-    assert run_log(Path("nothing")) == Path("nothing")

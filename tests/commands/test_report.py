@@ -79,6 +79,5 @@ def test_a_negative_margin_is_refused(runs, capsys):
 def test_a_run_that_is_not_there_is_one_line(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
-    assert (
-        capsys.readouterr().err == "pcsuite: nowhere: no such log (pcsuite run --config PROFILE writes it)\n"
-    )
+    said = "nowhere: no file and no run in outputs/runs (pcsuite run --config PROFILE makes one)"
+    assert capsys.readouterr().err == f"pcsuite: {said}\n"

@@ -149,7 +149,7 @@ def test_ids_and_answers_do_not_act(tmp_path, capsys, monkeypatch):
     with LoopbackServer(answer=lambda body: EVIL) as server:
         models = f"version: '1.0'\nmodels:\n  evil: {{provider: openai, family: f, size: 1B, base_url: '{server.base_url}'}}\n"
         (tmp_path / "m.yaml").write_text(models)
-        assert main(["models", "check", "evil", "--models", "m.yaml"]) == Exit.DONE
+        assert main(["models", "check", "evil", "--models-file", "m.yaml"]) == Exit.DONE
     shown = capsys.readouterr()
     assert_harmless(shown.out + shown.err)
     assert "owned" in shown.out + shown.err

@@ -53,7 +53,9 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=int, metavar="N", help="at most N items")
     model = parser.add_argument_group("the model")
     add = model.add_argument
-    add("--model", default="smollm2-135m", metavar="ID|PROVIDER/MODEL", help="default: smollm2-135m")
+    options.add_one(
+        model, "model", "default: smollm2-135m", default="smollm2-135m", metavar="ID|PROVIDER/MODEL"
+    )
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
     about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
     add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pcsuite._util.text import behind, one_line
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import listed, settings_from
+from pcsuite.commands.options import add_one, listed, settings_from
 from pcsuite.config.profile import check_run_name
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import ConfigError, DataError, Exit, did_you_mean
@@ -116,7 +116,7 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
     add("--title", help="name shown in reports")
     add("--instruction", help="the bare instruction")
-    add("--model", default="smollm2-135m", help="model of the profile (default: smollm2-135m)")
+    add_one(parser, "model", "model of the profile (default: smollm2-135m)", default="smollm2-135m")
     add("--out", **DIR, default=Path(), help="folder of task, schema and profile (default: .)")
     add("--cache-dir", **DIR, default=Path(".cache"), help="items go to DIR/datasets")
     about = "share of rows for exemplars (default: 0.2)"
@@ -241,7 +241,7 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
     add("--metric", "--scorer", dest="measures", action="append", default=[], metavar="NAME", help=about)
     add("--condition", metavar="NAME", help="name of the condition; C0 is the control")
     add("--condition-from", metavar="KEY", help="key of the log's header whose value names the condition")
-    add("--model", metavar="ID", help="id of the model, instead of the log's")
+    add_one(parser, "model", "id of the model, instead of the log's")
     add("--family", default="unknown", help="family of the model, for the report")
     add("--size", default="unknown", help="size class of the model, for the report")
     add("--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)")

@@ -30,15 +30,60 @@ SELECTION = {
     "regimes": "selection.decoding_regimes",
 }
 """Flags that hold a list, and the profile's keys they replace."""
+FLAGS = {
+    "preregistration.stopping.rule": "--until",
+    "preregistration.margin": "--margin",
+    "preregistration.stopping.batch": "--batch",
+    "integrations.promptbench.max_items": "--limit",
+    "integrations.promptbench.variants": "--variants",
+    "integrations.promptbench.query_budget": "--budget",
+    "integrations.helm.scenarios": "--scenarios",
+    "integrations.helm.max_instances": "--limit",
+    "integrations.helm.data_dir": "--data",
+    "selection.models": "--models",
+}
+"""Which flag a further override of a command comes from, for messages about it."""
 
 
-def listed(text: str | None) -> list[str]:
-    """The names of a list that a user typed; none for an empty text.
+def listed(text: str | None, flag: str | None = None) -> list[str]:
+    """The names of a list that a user typed; none where it was not given.
+
+    With a ``flag``, a list that was given and holds no name is a ``ConfigError``: nobody means to select nothing.
 
     >>> listed("A, B,")
     ['A', 'B']
     """
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+    names = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if flag is not None and text is not None and not names:
+        raise ConfigError(f"{flag}: no name is given", hint=f"{flag} A,B; leave it out for all")
+    return names
+
+
+def add_tasks(parser: argparse._ActionsContainer, about: str = "only these tasks") -> None:
+    """``--tasks A,B``, also as ``--task``; read with :func:`listed`."""
+    parser.add_argument("--tasks", "--task", dest="tasks", metavar="A,B", help=about)
+
+
+def add_models(parser: argparse._ActionsContainer, about: str = "only these models") -> None:
+    """``--models A,B``, also as ``--model``; read with :func:`listed`."""
+    parser.add_argument("--models", "--model", dest="models", metavar="A,B", help=about)
+
+
+def add_one(
+    parser: argparse._ActionsContainer, what: str, about: str, default: str | None = None, metavar: str = "ID"
+) -> None:
+    """``--task`` or ``--model`` (``what``) of a command that takes one of them, also in the plural."""
+
+    def single(text: str) -> str:
+        names = listed(text)
+        if len(names) != 1:
+            said = "no name is given" if not names else f"one {what} is taken here, not {len(names)}"
+            raise argparse.ArgumentTypeError(said)
+        return names[0]
+
+    parser.add_argument(
+        f"--{what}", f"--{what}s", dest=what, type=single, default=default, metavar=metavar, help=about
+    )
 
 
 def add_profile_arguments(
@@ -62,9 +107,9 @@ def add_profile_arguments(
         add("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
     if selection:
         if tasks:
-            add("--tasks", metavar="A,B", help="only these tasks")
-        add("--models", metavar="A,B", help="only these models")
-        add("--conditions", metavar="A,B", help="only these conditions")
+            add_tasks(parser)
+        add_models(parser)
+        add("--conditions", metavar="A,B", help="only these conditions; DESIGN:MEMBER is one of a design")
         add("--regimes", metavar="A,B", help="only these decoding regimes")
         add("--limit", type=int, metavar="N", help="at most N items a task")
     about = "override any profile key, e.g. limits.max_cost_usd=5"
@@ -82,21 +127,32 @@ def suite_from(
     """
     given = vars(args)
     overrides: dict[str, Any] = dict(more or {})
+    said = dict(FLAGS)
     for flag, key in (("name", "run.name"), ("output_dir", "run.output_dir")):
-        if given.get(flag):
+        if given.get(flag) is not None:
+            said[key] = f"--{flag.replace('_', '-')}"
+            if not str(given[flag]).strip():
+                raise ConfigError(f"{said[key]}: it is empty", hint="leave it out to keep the profile's")
             overrides[key] = given[flag]
-    overrides |= {key: listed(given[flag]) for flag, key in lists.items() if given.get(flag)}
+    for flag, key in lists.items():
+        if given.get(flag) is not None:
+            overrides[key], said[key] = listed(given[flag], f"--{flag}"), f"--{flag}"
     if given.get("limit") is not None:
-        overrides["limits.max_items_per_task"] = args.limit
+        overrides["limits.max_items_per_task"], said["limits.max_items_per_task"] = args.limit, "--limit"
         overrides["limits.per_task_max_items"] = {}
     for entry in args.set:
         key, sep, value = entry.partition("=")
-        if not sep:
+        key = key.strip()
+        if not sep or not key:
             raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
-        overrides[key.strip()] = load_yaml(value, f"--set {key}")
+        overrides[key], said[key] = load_yaml(value, f"--set {key}"), f"--set {key}"
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
-    suite = load_suite(args.config, overrides)
+    if not str(args.config).strip():
+        raise ConfigError(
+            "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"
+        )
+    suite = load_suite(args.config, overrides, said)
     logger = logging.getLogger("pcsuite")
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]
@@ -164,21 +220,29 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
 def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
     """The log a user means: a file, or the name of a run below ``output_dir``.
 
-    A folder that happens to have the run's name is not taken for it. What is no log comes back as it is, and whoever
-    reads it says that it is missing; a folder is a ``ConfigError`` that names the runs there are.
+    A folder that happens to have the run's name is not taken for it. Anything else is a ``ConfigError`` that names the
+    run that may be meant, or those there are.
     """
     from pcsuite.logging.segments import log_exists
 
     runs = Path(output_dir) / "runs"
-    if given.is_file():
+    if given.is_file() or log_exists(given):
         return given
     if given.name and log_exists(named := runs / f"{given}.jsonl"):
         return named
+    there = run_names(output_dir)
     if given.is_dir():
-        there = sorted(path.stem for path in runs.glob("*.jsonl"))
-        hint = f"name a run: {', '.join(there[:12])}" if there else "pcsuite run --config PROFILE makes a run"
+        below = sorted(path.stem for path in given.glob("*.jsonl")) or there
+        hint = f"name a run: {', '.join(below[:12])}" if below else "pcsuite run --config PROFILE makes one"
         raise ConfigError(f"{given} is a folder, not the log of a run", hint=hint)
-    return given
+    hint = did_you_mean(given.stem, there) if there else "pcsuite run --config PROFILE makes one"
+    where = f"no file and no run in {runs}" if str(given) == given.stem else "no such log"
+    raise ConfigError(f"{given}: {where}", hint=hint)
+
+
+def run_names(output_dir: str | Path = "outputs") -> list[str]:
+    """Names of the runs below an output folder, sorted."""
+    return sorted(path.stem for path in (Path(output_dir) / "runs").glob("*.jsonl"))
 
 
 def add_call_arguments(parser: argparse.ArgumentParser) -> None:

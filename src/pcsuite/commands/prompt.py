@@ -39,7 +39,7 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
     add("task", help="task id")
     add("condition", help="condition id")
     add("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
-    add("--model", metavar="ID", help="model of a compiled prompt (default: the profile's first)")
+    options.add_one(parser, "model", "model of a compiled prompt (default: the profile's first)")
     add("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
     options.add_profile_arguments(parser, selection=False)
 
@@ -76,11 +76,13 @@ def execute_prompt(args: argparse.Namespace) -> int:
 
 
 def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id: str) -> PromptCondition:
-    name = condition_id.partition(":")[0]
-    members = {one.id: one for one in expand_conditions([name], suite.conditions, suite.operators)}
-    if condition_id not in members:
-        raise ConfigError(f"unknown condition '{condition_id}'", hint=did_you_mean(condition_id, members))
-    chosen = with_compiled_prompt(suite, members[condition_id], task.id, model_id)
+    members = expand_conditions([condition_id], suite.conditions, suite.operators)
+    if len(members) > 1:
+        hint = ", ".join(one.id for one in members[:8])
+        raise ConfigError(
+            f"'{condition_id}' is a design of {len(members)} conditions", hint=f"name one: {hint}"
+        )
+    chosen = with_compiled_prompt(suite, members[0], task.id, model_id)
     return apply_condition(chosen, task.prompting.context(item.input_text, item.columns))
 
 

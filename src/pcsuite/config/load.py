@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -42,6 +43,8 @@ REFERENCED: Mapping[str, type[Definition]] = {
     "metrics_ref": MetricsFile,
 }
 """The profile's references and the model of each file."""
+_PLACES = ("output_dir", "cache_dir")
+"""Keys of ``run`` that name folders."""
 
 
 def bundled_configs() -> Path:
@@ -105,10 +108,13 @@ class Suite:
 
         Operators and conditions enter whole, since conditions refer to each other.
         """
-        selection = self.profile.selection
+        profile, selection = self.profile, self.profile.selection
+        if profile.run.relative_to == "profile":  # the same study wherever its folder lies
+            places = {key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _PLACES}
+            profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
         return digest(
             {
-                "profile": self.profile,
+                "profile": profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},
                 "models": {name: self.models[name] for name in selection.models},
                 "operators": dict(self.operators),
@@ -193,41 +199,30 @@ class Suite:
         return limits.max_items_per_task
 
 
-def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> Suite:
+def load_suite(
+    path: Path | str, overrides: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
+) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
     ``path`` is a profile file or the name of a bundled one. ``overrides`` replaces profile values by dotted key, as the
-    command line does; every mistake in the files is a ``ConfigError``.
+    command line does; a definition file named there is looked for in the working folder first. ``flags`` says by key
+    how the user gave an override, for messages. Every mistake in the files is a ``ConfigError``.
 
     >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
     'mine'
     """
     source = YamlSource.read(profile_path(str(path)))
     if overrides and isinstance(source.data, dict):
-        data = json.loads(json.dumps(source.data, default=str))
-        for dotted, value in overrides.items():
-            *parents, last = dotted.split(".")
-            node = data
-            for parent in parents:
-                node = node.setdefault(parent, {})
-            node[last] = value
-        source = YamlSource(source.path, source.text, data)
+        source = _overridden(source, overrides, flags or {})
     profile = source.parse(Profile)
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
+    if profile.run.relative_to == "profile":
+        profile = _beside_profile(profile, source)
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
-    folder = source.path.resolve().parent
     for key, model in REFERENCED.items():
-        reference = getattr(profile.suite, key)
-        candidates = [folder / reference, folder.parent / reference]
-        if key not in profile.suite.model_fields_set:
-            candidates.append(bundled_configs() / reference)
-        found = next((candidate for candidate in candidates if candidate.is_file()), None)
-        if found is None:
-            tried = ", ".join(map(str, candidates))
-            raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
-        sources[key] = YamlSource.read(found)
+        sources[key] = YamlSource.read(_referenced(source, key, getattr(profile.suite, key)))
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
@@ -244,6 +239,57 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
+
+
+def _overridden(source: YamlSource, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> YamlSource:
+    """The profile's content with the values of ``overrides`` in place of its own."""
+    data = json.loads(json.dumps(source.data, default=str))
+    given = {dotted: flags.get(dotted, dotted) for dotted in overrides}
+    for dotted, value in overrides.items():
+        *parents, last = dotted.split(".")
+        if not all((*parents, last)):
+            hint = "a key is written like limits.max_cost_usd"
+            raise ConfigError(f"{given[dotted]}: '{dotted}' names no key of the profile", hint=hint)
+        node = data
+        for depth, parent in enumerate(parents, start=1):
+            if node.get(parent) is None:  # also a section that is there and empty
+                node[parent] = {}
+            node = node[parent]
+            if not isinstance(node, dict):
+                raise ConfigError(f"{given[dotted]}: {'.'.join(parents[:depth])} has no keys below it")
+        node[last] = value
+    return YamlSource(source.path, source.text, data, given)
+
+
+def _beside_profile(profile: Profile, source: YamlSource) -> Profile:
+    """The profile with the folders of its results and caches resolved against its own; flags mean the working one."""
+    folder = source.path.parent
+    places = {
+        key: os.path.normpath(folder / getattr(profile.run, key))
+        for key in _PLACES
+        if f"run.{key}" not in source.given
+    }
+    return profile.model_copy(update={"run": profile.run.model_copy(update=places)})
+
+
+def _referenced(source: YamlSource, key: str, reference: str) -> Path:
+    """The definition file a profile means: beside it, in the folder above, or bundled under that name.
+
+    What the command line names lies in the working folder, if it is there.
+    """
+    folder, bundled = source.path.resolve().parent, bundled_configs()
+    candidates = [folder / reference, folder.parent / reference]
+    if f"suite.{key}" in source.given:
+        candidates.insert(0, Path(reference))
+    if Path(reference).parent in (Path(), Path("configs")):
+        candidates.append(bundled / Path(reference).name)
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if found is None:
+        names = [path.name for path in (*folder.glob("*.yaml"), *bundled.glob("*_v1.yaml"))]
+        tried = ", ".join(map(str, dict.fromkeys(candidates)))
+        near = did_you_mean(Path(reference).name, names)
+        raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried}; {near})"))
+    return found
 
 
 def _with_operator_effects(
@@ -283,17 +329,21 @@ def _unknown_names(suite: Suite) -> list[str]:
         source = suite.sources["conditions_ref" if keys[0] == "conditions" else "profile"]
         for index, name in enumerate(names):
             if name not in choices:
-                # The sections of repro are mappings by id, those of the selection are lists.
-                last: dict[str, list[str | int]] = {"repro": [name], "selection": [index]}
+                # The sections of repro and limits are mappings by id, those of the selection are lists.
+                last: dict[str, list[str | int]] = {"repro": [name], "limits": [name], "selection": [index]}
                 problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
                 problems.append(source.problem([*keys, *last.get(keys[0], [])], problem))
 
     check(selection.tasks, suite.tasks, "task", "selection", "tasks")
     check(selection.models, suite.models, "model", "selection", "models")
-    check(selection.conditions, suite.conditions, "condition", "selection", "conditions")
+    designs = [name for name, condition in suite.conditions.items() if condition.design]
+    # What a design's members are called is known when they are made.
+    members = [name for name in selection.conditions if name.partition(":")[0] in designs]
+    check(selection.conditions, [*suite.conditions, *members], "condition", "selection", "conditions")
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
     check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
+    check(suite.profile.limits.per_task_max_items, suite.tasks, "task", "limits", "per_task_max_items")
     planned = suite.profile.preregistration
     if planned is not None:
         at = ("preregistration", "primary")
@@ -301,10 +351,7 @@ def _unknown_names(suite: Suite) -> list[str]:
             check(contrast.tasks, selection.tasks, "selected task", *at)
             check(contrast.models, selection.models, "selected model", *at)
             check(contrast.regimes, selection.decoding_regimes, "selected regime", *at)
-            # What a design's conditions are called is known when they are made.
-            if not any(
-                suite.conditions[name].design for name in selection.conditions if name in suite.conditions
-            ):
+            if not members:
                 named = [name for name in (contrast.condition, contrast.baseline) if name is not None]
                 check(named, selection.conditions, "selected condition", *at)
         check([planned.metric], suite.metrics, "metric", "preregistration", "metric")

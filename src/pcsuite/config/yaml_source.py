@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,6 +103,8 @@ class YamlSource:
     path: Path
     text: str
     data: Any
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Values that are not the file's own, by dotted key, and how the user gave them: ``{"run.name": "--name"}``."""
 
     @classmethod
     def read(cls, path: Path) -> YamlSource:
@@ -162,9 +164,22 @@ class YamlSource:
             raise ConfigError("\n".join(lines)) from error
 
     def problem(self, keys: Sequence[str | int], message: str) -> str:
-        """One error line for a key of this file: ``FILE:LINE: dotted.key[0]: message``."""
-        line = self.line_of(keys)
+        """One error line for a key of this file: ``FILE:LINE: dotted.key[0]: message``.
+
+        For a value that did not come from the file the line names what it came from: ``--tasks: message``.
+        """
         dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+        names = ".".join(str(key) for key in keys)
+        for key, flag in self.given.items():
+            if f"{names}.".startswith(f"{key}."):
+                rest = dotted[len(key) :].lstrip(".")
+                # A list of names that was typed needs no index: the message has the name.
+                return (
+                    f"{flag}: {message}" if not rest or rest.startswith("[") else f"{flag}: {rest}: {message}"
+                )
+            if names and f"{key}.".startswith(f"{names}."):
+                return f"{flag}: {message}" if names == key else f"{flag}: {dotted}: {message}"
+        line = self.line_of(keys)
         return f"{self.path}{f':{line}' if line else ''}: {dotted or '(top level)'}: {message}"
 
 
