@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -29,7 +30,7 @@ from pcsuite.ablation.arms import (
 )
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
-from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
 from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
 from pcsuite.data.task_recipes import Columns
@@ -178,8 +179,11 @@ class Study:
         if self.task.grammar is not None:
             files["grammar.lark"] = self.task.grammar
             task["grammar_ref"] = "grammar.lark"
+        # Bundled files are found under their names from anywhere; files of the user's by their whole paths.
         refs = {
-            f"{kind}_ref": str(base.sources[f"{kind}_ref"].path.resolve()) for kind in ("decoding", "metrics")
+            key: str(path.resolve())
+            for key in ("decoding_ref", "metrics_ref")
+            if (path := base.sources[key].path).resolve().parent != bundled_configs().resolve()
         }
         regime = request.regime
         greedy = base.regimes[regime].greedy
@@ -204,8 +208,9 @@ class Study:
                 "version": "1.0",
                 "run": {
                     "name": request.run_name,
-                    "output_dir": str(self.folder),
-                    "cache_dir": base.profile.run.cache_dir,
+                    "relative_to": "profile",
+                    "output_dir": ".",
+                    "cache_dir": os.path.relpath(base.profile.run.cache_dir, self.folder),
                 },
                 "repro": {
                     "seeds": {regime: [0] if greedy else list(range(1, request.seeds + 1))},

@@ -119,9 +119,10 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add_one(parser, "model", "model of the profile (default: smollm2-135m)", default="smollm2-135m")
     add("--out", **DIR, default=Path(), help="folder of task, schema and profile (default: .)")
     add("--cache-dir", **DIR, default=Path(".cache"), help="items go to DIR/datasets")
-    about = "share of rows for exemplars (default: 0.2)"
-    add("--train-share", type=float, default=0.2, metavar="X", help=about)
-    add("--dev-share", type=float, default=0.2, metavar="X", help="share of rows for tuning (default: 0.2)")
+    about = "share of rows for exemplars (default: 4 rows, and a tenth of those beyond 60)"
+    add("--train-share", type=float, metavar="X", help=about)
+    about = "share of rows for tuning (default: none up to 99 rows, then a fifth of those beyond 60)"
+    add("--dev-share", type=float, metavar="X", help=about)
     add("--overwrite", action="store_true", help="replace files of an earlier init-task")
 
 

@@ -46,9 +46,11 @@ def execute_report(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` where neither is given and ``LogError`` for a log that does not exist.
     """
-    from pcsuite.analysis.load.item_scores import truth_texts
+    from pcsuite.analysis.load.item_scores import items_at_hand, truth_texts
     from pcsuite.commands.options import run_log, suite_from
+    from pcsuite.config.load import load_suite
     from pcsuite.logging.log import RunPaths
+    from pcsuite.logging.manifest import read_manifests
     from pcsuite.report.build import build_report
 
     suite = suite_from(args) if args.config else None
@@ -60,6 +62,8 @@ def execute_report(args: argparse.Namespace) -> int:
         hint = "give --config PROFILE, a RUN.jsonl or the name of a run"
         raise ConfigError("nothing to report on", hint=hint)
     truths = truth_texts(suite) if suite is not None else None
+    # Without a profile the rows of bundled tasks still say what was expected of them.
+    items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
     folder = logs[0].parent
     files = build_report(
         logs,
@@ -72,6 +76,7 @@ def execute_report(args: argparse.Namespace) -> int:
         embeddings=args.embeddings,
         metrics=suite.metrics if suite is not None else None,
         baseline=args.baseline,
+        items=items,
     )
     print(f"tables  {files.tables[0].parent} ({len(files.tables)} files)")
     if files.plots:

@@ -28,7 +28,7 @@ from pcsuite.config.definitions import (
     TasksFile,
     TaskSpec,
 )
-from pcsuite.config.profile import Profile
+from pcsuite.config.profile import Profile, SuiteSection
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
 
@@ -239,6 +239,12 @@ def load_suite(
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
+
+
+def models_beside(folder: Path) -> Mapping[str, ModelSpec]:
+    """The models that a profile in a folder can select without naming a models file: its own, else the bundled ones."""
+    found = _referenced(YamlSource(folder / "profile.yaml", "", {}), "models_ref", SuiteSection().models_ref)
+    return YamlSource.read(found).parse(ModelsFile).models
 
 
 def _overridden(source: YamlSource, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> YamlSource:

@@ -32,7 +32,7 @@ from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
 from pcsuite.report.plots import draw_figures, robustness_figures
-from pcsuite.report.samples import sample_rows
+from pcsuite.report.samples import Items, sample_rows
 
 EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
     "section of the report",
@@ -159,18 +159,23 @@ def build_report(
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
     baseline: str | None = None,
+    items: Items | None = None,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
     ``formats`` are of ``html``, ``md`` and ``latex``. ``truths`` (labels by task and item) and ``references`` (true
     answers in words) allow the measures of information; ``embeddings`` names the embedding model, ``off`` for none;
     ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
-    is a condition to compare with in place of the control. Where neither the logs nor what is
+    is a condition to compare with in place of the control; ``items`` (by task and id) let the rows to read say what
+    was expected. Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are.
     """
     folder = output_dir / "reports"
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
     asked = [title, plots, sorted(formats), truths, references, embeddings, declared, baseline]
+    asked.append(
+        {task: {name: item.truth for name, item in own.items()} for task, own in (items or {}).items()}
+    )
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
@@ -189,7 +194,7 @@ def build_report(
         runs_csv = pool.submit(tables.write_csv)
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
         figures = draw_figures(analysis, output_dir / "plots") if plots else []
-        samples = sample_rows(tables, logs)
+        samples = sample_rows(tables, logs, items=items)
         written.insert(1, runs_csv.result())
     external = []
     for extra in extra_sections:
