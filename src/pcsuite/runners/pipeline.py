@@ -157,7 +157,7 @@ class Pipeline:
                 cell.decoding,
                 unit.seed,
                 constraint,
-                cell.context(item, unit.perturbation.type),
+                cell.context(item, unit.perturbation.kind),
                 prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
             )
             program = ready.program
@@ -222,7 +222,7 @@ class Pipeline:
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
         cell = unit.cell
-        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.id)
+        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.variant)
         ready = self._prepared.get(key)
         if ready is None:
             if client.adapter.counts_remotely:
@@ -410,7 +410,7 @@ def registered_perturbation(unit: Unit) -> Edit | None:
     """
     if unit.perturbation == CLEAN:
         return None
-    variant = variant_of(unit.perturbation.type, unit.perturbation.id)
+    variant = variant_of(unit.perturbation.kind, unit.perturbation.variant)
     site = site_of(unit)
     return lambda tree: perturb(tree, site, variant)
 
