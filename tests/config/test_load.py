@@ -307,8 +307,8 @@ def test_folders_of_a_profile_that_says_so_lie_beside_it(tmp_path, monkeypatch):
     [
         ({"selection__tasks": []}, "selection.tasks: nothing is selected"),
         ({"selection__models": [""]}, "selection.models: nothing is selected"),
-        ({"repro__seeds": {"d0_greedy": []}}, "d0_greedy: no seed is given"),
-        ({"repro__seeds": {"d0_greedy": ["5..1"]}}, "d0_greedy: no seed is given"),
+        ({"repro__seeds": {"d0_greedy": []}}, "D0: no seed is given"),
+        ({"repro__seeds": {"d0_greedy": ["5..1"]}}, "D0: no seed is given"),
         ({"repro__seeds": {"d0_greedy": [1, 2, 1]}}, "seed 1 is given twice"),
         ({"repro__seeds_per_task": {"default": 0}}, "seeds_per_task.default: Input should be greater than 0"),
         ({"limits__per_task_max_items": {"gsm8k": 0}}, "gsm8k: Input should be greater than 0"),

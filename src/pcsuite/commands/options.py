@@ -6,14 +6,14 @@ import argparse
 import logging
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.yaml_source import load_yaml
-from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -200,6 +200,24 @@ def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -
     given = vars(args)
     names = [field.name for field in fields(cast(Any, settings)) if field.name in given]
     return settings(**{name: given[name] for name in names} | more)
+
+
+def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = False, example: str = "") -> str:
+    """Ask on the terminal until there is an answer (one that may be ``empty``, where that means something).
+
+    With ``choices`` each part of a list must be one of them. Elsewhere than on a terminal it is a ``DataError`` that
+    names the flag.
+    """
+    if not sys.stdin.isatty():
+        hint = f"{flag}, one of: {', '.join(choices)}" if choices else f"{flag} {example}"
+        raise DataError(f"the {what} is not given", hint=hint)
+    while True:
+        given = input(f"{what} ({', '.join(choices)}): " if choices else f"{what}: ").strip()
+        wrong = [part for part in listed(given) if choices and part not in choices]
+        if (given or empty) and not wrong:
+            return given
+        if wrong:
+            print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
 
 
 def next_line(args: argparse.Namespace, command: str, *more: str) -> str:

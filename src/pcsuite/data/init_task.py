@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,6 +87,8 @@ MIN_ROWS = 8
 MIN_TRAIN = 4
 """Rows the training split gets at least: the largest number of exemplars a condition shows."""
 
+MOST_TESTED = 50
+"""Items that a profile tests where nobody says how many."""
 ALL_TESTED = 60
 """Rows of which all but the exemplars are tested."""
 MIN_DEV = 8
@@ -117,7 +120,19 @@ class TaskRequest:
     """Share of rows for exemplars; by default as :func:`default_sizes` says."""
     dev_share: float | None = None
     """Share of rows for tuning."""
+    budget_tokens: int | None = None
+    """Tokens before which a run stops."""
+    budget_usd: float | None = None
+    """Dollars before which a run stops."""
+    limit: int | None = None
+    """Items that are tested, at most; by default 50."""
+    prefix: str | None = None
+    """What the names of task, schema and profile begin with; by default the task's own and ``_``."""
     overwrite: bool = False
+
+    def file(self, name: str) -> Path:
+        """Where a file of the task goes."""
+        return self.out_dir / f"{self.name + '_' if self.prefix is None else self.prefix}{name}"
 
 
 class TableTask(NamedTuple):
@@ -164,9 +179,9 @@ def init_task(request: TaskRequest) -> InitResult:
         )
     items, words, schema = read_table_task(request)
     splits = _splits(items, request)
-    task_file = request.out_dir / f"{request.name}_task.yaml"
-    profile_file = request.out_dir / f"{request.name}_profile.yaml"
-    schema_file = request.out_dir / f"{request.name}_schema.json" if schema is not None else None
+    task_file = request.file("task.yaml")
+    profile_file = request.file("profile.yaml")
+    schema_file = request.file("schema.json") if schema is not None else None
     files = {
         task_file: _task_yaml(words, "dev" in splits, schema, request),
         profile_file: _profile_yaml(len(splits["test"]), request),
@@ -180,7 +195,7 @@ def init_task(request: TaskRequest) -> InitResult:
         written[split] = (path, len(part))
     # What an earlier init-task of that name wrote is replaced as a whole: a split that is left over would be used.
     splits_of_old = [datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl" for split in SPLITS]
-    own = dict.fromkeys([*files, request.out_dir / f"{request.name}_schema.json", *splits_of_old])
+    own = dict.fromkeys([*files, request.file("schema.json"), *splits_of_old])
     present = [path for path in own if path.exists()]
     if present and not request.overwrite:
         exist = f"{', '.join(map(str, present))} {'exist' if len(present) > 1 else 'exists'} already"
@@ -221,6 +236,31 @@ def scorer_reference(reference: str, folder: Path) -> str:
     path = found.path.resolve()
     inside = path.is_relative_to(folder.resolve())
     return f"{path.relative_to(folder.resolve()) if inside else path}:{found.function}"
+
+
+def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
+    """The kind of task that a table looks like: by what its columns are said to be, else by the answers themselves."""
+    if columns.choices:
+        return "choice"
+    if columns.fields:
+        return "extraction"
+    if columns.labels:
+        return "classification"
+    given = [row.values.get(columns.answer or "", "") for row in rows]
+    values = [str(value).strip() for value in given]
+    if all(_is_number(value) for value in values):
+        return "number"
+    if all(isinstance(value, dict) or str(value).startswith("{") for value in given):
+        return "extraction"
+    distinct = len({value.casefold() for value in values})
+    return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text.replace(",", "").removeprefix("$")))
+    except ValueError:
+        return False
 
 
 def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
@@ -334,7 +374,7 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
     if request.scorer is not None:
         task["evaluator"] = scorer_reference(request.scorer, request.out_dir)
     if schema is not None:
-        task |= {"kind": "structured", "schema_ref": f"{request.name}_schema.json"}
+        task |= {"kind": "structured", "schema_ref": request.file("schema.json").name}
         task |= {"final_answer_format": None, "answer_regex": None}
     spec = TaskSpec.model_validate(task)
     entry = {key: value for key, value in spec.model_dump(mode="json").items() if value not in (None, [], {})}
@@ -346,6 +386,8 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
 
 
 def _profile_yaml(test_items: int, request: TaskRequest) -> str:
+    limits = {"max_tokens_overall": request.budget_tokens, "max_cost_usd": request.budget_usd}
+    budget = {key: value for key, value in limits.items() if value is not None}
     profile = {
         "version": "1.0",
         "run": {
@@ -355,17 +397,17 @@ def _profile_yaml(test_items: int, request: TaskRequest) -> str:
             "cache_dir": Path(os.path.relpath(request.cache_dir, request.out_dir)).as_posix(),
         },
         "repro": {"seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3]}, "seeds_per_task": {"default": 3}},
-        "suite": {"tasks_ref": f"{request.name}_task.yaml"},
+        "suite": {"tasks_ref": request.file("task.yaml").name},
         "selection": {
             "tasks": [request.name],
             "models": [request.model],
             "conditions": ["C0", "C1", "C2", "C3", "C4", "C5", "C6"],
             "decoding_regimes": ["D0", "D1"],
         },
-        "limits": {"max_items_per_task": min(50, test_items)},
+        "limits": {"max_items_per_task": min(request.limit or MOST_TESTED, test_items), **budget},
         "length_control": "warn",
     }
-    comment = f"# Written by pcsuite init-task. Run it: pcsuite run --config {request.name}_profile.yaml\n"
+    comment = f"# Written by pcsuite. Run it: pcsuite run --config {request.file('profile.yaml').name}\n"
     return comment + _yaml(profile)
 
 
