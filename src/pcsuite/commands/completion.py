@@ -265,7 +265,7 @@ def _ids(kind: str, line: list[str]) -> list[Candidate]:
     sets = [word.partition("=")[::2] for flag, word in pairwise(line) if flag == "--set"]
     references = {key: value for key, value in sets if key.startswith("suite.") and value}
     try:
-        suite = load_suite(_said(line, "--config", "-c") or "quickstart", references)
+        suite = load_suite(_said(line, "--config", "-c") or "quickstart", references, check_names=False)
         if kind == "conditions":
             return [Candidate(name, spec.title) for name, spec in suite.conditions.items()] + [
                 Candidate(member.id, member.title)

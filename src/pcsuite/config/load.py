@@ -269,13 +269,18 @@ class Suite:
 
 
 def load_suite(
-    path: Path | str, overrides: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
+    path: Path | str,
+    overrides: Mapping[str, Any] | None = None,
+    flags: Mapping[str, str] | None = None,
+    *,
+    check_names: bool = True,
 ) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
     ``path`` is a profile file or the name of a bundled one. ``overrides`` replaces profile values by dotted key, as the
     command line does; a definition file named there is looked for in the working folder first. ``flags`` says by key
-    how the user gave an override, for messages. Every mistake in the files is a ``ConfigError``.
+    how the user gave an override, for messages. Every mistake in the files is a ``ConfigError``; without
+    ``check_names`` a profile may select what its files do not define, for who only wants to know what they do.
 
     >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
     'mine'
@@ -307,7 +312,7 @@ def load_suite(
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    problems = _unknown_names(suite, written if isinstance(written, dict) else {})
+    problems = _unknown_names(suite, written if isinstance(written, dict) else {}) if check_names else []
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
