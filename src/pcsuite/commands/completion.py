@@ -248,13 +248,12 @@ def _said(line: list[str], *flags: str) -> str | None:
 
 
 def _profiles() -> list[Candidate]:
-    from pcsuite.config.load import bundled_configs
+    from pcsuite.config.load import bundled_profiles
 
-    bundled = [
-        path for path in sorted(bundled_configs().glob("*.yaml")) if "selection:" in path.read_text("utf-8")
-    ]
     here = sorted(path.name for path in Path().glob("*.yaml"))
-    return [Candidate(path.stem, "bundled profile") for path in bundled] + [Candidate(name) for name in here]
+    return [Candidate(name, "bundled profile") for name in bundled_profiles()] + [
+        Candidate(name) for name in here
+    ]
 
 
 def _ids(kind: str, line: list[str]) -> list[Candidate]:

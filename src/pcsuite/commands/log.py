@@ -44,7 +44,7 @@ def execute_log(args: argparse.Namespace) -> int:
 
     Raises ``LogError`` where there is no such log, and where it cannot be repaired.
     """
-    log = args.run if args.run.suffix == ".jsonl" else RunPaths.of(args.output_dir, str(args.run)).log
+    log = options.run_log(args.run, args.output_dir)
     paths = RunPaths(log, log.with_suffix(".prompts.z"))
     wanted = None
     if args.config is not None:

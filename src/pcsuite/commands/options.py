@@ -41,6 +41,7 @@ FLAGS = {
     "integrations.helm.max_instances": "--limit",
     "integrations.helm.data_dir": "--data",
     "selection.models": "--models",
+    "selection.tasks": "--tasks",
 }
 """Which flag a further override of a command comes from, for messages about it."""
 

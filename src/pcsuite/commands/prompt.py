@@ -202,6 +202,9 @@ def execute_plan(args: argparse.Namespace) -> int:
     """
     from rich.table import Table
 
+    powered = args.power or args.pilot is not None or args.effect is not None
+    if powered:  # a mistake is told before the grid is printed
+        args.pilot = _checked_power(args)
     plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
     estimates = estimate_plan(plan)
     console = options.output_console()
@@ -248,10 +251,26 @@ def execute_plan(args: argparse.Namespace) -> int:
         for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
     _print_registered(console, plan)
-    if args.power or args.pilot is not None or args.effect is not None:
+    if powered:
         settings = options.settings_from(PowerSettings, args, power=args.target)
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
+
+
+def _checked_power(args: argparse.Namespace) -> Path | None:
+    """The pilot's log, after the figures that were stated are found to be possible; raises ``ConfigError``."""
+    for flag, low, high in (
+        ("accuracy", 0, 1), ("alpha", 0, 1), ("target", 0, 1), ("correlation", -1, 1), ("noise", 0, 1), ("effect", -1, 1),
+    ):  # fmt: skip
+        value = getattr(args, flag)
+        inside = value is None or (
+            low <= value <= high if flag in ("correlation", "noise") else low < value < high
+        )
+        if not inside or (flag == "effect" and value == 0):
+            raise ConfigError(f"--{flag} {value:g}: it must lie between {low} and {high}")
+    if args.affected < 1:
+        raise ConfigError(f"--affected {args.affected}: at least 1 comparison has the effect")
+    return None if args.pilot is None else options.run_log(args.pilot, args.output_dir or "outputs")
 
 
 def _print_registered(console: Console, plan: Plan) -> None:

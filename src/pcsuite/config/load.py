@@ -70,8 +70,13 @@ def profile_path(name: str) -> Path:
     bundled = bundled_configs() / f"{name}.yaml"
     if bundled.exists():
         return bundled
-    known = [entry.stem for entry in bundled_configs().glob("*.yaml") if not entry.stem.endswith("_v1")]
-    raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, known))
+    raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, bundled_profiles()))
+
+
+def bundled_profiles() -> list[str]:
+    """Names of the profiles that come with the suite, sorted; its definition files are none."""
+    files = sorted(bundled_configs().glob("*.yaml"))
+    return [file.stem for file in files if "\nselection:" in file.read_text(encoding="utf-8")]
 
 
 @lru_cache(maxsize=1)

@@ -113,6 +113,8 @@ class YamlSource:
         A key that is given twice in a mapping is refused as well.
         """
         try:
+            if path.is_dir():
+                raise ConfigError(f"{path} is a folder", hint="name a file in it, such as profile.yaml")
             if path.is_file() and path.stat().st_size > _LARGEST:
                 raise ConfigError(f"{path}: has more than {_LARGEST >> 20} MiB, which no configuration needs")
             text = path.read_text(encoding="utf-8-sig")
