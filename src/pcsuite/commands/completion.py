@@ -208,7 +208,7 @@ def _values(action: argparse.Action, current: str, line: list[str]) -> list[Cand
     if action.choices is not None:
         return _beginning([Candidate(str(choice)) for choice in action.choices], current)
     if action.dest in RUNS:
-        from pcsuite.commands.options import run_names
+        from pcsuite.logging.segments import run_names
 
         found = _beginning(
             [Candidate(name) for name in run_names(_said(line, "--output-dir") or "outputs")], current

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import math
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
@@ -44,6 +45,11 @@ FLAGS = {
     "selection.tasks": "--tasks",
 }
 """Which flag a further override of a command comes from, for messages about it."""
+
+BY_ITEM_MEANS = (
+    "looks judge the mean of item scores, each item weighing the same, not micro-F1 of pooled counts"
+)
+"""Said of tasks with pooled counts: no confidence sequence is known to hold for a ratio of sums at every look."""
 
 
 def listed(text: str | None, flag: str | None = None) -> list[str]:
@@ -236,32 +242,25 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     return f"next: {shlex.join([*words, *more])}"
 
 
-def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
-    """The log a user means: a file, or the name of a run below ``output_dir``.
-
-    A folder that happens to have the run's name is not taken for it. Anything else is a ``ConfigError`` that names the
-    run that may be meant, or those there are.
-    """
-    from pcsuite.logging.segments import log_exists
-
-    runs = Path(output_dir) / "runs"
-    if given.is_file() or log_exists(given):
-        return given
-    if given.name and log_exists(named := runs / f"{given}.jsonl"):
-        return named
-    there = run_names(output_dir)
-    if given.is_dir():
-        below = sorted(path.stem for path in given.glob("*.jsonl")) or there
-        hint = f"name a run: {', '.join(below[:12])}" if below else "pcsuite run --config PROFILE makes one"
-        raise ConfigError(f"{given} is a folder, not the log of a run", hint=hint)
-    hint = did_you_mean(given.stem, there) if there else "pcsuite run --config PROFILE makes one"
-    where = f"no file and no run in {runs}" if str(given) == given.stem else "no such log"
-    raise ConfigError(f"{given}: {where}", hint=hint)
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """``--json``, of commands whose answer a program may want."""
+    about = "print one JSON document on standard output and nothing else (docs/reference/json.md)"
+    parser.add_argument("--json", action="store_true", help=about)
 
 
-def run_names(output_dir: str | Path = "outputs") -> list[str]:
-    """Names of the runs below an output folder, sorted."""
-    return sorted(path.stem for path in (Path(output_dir) / "runs").glob("*.jsonl"))
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a document as JSON, for ``--json``; what JSON has no word for (NaN, infinity) becomes null."""
+    print(json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
 def add_call_arguments(parser: argparse.ArgumentParser) -> None:
@@ -311,6 +310,16 @@ def output_console() -> Console:
         if sys.stdout.isatty()
         else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
     )
+
+
+def not_applicable_entry(entry: NotApplicable) -> dict[str, str]:
+    """What cannot run and why, for ``--json``."""
+    return {
+        "condition": entry.condition_id,
+        "task": entry.task_id,
+        "model": entry.model_id,
+        "reason": entry.reason,
+    }
 
 
 def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:

@@ -274,7 +274,7 @@ class Suite:
 
 
 def load_suite(
-    path: Path | str,
+    path: Path | str | Mapping[str, Any],
     overrides: Mapping[str, Any] | None = None,
     flags: Mapping[str, str] | None = None,
     *,
@@ -282,15 +282,18 @@ def load_suite(
 ) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
-    ``path`` is a profile file or the name of a bundled one. ``overrides`` replaces profile values by dotted key, as the
-    command line does; a definition file named there is looked for in the working folder first. ``flags`` says by key
-    how the user gave an override, for messages. Every mistake in the files is a ``ConfigError``; without
-    ``check_names`` a profile may select what its files do not define, for who only wants to know what they do.
+    ``path`` is a profile file, the name of a bundled one, or a profile's content, whose files are then looked for from
+    the working folder. ``overrides`` replaces profile values by dotted key, as the command line does; a definition file
+    named there is looked for in the working folder first. ``flags`` says by key how the user gave an override, for
+    messages. Every mistake in the files is a ``ConfigError``; without ``check_names`` a profile may select what its
+    files do not define, for who only wants to know what they do.
 
     >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
     'mine'
     """
-    source = YamlSource.read(profile_path(str(path)))
+    source = (
+        YamlSource.of_profile(path) if isinstance(path, Mapping) else YamlSource.read(profile_path(str(path)))
+    )
     written = source.data.get("selection") if isinstance(source.data, dict) else None
     if overrides and isinstance(source.data, dict):
         source = _overridden(source, overrides, flags or {})
@@ -305,6 +308,8 @@ def load_suite(
         sources[key] = YamlSource.read(_referenced(source, key, getattr(profile.suite, key)))
         if key == "tasks_ref":
             sources[key] = _with_bundled_words(sources[key])
+        elif key == "metrics_ref":
+            sources[key] = _over_bundled_metrics(sources[key])
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
@@ -415,9 +420,25 @@ def _with_bundled_words(source: YamlSource) -> YamlSource:
             own = task_spelled_out({"evaluator": base["evaluator"], **task})
         except ValueError:
             continue  # said, with its place, when the file is checked
-        options = {**base.get("evaluator_options", {}), **own.get("evaluator_options", {})}
-        completed[name] = {**base, **own, **({"evaluator_options": options} if options else {})}
+        options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}
+        completed[name] = {
+            **base,
+            **own,
+            "evaluator_options": options | dict(own.get("evaluator_options") or {}),
+        }
     return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
+
+
+def _over_bundled_metrics(source: YamlSource) -> YamlSource:
+    """A metrics file laid over the bundled one, entry by entry and key by key: it need only say what is different."""
+    given = source.data.get("metrics") if isinstance(source.data, dict) else None
+    if not isinstance(given, dict):
+        return source
+    merged: dict[Any, Any] = dict(YamlSource.read(bundled_configs() / "metrics_v1.yaml").data["metrics"])
+    for name, entry in given.items():
+        known = merged.get(name)
+        merged[name] = {**known, **entry} if isinstance(known, dict) and isinstance(entry, dict) else entry
+    return YamlSource(source.path, source.text, {**source.data, "metrics": merged})
 
 
 def _with_operator_effects(
