@@ -69,7 +69,7 @@ class Preview:
     """Rows that the log has already."""
     max_tokens: int
     """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
-    max_cost_usd: float
+    max_cost_usd: float | None
     forecast: Forecast
     flips_from: str
     prefix: float
@@ -145,6 +145,7 @@ def _preview(study: Study) -> Preview:
     suite = study.write(study.design.arms)
     plan = build_plan(suite)
     sizes = estimate_plan(plan)
+    costs = [size.max_cost_usd for size in sizes]
     flips, told = _expected_flips(study, plan)
     listed = list(study.design.arms)
     ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
@@ -154,7 +155,7 @@ def _preview(study: Study) -> Preview:
         plan.calls,
         sum(size.done for size in sizes),
         sum(size.max_tokens for size in sizes),
-        sum(size.max_cost_usd for size in sizes),
+        None if None in costs else sum(cost or 0.0 for cost in costs),
         forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
         told,
         shared_prefix(ordered, study.prompt),

@@ -63,10 +63,13 @@ def add_profile_arguments(
     if selection:
         if tasks:
             add("--tasks", metavar="A,B", help="only these tasks")
-        add("--models", metavar="A,B", help="only these models")
+        about = "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5, ollama/llama3.2, …)"
+        add("--models", "--model", metavar="A,B", help=about)
         add("--conditions", metavar="A,B", help="only these conditions")
         add("--regimes", metavar="A,B", help="only these decoding regimes")
         add("--limit", type=int, metavar="N", help="at most N items a task")
+    about = "override a key of the models' entries, e.g. logprobs=true or price_in=2.5"
+    add("--model-option", action="append", default=[], metavar="KEY=VALUE", help=about)
     about = "override any profile key, e.g. limits.max_cost_usd=5"
     add("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
 
@@ -89,11 +92,16 @@ def suite_from(
     if given.get("limit") is not None:
         overrides["limits.max_items_per_task"] = args.limit
         overrides["limits.per_task_max_items"] = {}
-    for entry in args.set:
-        key, sep, value = entry.partition("=")
-        if not sep:
-            raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
-        overrides[key.strip()] = load_yaml(value, f"--set {key}")
+    for flag, prefix, example in (
+        ("model_option", "model_options.*.", "logprobs=true"),
+        ("set", "", "limits.max_cost_usd=5"),
+    ):
+        for entry in given.get(flag) or ():
+            key, sep, value = entry.partition("=")
+            shown = f"--{flag.replace('_', '-')}"
+            if not sep:
+                raise ConfigError(f"{shown} {entry}: expected KEY=VALUE, for example {example}")
+            overrides[prefix + key.strip()] = load_yaml(value, f"{shown} {key}")
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
     suite = load_suite(args.config, overrides)
@@ -156,6 +164,8 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
         if value:
             words += [flag, str(value)]
+    for entry in getattr(args, "model_option", ()):
+        words += ["--model-option", entry]
     for entry in args.set:
         words += ["--set", entry]
     return f"next: {shlex.join([*words, *more])}"

@@ -7,12 +7,14 @@ import difflib
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcsuite.commands import DIR, options
 from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.prices import price_words
 from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
@@ -60,7 +62,7 @@ def execute_prompt(args: argparse.Namespace) -> int:
     item = task.items[0] if args.item is None else items[args.item]
     model = args.model or suite.profile.selection.models[0]
     if model not in suite.models:
-        raise ConfigError(f"unknown model '{model}'", hint=did_you_mean(model, suite.models))
+        raise ConfigError(f"unknown model '{model}'", hint=suite.models.hint(model))
     shown = _build(suite, task, item, args.condition, model)
     if args.diff is None:
         print(shown.prompt)
@@ -228,13 +230,19 @@ def execute_plan(args: argparse.Namespace) -> int:
             f"{sum(entry.done for entry in group):,}",
             f"{prompt:,}",
             f"{sum(entry.max_tokens for entry in group):,}",
-            f"{sum(entry.max_cost_usd for entry in group):.2f}",
+            _usd([entry.max_cost_usd for entry in group]),
         )
     console.print(table)
     left = sum(entry.left for entry in estimates)
     tokens = sum(entry.max_tokens for entry in estimates)
-    cost = sum(entry.max_cost_usd for entry in estimates)
-    console.print(f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}")
+    cost = sum(entry.max_cost_usd or 0.0 for entry in estimates)
+    unpriced = sorted({entry.cell.model_id for entry in estimates if entry.max_cost_usd is None})
+    beyond = f" and what {', '.join(unpriced)} costs" if unpriced else ""
+    console.print(
+        f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}{beyond}"
+    )
+    for model_id in plan.scope.models:
+        console.print(f"  {model_id}: {price_words(plan.suite.models[model_id])}")
     limits, over = plan.suite.profile.limits, "over the budget:"
     if limits.max_tokens_overall is not None and tokens > limits.max_tokens_overall:
         value = f"{limits.max_tokens_overall:,}"
@@ -250,6 +258,12 @@ def execute_plan(args: argparse.Namespace) -> int:
         settings = options.settings_from(PowerSettings, args, power=args.target)
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
+
+
+def _usd(costs: Sequence[float | None]) -> str:
+    """A sum of dollars; ``unknown`` where one of them is."""
+    known = [cost for cost in costs if cost is not None]
+    return f"{sum(known):.2f}" if len(known) == len(costs) else "unknown"
 
 
 def _print_registered(console: Console, plan: Plan) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,8 +27,10 @@ from pcsuite.config.definitions import (
     TasksFile,
     TaskSpec,
 )
+from pcsuite.config.model_names import NamedModels
 from pcsuite.config.profile import Profile
 from pcsuite.config.yaml_source import YamlSource
+from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
 
 FileT = TypeVar("FileT", bound=Definition)
@@ -42,16 +44,6 @@ REFERENCED: Mapping[str, type[Definition]] = {
     "metrics_ref": MetricsFile,
 }
 """The profile's references and the model of each file."""
-
-
-def bundled_configs() -> Path:
-    """Folder of the definition files that come with the suite.
-
-    Inside the package where it is installed, at the root of the repository in a checkout.
-    """
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "configs"
-    return installed if installed.is_dir() else package.parents[1] / "configs"
 
 
 def profile_path(name: str) -> Path:
@@ -92,7 +84,7 @@ class Suite:
     path: Path
     profile: Profile
     tasks: Mapping[str, TaskSpec]
-    models: Mapping[str, ModelSpec]
+    models: NamedModels
     operators: Mapping[str, OperatorSpec]
     conditions: Mapping[str, ConditionSpec]
     regimes: Mapping[str, DecodingSpec]
@@ -233,7 +225,10 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
         path=source.path,
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
-        models=_with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
+        models=NamedModels(
+            _with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
+            profile.model_options,
+        ),
         operators=parsed["operators_ref"].operators,
         conditions=parsed["conditions_ref"].conditions,
         regimes=parsed["decoding_ref"].regimes,
@@ -278,18 +273,25 @@ def _unknown_names(suite: Suite) -> list[str]:
     selection, repro = suite.profile.selection, suite.profile.repro
     problems: list[str] = []
 
-    def check(names: Iterable[str], known: Iterable[str], what: str, *keys: str) -> None:
+    def check(names: Iterable[str], known: Collection[str], what: str, *keys: str) -> None:
         choices = list(known)
         source = suite.sources["conditions_ref" if keys[0] == "conditions" else "profile"]
         for index, name in enumerate(names):
-            if name not in choices:
+            if name not in known:
                 # The sections of repro are mappings by id, those of the selection are lists.
-                last: dict[str, list[str | int]] = {"repro": [name], "selection": [index]}
-                problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
+                last: dict[str, list[str | int]] = {
+                    "repro": [name],
+                    "model_options": [name],
+                    "selection": [index],
+                }
+                hint = suite.models.hint(name) if known is suite.models else did_you_mean(name, choices)
+                problem = f"unknown {what} '{name}' ({hint})"
                 problems.append(source.problem([*keys, *last.get(keys[0], [])], problem))
 
     check(selection.tasks, suite.tasks, "task", "selection", "tasks")
     check(selection.models, suite.models, "model", "selection", "models")
+    options = [name for name in suite.profile.model_options if name != "*"]
+    check(options, suite.models, "model", "model_options")
     check(selection.conditions, suite.conditions, "condition", "selection", "conditions")
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")

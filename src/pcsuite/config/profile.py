@@ -367,6 +367,9 @@ class Profile(Definition):
     """Definition files."""
     selection: SelectionSection
     """What is run."""
+    model_options: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude=True)
+    """Keys that override a model's entry, by its name or ``*`` for all: prices, ``logprobs``, ``base_url``. They enter
+    rows' ids as keys of the model."""
     limits: LimitsSection = LimitsSection()
     """How much is run."""
     length_control: Literal["off", "warn", "pad"] = "warn"

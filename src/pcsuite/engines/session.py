@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
+from pcsuite.config.prices import price_of
 from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
@@ -42,6 +43,7 @@ from pcsuite.engines.limits import (
     AdaptiveLimiter,
     Budget,
     RetryPolicy,
+    call_cost,
     call_with_retries,
     calls_that_fit,
     check_error_rate,
@@ -83,6 +85,16 @@ def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
     """
     adapter, options = check_model(model_id, spec)
     return adapter(model_id, options)
+
+
+def check_priced(suite: Suite, model_id: str) -> None:
+    """Refuse a cost budget that nobody could keep: raises :class:`ConfigError` where the model's price is not known."""
+    most = suite.profile.limits.max_cost_usd
+    if most is not None and price_of(suite.models[model_id]) is None:
+        raise ConfigError(
+            f"limits.max_cost_usd is ${most:g}, but what model '{model_id}' costs is not known",
+            hint="set price_in and price_out in its entry (or --model-option), or limits.max_tokens_overall instead",
+        )
 
 
 class AnswerCache(Protocol):
@@ -137,6 +149,7 @@ class Session:
 
         ``limiter_of`` makes the limiter from the model's id and its most calls at once.
         """
+        check_priced(self.suite, model_id)
         adapter = adapter or build_adapter(model_id, self.suite.models[model_id])
         inflight = self.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
@@ -240,6 +253,8 @@ class ModelClient:
         self.concurrency = concurrency
         """Most calls of this model at once."""
         self.identity = dict(adapter.identity())
+        self.price = price_of(self.spec)
+        """What its calls cost; ``None`` where nobody has said."""
         self._limiter = limiter
         self._cache = session.cache if adapter.cacheable else None
         self._rng = Random(model_id)
@@ -289,6 +304,12 @@ class ModelClient:
         session.calls += 1
         return answer
 
+    def cost(self, calls: Iterable[Generation]) -> float | None:
+        """What calls cost in USD when they were made; ``None`` where the model's price is not known."""
+        if self.price is None:
+            return None
+        return sum(call_cost(self.price, call["usage"], batch="batch" in call) for call in calls)
+
     async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """What a function of this model's server returns, tried again as :meth:`ask` tries.
 
@@ -298,13 +319,13 @@ class ModelClient:
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
-        budget, spec, adapter = self.session.budget, self.spec, self.adapter
+        budget, adapter = self.session.budget, self.adapter
         bound = request.prompt_tokens
         if bound is None:
             # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
             bound = len(request.prompt.encode("utf-8", "surrogatepass"))
         bound += TEMPLATE_ALLOWANCE
-        reservation = await budget.reserve(bound, request.decoding.max_tokens, spec.price_in, spec.price_out)
+        reservation = await budget.reserve(bound, request.decoding.max_tokens, self.price)
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
             generation = await self._limiter.call(generate, request)

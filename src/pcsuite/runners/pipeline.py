@@ -98,7 +98,7 @@ class FinishedRow:
             prompt=prompt,
             error=row.errors[0] if row.errors else None,
             tokens=made.usage.total_tokens if paid and made and made.usage else 0,
-            cost_usd=row.metrics.get("cost_usd", 0.0) if paid else 0.0,
+            cost_usd=(row.metrics.get("cost_usd") or 0.0) if paid else 0.0,
             cache_hit=made is not None and made.cache_hit,
         )
 
@@ -152,6 +152,8 @@ class Pipeline:
                 constraint,
                 cell.context(item, unit.perturbation.type),
                 prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
+                row=unit.run_id,
+                shared_chars=max(0, prompt.find(item.input_text)) if item.input_text else 0,
             )
             program = ready.program
             search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
@@ -162,7 +164,7 @@ class Pipeline:
             outcome = await program.run(job, client.ask)
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            metrics["cost_usd"] = client.cost(outcome.calls)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
             stage = SCORING
             evaluation = task.evaluator.evaluate(item, outcome)
@@ -276,21 +278,27 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     """
     calls = outcome.calls
     prompt_tokens = completion_tokens = total_tokens = attempts = 0
-    latency_ms, backend, cache_hit = 0.0, None, True
+    cached_tokens: int | None = None
+    latency_ms: float | None = 0.0
+    backend, batch, cache_hit = None, None, True
     for call in calls:
         used = call["usage"]
         prompt_tokens += used["prompt_tokens"]
         completion_tokens += used["completion_tokens"]
         total_tokens += used["total_tokens"]
-        latency_ms += call["latency_ms"]
+        if "cached_tokens" in used:
+            cached_tokens = (cached_tokens or 0) + used["cached_tokens"]
+        took = call["latency_ms"]
+        latency_ms = None if latency_ms is None or took is None else latency_ms + took
+        batch = batch or call.get("batch")
         attempts += max(1, call.get("attempts", 1))
         backend = backend or call.get("constraint_backend") or None
         cache_hit = cache_hit and call.get("cache_hit", False)
-    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens)
+    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens, cached_tokens)
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
-        latency_ms=round(latency_ms, 3),
+        latency_ms=None if latency_ms is None else round(latency_ms, 3),
         usage=usage,
         constraint_backend=backend,
         cache_hit=cache_hit,
@@ -298,6 +306,7 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
         tool_calls=outcome.tool_calls,
         attempts=attempts,
         transcript=outcome.transcript,
+        batch=batch,
     )
     return record, usage
 

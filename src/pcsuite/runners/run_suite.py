@@ -10,7 +10,9 @@ from typing import Any
 
 from pcsuite import __version__
 from pcsuite.analysis.metrics import declared_by
+from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, operator_type
+from pcsuite.config.prices import price_of, price_words
 from pcsuite.data.items import closed_answers
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.limits import RetryPolicy
@@ -63,12 +65,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
             )
             for task in plan.tasks.values()
         },
-        models={
-            model_id: ModelNote(
-                **suite.models[model_id].model_dump(mode="json", include=set(ModelNote.__struct_fields__))
-            )
-            for model_id in plan.scope.models
-        },
+        models={model_id: _model_note(suite.models[model_id]) for model_id in plan.scope.models},
         conditions={
             cell.condition.id: ConditionNote(cell.condition.title, list(cell.operators))
             for cell in plan.cells
@@ -87,6 +84,19 @@ def plan_manifest(plan: Plan) -> RunManifest:
         not_applicable=[
             NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.not_applicable
         ],
+    )
+
+
+def _model_note(spec: ModelSpec) -> ModelNote:
+    price = price_of(spec)
+    return ModelNote(
+        provider=spec.provider,
+        family=spec.family,
+        size=spec.size,
+        params_b=spec.params_b,
+        price_in=price.price_in if price is not None else None,
+        price_out=price.price_out if price is not None else None,
+        price=price_words(spec),
     )
 
 
