@@ -181,7 +181,9 @@ class NamedModels(Mapping[str, ModelSpec]):
         provider, slash, model = name.partition("/")
         providers = [*provider_presets(), *_FROM_FILES]
         if not slash:
-            return f"{did_you_mean(name, self._entries)} or PROVIDER/MODEL, for example openai/{name}"
+            closest = did_you_mean(name, self._entries)
+            named = "" if closest.startswith("did") else f", or PROVIDER/MODEL, for example openai/{name}"
+            return closest + named
         if provider in providers and not model.strip():
             return f"name the model after the slash: {provider}/MODEL"
         return f"{did_you_mean(provider, providers)} (a provider), or an id of the models file"

@@ -170,7 +170,8 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
             said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
             logprobs = [_logprobs(choice.get("logprobs")) for choice in choices]
             counts = answer.get("usage") or {}
-            cached = (counts.get("prompt_tokens_details") or {}).get("cached_tokens")
+            details = counts.get("prompt_tokens_details")
+            cached = details.get("cached_tokens") if isinstance(details, dict) else None
             cached = counts.get("prompt_cache_hit_tokens") if cached is None else cached
             usage = read_usage(counts, "prompt_tokens", "completion_tokens", cached)
     except (KeyError, IndexError, TypeError, AttributeError) as lack:

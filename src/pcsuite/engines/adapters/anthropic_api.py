@@ -80,7 +80,8 @@ class AnthropicAdapter(HttpAdapter):
         if system:
             body["system"] = self._cached_block(system) if self.options.cache_prefix else system
         shared = request.shared_chars
-        if self.options.cache_prefix and len(messages) == 1 and 0 < shared < len(request.prompt):
+        plain = len(messages) == 1 and messages[0]["content"] == request.prompt
+        if self.options.cache_prefix and plain and 0 < shared < len(request.prompt):
             rest = {"type": "text", "text": request.prompt[shared:]}
             blocks = [*self._cached_block(request.prompt[:shared]), rest]
             body["messages"] = [{"role": "user", "content": blocks}]
