@@ -74,15 +74,24 @@ async def send(
     *,
     headers: Mapping[str, str] | None = None,
     most_bytes: int = LARGEST_ANSWER,
+    timeout_s: float | None = None,
 ) -> Reply:
     """Make a request and return the answer; a redirect is an answer like any other and is never followed.
 
-    ``headers`` go beside the session's. Raises :class:`EngineError`: retryable where the server cannot be reached, is
-    too slow or breaks off, final where the address is wrong or the answer has more than ``most_bytes``.
+    ``headers`` go beside the session's, ``timeout_s`` replaces its longest wait. Raises :class:`EngineError`: retryable
+    where the server cannot be reached, is too slow or breaks off, final where the address is wrong or the answer has
+    more than ``most_bytes``.
     """
+    import aiohttp
+
+    more: dict[str, Any] = {}
+    if timeout_s is not None:
+        more["timeout"] = aiohttp.ClientTimeout(total=timeout_s, sock_connect=session.timeout.sock_connect)
     async with (
         _asking(session, url),
-        session.request(method, _parsed(url), data=body, headers=headers, allow_redirects=False) as response,
+        session.request(
+            method, _parsed(url), data=body, headers=headers, allow_redirects=False, **more
+        ) as response,
     ):
         length = response.content_length
         if length is not None and length <= most_bytes:

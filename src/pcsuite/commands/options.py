@@ -114,7 +114,7 @@ def suite_from(
 
 
 def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--until``, ``--margin`` and ``--batch``, which override the profile's ``preregistration``."""
+    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``."""
     about = (
         "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
         " equivalent) or 'no-worse' (also not worse by more than --margin)"
@@ -122,13 +122,13 @@ def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", choices=("decided", "no-worse"), help=about)
     about = "smallest difference that matters, e.g. 0.02"
     parser.add_argument("--margin", type=float, metavar="D", help=about)
-    parser.add_argument("--batch", type=int, metavar="N", help="items between two looks (default 10)")
+    parser.add_argument("--look-every", type=int, metavar="N", help="items between two looks (default 10)")
 
 
 def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
     """What the flags of :func:`add_stopping_arguments` set in the profile.
 
-    Raises ``ConfigError`` for a margin or batch without a rule that would use it.
+    Raises ``ConfigError`` for a margin or number of items without a rule that would use it.
     """
     section = "preregistration."
     given: dict[str, Any] = {}
@@ -136,10 +136,10 @@ def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
         given[f"{section}stopping.rule"] = args.until.replace("-", "_")
     if args.margin is not None:
         given[f"{section}margin"] = args.margin
-    if args.batch is not None:
-        given[f"{section}stopping.batch"] = args.batch
+    if args.look_every is not None:
+        given[f"{section}stopping.batch"] = args.look_every
     if given and args.until is None:
-        flag = "--margin" if args.margin is not None else "--batch"
+        flag = "--margin" if args.margin is not None else "--look-every"
         raise ConfigError(f"{flag} goes with --until", hint="pcsuite run --until decided --margin 0.02")
     return given
 

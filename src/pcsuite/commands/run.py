@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from pcsuite.commands import options
+from pcsuite.commands import FILE, options
+from pcsuite.config.load import Suite
 from pcsuite.errors import Exit
+from pcsuite.runners.batch_files import export_requests, import_answers
+from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary, run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
@@ -22,6 +25,9 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
+      pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     half the price, within a day
+      pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
+      pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-import answers.jsonl
     """
     options.add_profile_arguments(parser)
     add_run_arguments(parser)
@@ -33,6 +39,15 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_stopping_arguments(parser)
     about = "go on although what was registered has changed since the first row; the reason is kept in the manifest"
     parser.add_argument("--deviation", metavar="REASON", help=about)
+    batches = parser.add_mutually_exclusive_group()
+    about = (
+        "send the calls through the provider's batch API; the same command goes on where it was interrupted"
+    )
+    batches.add_argument("--batch", action="store_true", help=about)
+    about = "write the requests of missing rows as JSON lines (OpenAI's batch format, vLLM run-batch) and call nothing"
+    batches.add_argument("--batch-export", **FILE, help=about)
+    about = "make rows of the answers that an offline engine wrote for exported requests"
+    batches.add_argument("--batch-import", **FILE, help=about)
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)
 
@@ -45,10 +60,44 @@ def execute_run(args: argparse.Namespace) -> int:
     """
     suite = options.suite_from(args, options.stopping_overrides(args))
     executor = options.executor_from(args)
+    if args.batch_export is not None or args.batch_import is not None:
+        return _exchange_files(args, suite)
     summary = run_suite(
-        suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor, deviation=args.deviation
+        suite,
+        quiet=args.quiet,
+        use_cache=not args.no_cache,
+        executor=executor,
+        deviation=args.deviation,
+        batch=args.batch,
     )
     return print_summary(args, summary, suite.profile.run.name)
+
+
+def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:
+    """Write requests to a file, or make rows of a file of answers; 4 where rows failed."""
+    plan = build_plan(suite)
+    if args.batch_export is not None:
+        made = export_requests(plan, args.batch_export)
+        print(f"{made.requests} requests written to {made.path}")
+    else:
+        made = import_answers(plan, args.batch_import, quiet=args.quiet)
+        words = [f"{made.tally.done} rows of {made.requests} answers", f"{made.tally.tokens:,} tokens"]
+        if made.waiting:
+            words.append(f"{made.waiting} rows ask on: export again")
+        if made.unused:
+            words.append(f"{made.unused} answers belong to no missing row")
+        if made.tally.failed:
+            words.append(f"{made.tally.failed} failed (export again to retry them)")
+        print(f"{suite.profile.run.name}: " + ", ".join(words))
+    for line in options.not_applicable_lines(made.not_applicable):
+        print(f"  not applicable: {line}")
+    if args.batch_export is not None:
+        again = ["--models", ",".join(suite.profile.selection.models), "--batch-import", "ANSWERS"]
+        print(options.next_line(args, "run", *again))
+        return Exit.DONE
+    print(f"log: {made.log}")
+    print(options.next_line(args, "report"))
+    return Exit.FAILED_ROWS if made.tally.failed else Exit.DONE
 
 
 def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> int:

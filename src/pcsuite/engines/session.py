@@ -38,6 +38,7 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Request,
 )
+from pcsuite.engines.batches import BatchDesk, service_of
 from pcsuite.engines.limits import (
     TEMPLATE_ALLOWANCE,
     AdaptiveLimiter,
@@ -159,6 +160,17 @@ class Session:
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
         return client
 
+    def use_batches(self, folder: Path) -> None:
+        """Send the calls of all models through their providers' batches, which ``folder`` remembers.
+
+        Constraints are still proved by single calls. Raises :class:`ConfigError` for a model without a batch API.
+        """
+        settings = self.suite.profile.batch
+        for model_id, client in self.clients.items():
+            service = service_of(client.adapter, model_id)
+            client.desk = BatchDesk(model_id, service.adapter, service, folder, settings)
+            client.concurrency = settings.max_requests
+
     async def recall(self, key: str) -> Generation | None:
         """A stored answer, or ``None``; a cache that fails has none."""
         if self._cache_failed:
@@ -188,6 +200,8 @@ class Session:
     async def aclose(self) -> None:
         """Close the adapters of all models."""
         for client in self.clients.values():
+            if client.desk is not None:
+                await client.desk.aclose()
             await client.adapter.aclose()
 
 
@@ -255,6 +269,8 @@ class ModelClient:
         self.identity = dict(adapter.identity())
         self.price = price_of(self.spec)
         """What its calls cost; ``None`` where nobody has said."""
+        self.desk: BatchDesk | None = None
+        """Where its calls go where they go through batches."""
         self._limiter = limiter
         self._cache = session.cache if adapter.cacheable else None
         self._rng = Random(model_id)
@@ -269,6 +285,10 @@ class ModelClient:
         :class:`BudgetExceededError` where what is spent leaves too little for the call.
         """
         key = ""
+        collected = self.desk.known(request) if self.desk is not None else None
+        if collected is not None:
+            collected["attempts"] = 1
+            return collected
         if self._cache is not None:
             identity = self.identity
             if request.constraint is not None:
@@ -325,10 +345,15 @@ class ModelClient:
             # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
             bound = len(request.prompt.encode("utf-8", "surrogatepass"))
         bound += TEMPLATE_ALLOWANCE
-        reservation = await budget.reserve(bound, request.decoding.max_tokens, self.price)
+        desk = self.desk
+        most = request.decoding.max_tokens
+        reservation = await budget.reserve(bound, most, self.price, batch=desk is not None)
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
-            generation = await self._limiter.call(generate, request)
+            if desk is not None:
+                generation = await desk.answer(request)
+            else:
+                generation = await self._limiter.call(generate, request)
         except BaseException as error:
             budget.settle_failure(reservation, error)
             raise

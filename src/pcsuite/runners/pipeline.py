@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
-from pcsuite.engines.adapters.base import Constraint, Request
+from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import BudgetExceededError, EngineError, MissingExtraError, PcsuiteError
@@ -65,6 +65,8 @@ class Work:
     use_cache: bool
     commit: str | None
     """Commit of the checkout the profile lies in; found once, where the files are."""
+    batch: bool = False
+    """Whether calls go through the providers' batches."""
     unproven: Mapping[tuple[str, Constraint], str] = field(default_factory=dict)
     """Constraints, by model, that could not be tried on it, and why; their rows fail."""
 
@@ -112,11 +114,29 @@ class _Prepared:
     program: Program
 
 
+class Unanswered(PcsuiteError):
+    """A question of a row that nobody has answered yet: the row has to wait."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__("not answered yet")
+        self.request = request
+
+
 class Pipeline:
     """The one way from a unit to its row: the prompt is made, the model asked, the answer scored, the row built."""
 
-    def __init__(self, work: Work, session: Session) -> None:
+    def __init__(
+        self,
+        work: Work,
+        session: Session,
+        ask: Callable[[ModelClient, Request], Awaitable[Generation]] = ModelClient.ask,
+        *,
+        counts_tokens: bool = True,
+    ) -> None:
+        """``ask`` puts a row's questions to its model; without ``counts_tokens`` no tokenizer is asked."""
         self.session = session
+        self._ask = ask
+        self._counts_tokens = counts_tokens
         self._suite = session.suite
         self._perturber = work.perturber
         self._commit = work.commit
@@ -133,7 +153,8 @@ class Pipeline:
         """The row of a unit, answered or failed, whatever happens while it is prepared, asked or scored.
 
         What went wrong becomes the row's error, and the unit is tried again on resume; an answer that could not be
-        scored is kept. Only what concerns every unit is raised: a used-up budget, a package that is not installed.
+        scored is kept. Only what concerns every unit is raised (a used-up budget, a package that is not installed), and
+        :class:`Unanswered` where answers come from a file that has none for a question of the row.
         """
         cell, item, task = unit.cell, unit.item, unit.cell.task
         client = self.session.clients[cell.model_id]
@@ -161,7 +182,7 @@ class Pipeline:
             stage = ASKING
             if constraint is not None and (cell.model_id, constraint) in self._unproven:
                 raise EngineError(self._unproven[cell.model_id, constraint])
-            outcome = await program.run(job, client.ask)
+            outcome = await program.run(job, partial(self._ask, client))
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
             metrics["cost_usd"] = client.cost(outcome.calls)
@@ -177,7 +198,7 @@ class Pipeline:
             if constraint is not None:
                 scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             metrics, parsed = scored, evaluation.parsed
-        except (BudgetExceededError, MissingExtraError):
+        except (BudgetExceededError, MissingExtraError, Unanswered):
             raise
         except EngineError as error:
             errors.append(shorten(str(error), _LONGEST_ERROR))
@@ -220,7 +241,7 @@ class Pipeline:
         key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.id)
         ready = self._prepared.get(key)
         if ready is None:
-            if client.adapter.counts_remotely:
+            if client.adapter.counts_remotely and self._counts_tokens:
                 # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
                 ready = await client.retried(lambda: asyncio.to_thread(self._prepare, unit, client))
             else:
@@ -237,7 +258,8 @@ class Pipeline:
         if edit is not None:
             tree = edit(tree)
         control = self._suite.profile.length_control
-        prompt = fit(tree, cell.task.band, control, client.adapter.count_tokens)
+        count = client.adapter.count_tokens if self._counts_tokens else lambda _: None
+        prompt = fit(tree, cell.task.band, control, count)
         schema = cell.constraint.value if cell.constraint else None
         record = PromptRecord(
             prompt_hash=sha256_hex(prompt.text),

@@ -39,6 +39,8 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
+    from pcsuite.engines.adapters._batch_wire import BatchService
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f]")
 
@@ -137,6 +139,10 @@ class HttpAdapter(ModelAdapter):
     def url(self, path: str) -> str:
         """The address of a path below the server's root."""
         return f"{self.options.base_url}{path}"
+
+    def batches(self) -> BatchService | None:
+        """The batch API of the provider; ``None`` where it has none that is spoken here."""
+        return None
 
     @abstractmethod
     def wire(self, request: Request, samples: int = 1) -> Wire:

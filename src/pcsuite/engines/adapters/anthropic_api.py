@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel
 
 from pcsuite._util.text import shorten
+from pcsuite.engines.adapters._batch_wire import AnthropicBatches, BatchService
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import FINISH_NOT_GIVEN, Wire, raise_reported, read_usage
 from pcsuite.engines.adapters.base import (
@@ -59,6 +60,10 @@ class AnthropicAdapter(HttpAdapter):
     def own_headers(self, key: str) -> dict[str, str]:
         """The key's own header, and the version of the wire."""
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+
+    def batches(self) -> BatchService | None:
+        """Message batches."""
+        return AnthropicBatches(self)
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""

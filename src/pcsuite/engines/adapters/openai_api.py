@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, model_validator
 from pcsuite._util.http import is_retryable, post_blocking
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import describe, read_json
+from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
@@ -233,6 +234,10 @@ class OpenAIAdapter(HttpAdapter):
             **({"samples_per_request": str(samples)} if samples > 1 else {}),
             **({"logprobs": "True"} if self.options.logprobs else {}),
         }
+
+    def batches(self) -> BatchService | None:
+        """OpenAI's files and batches; whether a server has them it says itself."""
+        return OpenAIBatches(self)
 
     def url(self, path: str) -> str:
         """The address of a path; Ollama's own wire lies beside the compatible one."""

@@ -1,0 +1,284 @@
+"""Runs through batch APIs: every row once, whatever becomes of batches and of the process."""
+
+import json
+import signal
+
+import pytest
+import yaml
+
+from pcsuite.cli import main
+from pcsuite.logging.log import iter_rows
+from support.batch_server import BatchServer
+from support.forked_cli import ForkedCli
+from support.profiles import write_profile
+
+STEPS = [
+    (step, moment)
+    for step in ("upload", "create", "state", "results")
+    for moment in ("before", "during", "after")
+]
+QUICK = {"gather_s": 0.2, "poll_s": 0.03, "settle_s": 0.2}
+
+
+def profile_in(folder, server, *, provider="openai", seeds=2, items=6, max_requests=1000, **more):
+    folder.mkdir(parents=True, exist_ok=True)
+    model = {"provider": provider, "family": "f", "size": "1B", "base_url": server.base_url, "model": "m"}
+    if provider == "openai":
+        model |= {"seed_supported": True}
+    return write_profile(
+        folder,
+        {"served": model | more},
+        conditions=("C0", "C1", "C2", "C3"),
+        regimes=("d1_sampled",),
+        items=items,
+        repro={"seeds": {"d1_sampled": list(range(1, seeds + 1))}, "seeds_per_task": {"default": seeds}},
+        limits={"max_items_per_task": items, "retry": {"base_s": 0.02}},
+        batch=QUICK | {"max_requests": max_requests},
+    )
+
+
+def rows_of(folder):
+    """Rows by id as an unbatched run would have them: without times, ids of batches and numbers of tries."""
+    found = {}
+    for row in iter_rows(folder / "outputs" / "runs" / "t.jsonl"):
+        assert row.run_id not in found
+        assert not row.errors
+        made = row.generation
+        found[row.run_id] = (
+            row.task.item_id, row.condition.id, row.seed, row.prompt, made.text, made.finish_reason, made.usage,
+            made.cache_hit, row.parsed, row.metrics, row.engine, row.seed_honoured,
+        )  # fmt: skip
+    return found
+
+
+def batch_ids(folder):
+    return {row.generation.batch for row in iter_rows(folder / "outputs" / "runs" / "t.jsonl")}
+
+
+def run(profile, *more):
+    return main(["run", "--quiet", "--no-cache", "--config", str(profile), *more])
+
+
+def test_two_thousand_rows_through_every_trouble_and_a_kill_at_every_step(tmp_path):
+    """Slow by its nature (2,000 rows, thirteen processes), and the issue's own measure."""
+    behaviours = [
+        "slow:4",
+        "expire:0.4",
+        "partial",
+        "errors:5",
+        "limited",
+        "slow:2",
+        "expire:0.9",
+        "errors:2",
+    ]
+    with BatchServer(behaviours, STEPS) as server:
+        sizes = {"seeds": 25, "items": 20, "max_requests": 600}
+        profile = profile_in(tmp_path / "batched", server, **sizes)
+        statuses = []
+        with ForkedCli() as cli:
+            while not statuses or statuses[-1] != 0:
+                assert len(statuses) < 30, (tmp_path / "words.txt").read_text()
+                words = ["run", "--quiet", "--no-cache", "--batch", "--config", str(profile)]
+                server.client = None
+                process = cli.start(tmp_path / "words.txt", *words)
+                server.client = process
+                statuses.append(cli.wait())
+        assert statuses.count(-signal.SIGKILL) == len(STEPS)
+        assert not server.kills
+        assert not server.behaviours
+        assert server.single == 0
+        batched = rows_of(tmp_path / "batched")
+        assert len(batched) == 2000
+        # Each request was answered, and so paid for, exactly once.
+        assert set(server.answered.values()) == {1}
+        assert len(server.answered) == 2000
+        assert run(profile_in(tmp_path / "plain", server, **sizes)) == 0
+        assert rows_of(tmp_path / "plain") == batched
+    assert batch_ids(tmp_path / "plain") == {None}
+    assert all(name.startswith("batch_") for name in batch_ids(tmp_path / "batched"))
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_kills_at_every_step_with_either_wire(tmp_path, provider):
+    steps = [step for step in STEPS if provider == "openai" or step[0] != "upload"]
+    with BatchServer(["slow:1", "errors:3"], steps, foreign=3) as server, ForkedCli() as cli:
+        profile = profile_in(tmp_path, server, provider=provider, max_requests=20)
+        status = None
+        for _ in range(len(steps) + 4):
+            words = ["run", "--quiet", "--no-cache", "--batch", "--config", str(profile)]
+            server.client = None
+            server.client = cli.start(tmp_path / "words.txt", *words)
+            status = cli.wait()
+            if status == 0:
+                break
+        assert status == 0, (tmp_path / "words.txt").read_text()
+        assert not server.kills
+        mine = {key: count for key, count in server.answered.items() if not key.startswith("someone")}
+    assert len(rows_of(tmp_path)) == 6 * 4 * 2
+    assert set(mine.values()) == {1}
+    assert len(mine) == 6 * 4 * 2
+
+
+def test_anthropics_rows_are_those_of_single_calls_and_no_address_of_the_server_is_asked(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ANTHROPIC_TEST_KEY", "sk-ant-0123456789abcdef")
+    with BatchServer() as server:
+        keys = {"provider": "anthropic", "api_key_env": "ANTHROPIC_TEST_KEY", "omit": ["top_p"]}
+        batched = profile_in(tmp_path / "batched", server, **keys)
+        assert run(batched, "--batch") == 0
+        assert run(profile_in(tmp_path / "plain", server, **keys)) == 0
+    # Its results_url names another host; had it been asked, the run would have failed there.
+    assert rows_of(tmp_path / "batched") == rows_of(tmp_path / "plain")
+    assert all(headers["x-api-key"] == "sk-ant-0123456789abcdef" for headers in server.headers)
+
+
+def test_a_batch_costs_its_share_of_the_price(tmp_path):
+    with BatchServer() as server:
+        prices = {"price_in": 2.0, "price_out": 10.0}
+        assert run(profile_in(tmp_path / "half", server, **prices, price_batch=0.5), "--batch") == 0
+        assert run(profile_in(tmp_path / "whole", server, **prices)) == 0
+    costs = {
+        name: {row.metrics["cost_usd"] for row in iter_rows(tmp_path / name / "outputs" / "runs" / "t.jsonl")}
+        for name in ("half", "whole")
+    }
+    # 20 prompt tokens at $2 and 5 of the answer at $10 a million.
+    assert list(costs["whole"]) == [pytest.approx(90e-6)]
+    assert list(costs["half"]) == [pytest.approx(45e-6)]
+
+
+def test_a_refused_batch_fails_its_rows_and_the_next_run_sends_them_again(tmp_path, capsys):
+    with BatchServer(["refused"]) as server:
+        profile = profile_in(tmp_path, server)
+        assert run(profile, "--batch", "--set", "limits.stop_on_error_rate=1") == 4
+        failed = list(iter_rows(tmp_path / "outputs" / "runs" / "t.jsonl"))
+        assert all("refused for a reason" in row.errors[0] for row in failed)
+        assert run(profile, "--batch") == 0
+    assert len({row.run_id for row in failed}) == 6 * 4 * 2
+
+
+def test_a_run_without_batches_does_not_send_what_is_under_way(tmp_path, capsys):
+    with BatchServer(["slow:1000"], [("state", "after")]) as server, ForkedCli() as cli:
+        profile = profile_in(tmp_path, server)
+        server.client = cli.start(
+            tmp_path / "words.txt", "run", "--quiet", "--batch", "--config", str(profile)
+        )
+        assert cli.wait() == -signal.SIGKILL
+        assert run(profile) == 2
+        assert "48 requests of this run are in batches" in capsys.readouterr().err
+        assert server.single == 0
+        server.batches["batch_0"]["behaviour"] = "ok"
+        assert run(profile, "--batch") == 0
+    assert set(server.answered.values()) == {1}
+
+
+def test_starting_anew_sets_old_batches_aside(tmp_path):
+    with BatchServer() as server:
+        profile = profile_in(tmp_path, server)
+        assert run(profile, "--batch") == 0
+        assert run(profile, "--batch", "--overwrite") == 0
+        assert len(server.batches) == 2
+    kept = sorted(path.name for path in (tmp_path / "outputs" / "runs").iterdir() if path.is_dir())
+    assert kept == ["t~batches", "t~batches.old-1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--batch", "--executor", "ray"], "sends from this process"),
+        (["--batch", "--models", "mistral/some"], "mistral has no batch API"),
+        (["--batch", "--config", "quickstart"], "cannot be asked in batches"),
+    ],
+)
+def test_who_cannot_send_batches_is_told(tmp_path, words, said, capsys, monkeypatch):
+    monkeypatch.setenv("MISTRAL_API_KEY", "sk-0123456789abcdef")
+    with BatchServer() as server:
+        profile = profile_in(tmp_path, server)
+        assert (
+            main(["run", "--quiet", "--config", str(profile), "--output-dir", str(tmp_path / "o"), *words])
+            == 2
+        )
+    assert said in capsys.readouterr().err
+
+
+def test_calls_of_programs_come_in_further_batches(tmp_path):
+    """RETRY_ON_FAIL asks again where an answer cannot be read: a second question of the same row."""
+    with BatchServer() as server:
+        server.answer_text = lambda body: "hm"
+        profile = profile_in(tmp_path, server)
+        content = yaml.safe_load(profile.read_text())
+        content["selection"]["conditions"] = ["C4R"]
+        profile.write_text(yaml.safe_dump(content))
+        assert run(profile, "--batch") == 0
+        assert len(server.batches) == 3
+        assert set(server.answered.values()) == {1}
+    rows = list(iter_rows(tmp_path / "outputs" / "runs" / "t.jsonl"))
+    assert len(rows) == 12
+    assert all(row.generation.batch and row.generation.attempts == 3 for row in rows)
+
+
+def answers_for(requests, server_answer, *, fail=()):
+    lines = []
+    for number, line in enumerate(requests.read_text().splitlines()):
+        asked = json.loads(line)
+        assert (asked["method"], asked["url"]) == ("POST", "/v1/chat/completions")
+        status = 500 if number in fail else 200
+        body = {"error": {"message": "out of memory"}} if status == 500 else server_answer(asked["body"])
+        response = {"status_code": status, "request_id": "r", "body": body}
+        lines.append(
+            json.dumps({"id": "v", "custom_id": asked["custom_id"], "response": response, "error": None})
+        )
+    return "\n".join(lines) + "\n"
+
+
+def test_a_file_of_requests_comes_back_as_the_rows_of_a_run(tmp_path, capsys):
+    with BatchServer() as server:
+        profile = profile_in(tmp_path / "offline", server)
+        requests, answers = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
+        assert run(profile, "--batch-export", str(requests)) == 0
+        assert server.single == 0
+        assert len(requests.read_text().splitlines()) == 48
+        chat = lambda body: server._answer("/chat/completions", body)  # noqa: E731
+        answers.write_text(answers_for(requests, chat, fail={0, 7}))
+        assert run(profile, "--batch-import", str(answers)) == 4
+        assert "2 failed" in capsys.readouterr().out
+        assert run(profile, "--batch-export", str(requests)) == 0
+        assert len(requests.read_text().splitlines()) == 2
+        answers.write_text(answers_for(requests, chat))
+        assert run(profile, "--batch-import", str(answers)) == 0
+        assert run(profile, "--batch-import", str(answers)) == 2
+        assert "none of its 2 answers belongs" in capsys.readouterr().err
+        assert server.single == 0
+        plain = profile_in(tmp_path / "plain", server)
+        assert run(plain) == 0
+    done = {
+        row.run_id: row
+        for row in iter_rows(tmp_path / "offline" / "outputs" / "runs" / "t.jsonl")
+        if not row.errors
+    }
+    assert {key: row.generation.text for key, row in done.items()} == {
+        key: entry[4] for key, entry in rows_of(tmp_path / "plain").items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "no answers in it"),
+        ("nonsense\n", "answers.jsonl:1: no line of batch results"),
+        ('{"a": 1}\n', "custom_id"),
+    ],
+)
+def test_a_file_that_holds_no_answers_is_refused(tmp_path, content, said, capsys):
+    with BatchServer() as server:
+        profile = profile_in(tmp_path, server)
+        answers = tmp_path / "answers.jsonl"
+        answers.write_text(content)
+        assert run(profile, "--batch-import", str(answers)) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_model_that_is_no_servers_has_nothing_to_export(tmp_path, capsys):
+    profile = write_profile(tmp_path, conditions=("C0",), items=2)
+    assert run(profile, "--batch-export", str(tmp_path / "r.jsonl")) == 2
+    assert "no requests to export" in capsys.readouterr().err
