@@ -17,7 +17,7 @@ STEPS = [
     for step in ("upload", "create", "state", "results")
     for moment in ("before", "during", "after")
 ]
-QUICK = {"gather_s": 0.2, "poll_s": 0.03, "settle_s": 0.2}
+QUICK = {"gather_s": 0.1, "poll_s": 0.03, "settle_s": 0.2}
 
 
 def profile_in(folder, server, *, provider="openai", seeds=2, items=6, max_requests=1000, **more):
@@ -72,7 +72,7 @@ def test_two_thousand_rows_through_every_trouble_and_a_kill_at_every_step(tmp_pa
         "errors:2",
     ]
     with BatchServer(behaviours, STEPS) as server:
-        sizes = {"seeds": 25, "items": 20, "max_requests": 600}
+        sizes = {"seeds": 25, "items": 20, "max_requests": 300}
         profile = profile_in(tmp_path / "batched", server, **sizes)
         statuses = []
         with ForkedCli() as cli:
@@ -117,6 +117,35 @@ def test_kills_at_every_step_with_either_wire(tmp_path, provider):
     assert len(rows_of(tmp_path)) == 6 * 4 * 2
     assert set(mine.values()) == {1}
     assert len(mine) == 6 * 4 * 2
+
+
+def test_a_death_between_any_two_notes_files_and_rows_doubles_nothing(tmp_path):
+    """Two processes for each of eighteen points take their time."""
+    number, died = 0, True
+    with ForkedCli() as cli:
+        while died:
+            number += 1
+            with BatchServer() as server:
+                profile = profile_in(tmp_path / str(number), server, items=1, seeds=2)
+                words = [
+                    "run",
+                    "--quiet",
+                    "--no-cache",
+                    "--batch",
+                    "--conditions",
+                    "C0",
+                    "--config",
+                    str(profile),
+                ]
+                cli.start(tmp_path / "words.txt", f"@support.batch_kills:arm:{number}", *words)
+                died = cli.wait() == -signal.SIGKILL
+                if died:
+                    cli.start(tmp_path / "words.txt", *words)
+                    assert cli.wait() == 0, (tmp_path / "words.txt").read_text()
+                assert len(rows_of(tmp_path / str(number))) == 2
+                assert set(server.answered.values()) == {1}, number
+    # Five notes, two files and two rows; each before and after.
+    assert number - 1 == 2 * (5 + 2 + 2)
 
 
 def test_anthropics_rows_are_those_of_single_calls_and_no_address_of_the_server_is_asked(

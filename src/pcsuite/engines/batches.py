@@ -466,9 +466,7 @@ class BatchDesk:
                 return
             await asyncio.sleep(self.settings.poll_s)
 
-    async def _patiently(
-        self, ask: Callable[[], Awaitable[ReturnT]], attempts: float = math.inf
-    ) -> ReturnT:
+    async def _patiently(self, ask: Callable[[], Awaitable[ReturnT]], attempts: float = math.inf) -> ReturnT:
         """What a request to the service returns; a server that is busy or away is asked again.
 
         Without a number of ``attempts`` that goes on for as long as it takes: what was sent is paid for.
