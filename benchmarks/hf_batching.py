@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 
 import torch
 import transformers
@@ -37,6 +38,22 @@ SHAPES = {
         "num_hidden_layers": 22,
         "num_attention_heads": 32,
     },
+    "qwen-0.5b": {
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "vocab_size": 151_936,
+    },
+    "qwen-1.5b": {
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "vocab_size": 151_936,
+    },
     "7b": {
         "hidden_size": 4096,
         "intermediate_size": 11008,
@@ -50,7 +67,8 @@ VOCABULARY = 32_000
 def random_model(shape: str, device: str, dtype: str):
     """A Llama of the given shape with seeded random weights, and a tokenizer of numbered words."""
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=4096, **SHAPES[shape])
+    sizes = {"vocab_size": VOCABULARY, "max_position_embeddings": 4096} | SHAPES[shape]
+    config = transformers.LlamaConfig(**sizes)
     default = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, dtype))
     try:
@@ -71,10 +89,14 @@ def random_model(shape: str, device: str, dtype: str):
     return prepare_model(model, fast, f"random-{shape}")
 
 
-def prompts_of(count: int, mean_length: int) -> list[str]:
-    """Prompts of numbered words, from half to one and a half times the mean length."""
+def prompts_of(count: int, mean_length: int, shared: float = 0.0) -> list[str]:
+    """Prompts of numbered words, from half to one and a half times the mean length; a share of it begins them all."""
+    common = int(shared * mean_length // 2)
     return [
-        " ".join(f"w{2 + (number * 7919 + place * 104729) % (VOCABULARY - 2)}" for place in range(length))
+        " ".join(
+            f"w{2 + (place * 31 if place < common else number * 7919 + place * 104729) % (VOCABULARY - 2)}"
+            for place in range(length)
+        )
         for number in range(count)
         for length in [mean_length // 2 + number % mean_length]
     ]
@@ -178,7 +200,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--prompts", type=int, default=16, help="prompts per batch size")
     parser.add_argument("--alone", type=int, default=8, help="prompts of batch size 1")
     parser.add_argument("--prompt-tokens", type=int, default=64, help="mean length of a prompt")
-    parser.add_argument("--tokens", type=int, default=16, help="length of an answer")
+    parser.add_argument(
+        "--shared", type=float, default=0.0, help="share of the shortest prompt that all begin with"
+    )
+    parser.add_argument("--tokens", type=int, default=16, help="longest answer")
+    parser.add_argument("--uneven", action="store_true", help="answers from a fifth of that to all of it")
+    parser.add_argument("--no-launched", action="store_true", help="leave out steps that are not recorded")
     parser.add_argument("--plain", type=int, default=4, help="prompts for plain generate (0: leave it out)")
     parser.add_argument("--continuous", action="store_true", help="measure continuous batching too")
     return parser.parse_args()
@@ -192,7 +219,7 @@ def main() -> None:
     bandwidth = copy_bandwidth(args.device)
     facts = {"parameters_m": round(count / 1e6), "device": loaded.device, "dtype": loaded.dtype}
     print(json.dumps(facts | {"copy_gb_per_s": round(bandwidth / 1e9)}), flush=True)
-    prompts = prompts_of(args.prompts, args.prompt_tokens)
+    prompts = prompts_of(args.prompts, args.prompt_tokens, args.shared)
     context = args.prompt_tokens + args.tokens / 2
 
     def show(way: str, rows: int, made: int, seconds: float, **more: object) -> None:
@@ -209,9 +236,18 @@ def main() -> None:
     decoding = Decoding("d1", 0.7, 0.95, args.tokens)
     alone: list[str] = []
     for size in (int(text) for text in args.batches.split(",")):
-        calls = [(prompt, decoding, number) for number, prompt in enumerate(prompts)]
+        lengths = [
+            args.tokens * (1 + number * 3 % 5) // 5 if args.uneven else args.tokens
+            for number in range(len(prompts))
+        ]
+        calls = [
+            (prompt, replace(decoding, max_tokens=length), number)
+            for number, (prompt, length) in enumerate(zip(prompts, lengths, strict=True))
+        ]
         calls = calls[: args.alone] if size == 1 else calls
-        for way, graphs in (("batch", None), ("launched", False))[: 2 if args.device != "cpu" else 1]:
+        for way, graphs in (("batch", None), ("launched", False))[
+            : 1 if args.device == "cpu" or args.no_launched else 2
+        ]:
             answers, seconds = run_batches(loaded, calls, size, graphs, args.device)
             texts = [answer["text"] for answer in answers]
             alone = alone or texts

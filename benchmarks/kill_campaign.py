@@ -77,7 +77,7 @@ def write_profile(folder: Path, items: int = 12) -> Path:
         },
         "repro": {
             "max_inflight": 2,
-            "seeds": {"d0_greedy": [0], "d1_sampled": [1, 2]},
+            "seeds": {"D0": [0], "D1": [1, 2]},
             "seeds_per_task": {"default": 2},
         },
         "suite": {"models_ref": "models.yaml"},
@@ -85,7 +85,7 @@ def write_profile(folder: Path, items: int = 12) -> Path:
             "tasks": ["agnews_json"],
             "models": ["sim"],
             "conditions": ["C0", "C3"],
-            "decoding_regimes": ["d0_greedy", "d1_sampled"],
+            "decoding_regimes": ["D0", "D1"],
         },
         "limits": {"max_items_per_task": items},
     }

@@ -85,13 +85,13 @@ def make_suite(
             "output_dir": str(folder / "outputs"),
             "cache_dir": str(folder / "cache"),
         },
-        "repro": {"seeds": {"d1_sampled": list(range(1, seeds + 1))}, "seeds_per_task": {"default": seeds}},
+        "repro": {"seeds": {"D1": list(range(1, seeds + 1))}, "seeds_per_task": {"default": seeds}},
         "suite": {"models_ref": "models.yaml"},
         "selection": {
             "tasks": [TASK],
             "models": ["sim"],
             "conditions": ["C0"],
-            "decoding_regimes": ["d1_sampled"],
+            "decoding_regimes": ["D1"],
         },
         "optimization": {"dspy": {"dev_items": {TASK: items}}},
     }

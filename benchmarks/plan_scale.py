@@ -28,13 +28,13 @@ PROFILE = """
 version: "1.0"
 run: {{name: scale, output_dir: {folder}/outputs, cache_dir: {folder}/cache}}
 repro:
-  seeds: {{d0_greedy: [0], d1_sampled: [1..10]}}
+  seeds: {{D0: [0], D1: [1..10]}}
   seeds_per_task: {{default: 10}}
 selection:
   tasks: [agnews_json, trec]
   models: [simulated]
   conditions: [C0, C1, C2, C3, C4, C5, C6]
-  decoding_regimes: [d0_greedy, d1_sampled]
+  decoding_regimes: [D0, D1]
 limits: {{max_items_per_task: null}}
 """
 DATASETS = {"ag_news_test": "World", "trec_test": "NUM"}

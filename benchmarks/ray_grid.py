@@ -55,7 +55,7 @@ def profile(folder: Path, model: str, rows: int) -> Path:
         "version": "1.0",
         "run": {"name": "grid", "output_dir": str(folder / "outputs"), "cache_dir": str(folder / "cache")},
         "repro": {
-            "seeds": {"d1_sampled": [f"1..{seeds}"]},
+            "seeds": {"D1": [f"1..{seeds}"]},
             "seeds_per_task": {"default": seeds},
             "max_inflight": 64,
         },
@@ -64,7 +64,7 @@ def profile(folder: Path, model: str, rows: int) -> Path:
             "tasks": ["agnews_json"] if embedded else ["agnews_json", "gsm8k", "csqa_json", "svamp"],
             "models": [model],
             "conditions": ["C0", "C6"] if embedded else ["C0", "C1", "C2", "C3", "C4"],
-            "decoding_regimes": ["d1_sampled"],
+            "decoding_regimes": ["D1"],
         },
         "limits": {"max_items_per_task": 4 if embedded else 20},
         "length_control": "off",

@@ -94,7 +94,7 @@ def write_log(path: Path, rows: int, rotate_mb: float | None = None) -> int:
 def _cell(task: str, model: str, condition: str, seed: int) -> tuple[str, int, list[str]]:
     """What the rows of a cell have in common: the key's end, the condition's place, and the row's fixed pieces."""
     family, size = MODELS[model]
-    decoding = ("d0_greedy", 0.0, 1.0) if seed == 0 else ("d1_sampled", 0.7, 0.95)
+    decoding = ("D0", 0.0, 1.0) if seed == 0 else ("D1", 0.7, 0.95)
     row = {
         "run_id": "@ID@",
         "timestamp_utc": "2030-01-01T00:00:00.000+00:00",

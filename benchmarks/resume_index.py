@@ -44,7 +44,7 @@ def example_row():
         task=r.TaskRef("agnews_json", "test", "ag_news-test-0001"),
         model=r.ModelRef("m", "f", "7B", "openai"),
         condition=r.ConditionRef("C4", ("ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER")),
-        decoding=r.DecodingRef("d1_sampled", 0.7, 0.95, 120),
+        decoding=r.DecodingRef("D1", 0.7, 0.95, 120),
         seed=1,
         seed_honoured=True,
         perturbation=r.PerturbationRef(),

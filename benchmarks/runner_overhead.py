@@ -49,7 +49,7 @@ def profile(folder: Path, base_url: str, calls: int, inflight: int) -> Path:
         "version": "1.0",
         "run": {"name": "bench", "output_dir": str(folder / "outputs"), "cache_dir": str(folder / "cache")},
         "repro": {
-            "seeds": {"d1_sampled": [f"1..{replicates}"]},
+            "seeds": {"D1": [f"1..{replicates}"]},
             "seeds_per_task": {"default": replicates},
             "max_inflight": inflight,
         },
@@ -58,7 +58,7 @@ def profile(folder: Path, base_url: str, calls: int, inflight: int) -> Path:
             "tasks": ["agnews_json"],
             "models": ["bench"],
             "conditions": ["C0", "C2", "C3", "C4"],
-            "decoding_regimes": ["d1_sampled"],
+            "decoding_regimes": ["D1"],
         },
         "length_control": "off",
     }

@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from pcsuite.view.bundle import HOST, _get
-from pcsuite.view.server import Viewer, make_app
+from pcsuite.view.data import Viewer
+from pcsuite.view.server import make_app
 from support.synthetic_log import Design, design_rows, write_log
 
 CONDITIONS = ("C0", "C1", "C2", "C3", "C4", "C5", "C6")
@@ -22,7 +23,7 @@ PAGES = {
     "overview": "/",
     "matrix, first page": "/run/big",
     "filter: fixed by C4": "/run/big?only=fixed%3AC4",
-    "filter: where they differ": "/run/big?only=differ&decoding=d1_sampled",
+    "filter: where they differ": "/run/big?only=differ&decoding=D1",
     "sort by gain of C6": "/run/big?sort=-gain%3AC6",
     "search in answers": "/run/big?q=Sports",
     "operators and effects": "/run/big/operators",

@@ -76,13 +76,13 @@ TASKS = {
 METRICS = {"politeness": {"label": "politeness of the answer", "range": [0, 1], "compared": ["effects"]}}
 PROFILE = {
     "run": {"name": "outside", "output_dir": "outputs", "cache_dir": "cache"},
-    "repro": {"seeds": {"d0_greedy": [0]}},
+    "repro": {"seeds": {"D0": [0]}},
     "suite": {"tasks_ref": "tasks.yaml", "models_ref": "models.yaml", "metrics_ref": "metrics.yaml"},
     "selection": {
         "tasks": ["shout"],
         "models": ["polly"],
         "conditions": ["C0", "C1"],
-        "decoding_regimes": ["d0_greedy"],
+        "decoding_regimes": ["D0"],
     },
 }
 

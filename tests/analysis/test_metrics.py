@@ -111,7 +111,7 @@ def test_a_metric_of_a_users_scorer_reaches_tables_and_page(tmp_path, monkeypatc
     tables = tmp_path / "outputs" / "tables"
     with (tables / "effects.csv").open(encoding="utf-8") as stream:
         records = list(csv.DictReader(stream))
-    assert {row["decoding"] for row in records if row["metric"] == "pleases"} == {"d0_greedy", "d1_sampled"}
+    assert {row["decoding"] for row in records if row["metric"] == "pleases"} == {"D0", "D1"}
     assert "json_valid" in {row["metric"] for row in records}
     with (tables / "summary_by_condition.csv").open(encoding="utf-8") as stream:
         header = next(csv.reader(stream))

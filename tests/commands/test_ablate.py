@@ -1,8 +1,12 @@
+import csv
+import json
+
 import pytest
 
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError
 from support.ablating import request_in
+from support.own_task import SCORER, write_own_table
 
 
 def words_of(request, *more):
@@ -76,3 +80,96 @@ def test_a_file_that_is_missing(tmp_path, capsys):
 def test_debug_raises(tmp_path):
     with pytest.raises(ConfigError):
         main(["--debug", *words_of(request_in(tmp_path), "--effect", "x")])
+
+
+WALK = (
+    "ablate",
+    "prompt.md",
+    "--data",
+    "tickets.csv",
+    "--scorer",
+    "my_scorer.py:score",
+    "--model",
+    "simulated",
+    "-q",
+)
+
+
+def test_own_prompt_own_table_of_40_rows_own_scorer_to_a_verdict_per_block_in_one_command(
+    tmp_path, capsys, monkeypatch
+):
+    """The walk of issue 23: three files of the user's, nothing else, one command, an answer."""
+    monkeypatch.chdir(tmp_path)
+    write_own_table(tmp_path)
+    assert main([*WALK, "--effect", "rules=4", "--margin", "0.1"]) == 0
+    out = capsys.readouterr().out
+    assert "rules helps" in out
+    folder = tmp_path / "outputs" / "ablations" / "prompt"
+    verdicts = {
+        row["block"]: row["verdict"]
+        for row in csv.DictReader((folder / "blocks.csv").read_text().splitlines())
+    }
+    assert set(verdicts) == {"role", "rules", "tone"}
+    assert verdicts["rules"] == "helps"
+    rows = [json.loads(line) for line in (folder / "runs" / "prompt.jsonl").read_text().splitlines()]
+    assert {row["metrics"]["words"] for row in rows} >= {1}  # the scorer's own metric is in every row
+    assert all(row["metrics"]["task_score"] in (0, 1) for row in rows)
+    # The profile that was written finds the scorer from another folder, and every row is there already.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["config", "check", str(folder / "profile.yaml")]) == 0
+
+
+def test_a_changed_scorer_is_another_ablation(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_own_table(tmp_path)
+    assert main([*WALK, "--no-trim"]) == 0
+    (tmp_path / "my_scorer.py").write_text(SCORER + "\n# changed\n")
+    assert main([*WALK, "--no-trim"]) == 2
+    assert "another prompt, split, table, model or scorer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("scorer", "words"),
+    [
+        ("def score(answer, item):\n    return item['que']\n", "my_scorer.py:score (line 2) fails on item"),
+        ("def score(answer, item):\n    return 3\n", "a score is a number from 0 to 1"),
+        ("def grade(answer, item):\n    return 1\n", "no function 'score' (it has grade)"),
+        ("def score(answer, item)\n", "my_scorer.py:1:"),
+    ],
+)
+def test_a_scorer_that_cannot_work_is_one_line_before_any_call(tmp_path, capsys, monkeypatch, scorer, words):
+    monkeypatch.chdir(tmp_path)
+    write_own_table(tmp_path)
+    (tmp_path / "my_scorer.py").write_text(scorer)
+    assert main(list(WALK)) == 2
+    said = capsys.readouterr().err.strip()
+    assert words in said
+    assert "\n" not in said
+    assert not list(tmp_path.rglob("*.jsonl.lock"))
+
+
+def test_assertions_in_columns_as_promptfoo_names_them(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_own_table(tmp_path)
+    rows = list(csv.DictReader((tmp_path / "tickets.csv").read_text().splitlines()))
+    lines = ["text,__expected1,__expected2"]
+    lines += [f"{row['text']},icontains: {row['queue']},not-contains: sorry" for row in rows]
+    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n")
+    words = [
+        "ablate",
+        "prompt.md",
+        "--data",
+        "tickets.csv",
+        "--model",
+        "simulated",
+        "--effect",
+        "rules=4",
+        "-q",
+    ]
+    assert main([*words, "--no-trim"]) == 0
+    assert "rules helps" in capsys.readouterr().out
+    assert main([*words, "--show", "--name", "other"]) == 0
+    assert "assertions: __expected1, __expected2, scored as assert" in " ".join(
+        capsys.readouterr().out.split()
+    )

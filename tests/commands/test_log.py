@@ -8,9 +8,7 @@ from support.profiles import SIMULATED, write_profile
 
 
 def test_a_check_against_the_plan(tmp_path, capsys):
-    profile = write_profile(
-        tmp_path, {"sim": SIMULATED}, conditions=("C0", "C3"), regimes=("d0_greedy",), items=3
-    )
+    profile = write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0", "C3"), regimes=("D0",), items=3)
     assert main(["run", "--quiet", "--config", str(profile), "--conditions", "C0"]) == Exit.DONE
     log = tmp_path / "outputs" / "runs" / "t.jsonl"
     capsys.readouterr()

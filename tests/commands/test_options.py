@@ -40,7 +40,7 @@ def profile(tmp_path):
             "tasks": ["agnews_json"],
             "models": ["sim"],
             "conditions": ["C0"],
-            "decoding_regimes": ["d0_greedy"],
+            "decoding_regimes": ["D0"],
         },
         "limits": {"max_items_per_task": 2},
     }

@@ -51,16 +51,16 @@ def test_every_bundled_task_has_a_domain_and_every_kind_two():
 def test_profile_a_is_as_documented():
     suite = load_suite("profile_A")
     assert suite.item_limit("gsm8k") == 500
-    assert [len(suite.seeds("d1_sampled", task)) for task in ("gsm8k", "truthfulqa_gen", "agnews_json")] == [
+    assert [len(suite.seeds("D1", task)) for task in ("gsm8k", "truthfulqa_gen", "agnews_json")] == [
         10,
         10,
         3,
     ]
-    assert suite.seeds("d0_greedy", "gsm8k") == (0,)
+    assert suite.seeds("D0", "gsm8k") == (0,)
     assert suite.profile.length_control == "pad"
     assert suite.profile.limits.stop_on_error_rate == 0.02
-    assert suite.regimes["d1_sampled"].temperature == 0.7
-    assert suite.regimes["d1_sampled"].top_p == 0.95
+    assert suite.regimes["D1"].temperature == 0.7
+    assert suite.regimes["D1"].top_p == 0.95
     limits = {task: suite.tasks[task].max_tokens for task in suite.profile.selection.tasks}
     assert limits == {
         "conll03_ner_json": 220,
@@ -76,7 +76,7 @@ def test_profile_b_takes_every_item_and_ten_replicates():
     suite = load_suite("profile_B")
     assert suite.item_limit("gsm8k") is None
     assert suite.item_limit("fever_json") == 5000
-    assert {len(suite.seeds("d1_sampled", task)) for task in suite.profile.selection.tasks} == {10}
+    assert {len(suite.seeds("D1", task)) for task in suite.profile.selection.tasks} == {10}
 
 
 @pytest.mark.parametrize(
@@ -214,5 +214,5 @@ def test_the_type_of_an_operator_that_a_log_names():
 
 
 def test_seed_ranges_of_a_profile_expand(tmp_path):
-    path = write_profile(tmp_path, repro__seeds={"d0_greedy": [0], "d1_sampled": ["1..3", 7]})
-    assert load_suite(path).profile.repro.seeds["d1_sampled"] == (1, 2, 3, 7)
+    path = write_profile(tmp_path, repro__seeds={"D0": [0], "D1": ["1..3", 7]})
+    assert load_suite(path).profile.repro.seeds["D1"] == (1, 2, 3, 7)

@@ -8,8 +8,8 @@ from pcsuite.errors import ConfigError
 
 
 def test_seed_ranges_expand():
-    seeds = ReproSection.model_validate({"seeds": {"d0_greedy": [0], "d1_sampled": ["1..3", 7]}}).seeds
-    assert seeds == {"d0_greedy": (0,), "d1_sampled": (1, 2, 3, 7)}
+    seeds = ReproSection.model_validate({"seeds": {"D0": [0], "D1": ["1..3", 7]}}).seeds
+    assert seeds == {"D0": (0,), "D1": (1, 2, 3, 7)}
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "-x", "a b"])

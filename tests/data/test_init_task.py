@@ -12,8 +12,8 @@ from pcsuite.data.init_task import InitResult, TaskRequest, init_task
 from pcsuite.data.items import Item, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError
-from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation.base import Answer
+from pcsuite.runners.plan import build_evaluator
 
 TICKETS = "id,text,queue\n" + "".join(
     f'T{n},"Ticket {n}, about {topic}",{topic}\n'
@@ -41,6 +41,16 @@ TABLES: dict[str, tuple[str, str, Columns]] = {
         "body,total,currency,code\n" + "".join(f"Bill {n} of {n}.5 EUR,{n}.5,EUR,00{n}\n" for n in range(12)),
         Columns(("body",), fields=("total", "currency", "code")),
     ),
+    "assert": (
+        "checks.csv",
+        "q,__expected\n" + "".join(f"Say {n},contains: n{n}\n" for n in range(12)),
+        Columns(("q",), "__expected"),
+    ),
+    "own": (
+        "mails.csv",
+        "mail,wanted\n" + "".join(f"Mail {n},w{n}\n" for n in range(12)),
+        Columns(("mail",), "wanted"),
+    ),
 }
 
 
@@ -49,6 +59,10 @@ def make(tmp_path: Path, kind: str, **changes: Any) -> InitResult:
     table = tmp_path / name
     table.write_text(changes.pop("text", text), encoding="utf-8")
     settings = {"out_dir": tmp_path / "out", "cache_dir": tmp_path / "cache", "columns": columns, **changes}
+    if kind == "own":
+        scorer = tmp_path / "my_scorer.py"
+        scorer.write_text("def score(answer, item):\n    return answer == item.expected\n")
+        settings = {"scorer": f"{scorer}:score", **settings}
     return init_task(TaskRequest(name="mine", data=table, kind=kind, **settings))
 
 
@@ -60,10 +74,7 @@ def all_items(result: InitResult) -> list[Item]:
 def test_the_task_is_runnable_and_its_own_truths_score_1(tmp_path, kind):
     result = make(tmp_path, kind)
     suite: Suite = load_suite(result.profile_file)
-    task = suite.tasks["mine"]
-    evaluator_class = EVALUATORS.get(task.evaluator)
-    options = evaluator_class.Options.model_validate(task.evaluator_options)
-    evaluator = evaluator_class(options, suite.schema("mine"))
+    evaluator = build_evaluator(suite, "mine")
     for item in all_items(result):
         gold = evaluator.evaluate(item, Answer(evaluator.gold_answer(item)))
         assert gold.metrics["task_score"] == 1.0
@@ -210,3 +221,69 @@ def test_names_and_kinds_are_checked(tmp_path):
         init_task(TaskRequest("mine", tmp_path / "x.csv", "clasification", Columns(("q",), "n")))
     with pytest.raises(DataError, match="does not exist"):
         init_task(TaskRequest("mine", tmp_path / "x.csv", "number", Columns(("q",), "n")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "said", "evaluator"),
+    [
+        ("classification", "label", "Answer with the label alone.", "classification"),
+        ("choice", "text", "Answer with its letter alone.", "choice"),
+        ("short_answer", "text", "Answer the question in a few words.", "short_answer"),
+        ("number", "number", "Answer the question with a number.", "number"),
+    ],
+)
+def test_no_json_where_the_answer_is_a_text_a_label_or_a_number(tmp_path, kind, form, said, evaluator):
+    result = make(tmp_path, kind, answer_as=form)
+    suite = load_suite(result.profile_file)
+    task = suite.tasks["mine"]
+    assert (result.schema_file, task.kind, task.evaluator) == (None, "reasoning", evaluator)
+    assert said in task.instruction
+    assert "JSON" not in " ".join(
+        [task.instruction, task.goal, *task.rules, task.abstain, *task.verifier_checklist]
+    )
+    scored = build_evaluator(suite, "mine")
+    for item in all_items(result):
+        bare = scored.gold_value(item)
+        assert scored.evaluate(item, Answer(bare)).metrics["task_score"] == 1.0
+        assert scored.evaluate(item, Answer(scored.gold_answer(item))).metrics["task_score"] == 1.0
+
+
+def test_a_number_in_json(tmp_path):
+    result = make(tmp_path, "number", answer_as="json")
+    suite = load_suite(result.profile_file)
+    assert suite.tasks["mine"].kind == "structured"
+    item = all_items(result)[0]
+    assert (
+        build_evaluator(suite, "mine").evaluate(item, Answer('{"answer": 1001}')).metrics["task_score"] == 1.0
+    )
+
+
+def test_a_record_is_json_or_nothing(tmp_path):
+    with pytest.raises(DataError, match="kind extraction is answered in JSON"):
+        make(tmp_path, "extraction", answer_as="text")
+
+
+def test_a_scorer_goes_with_its_kind(tmp_path):
+    with pytest.raises(DataError, match="--scorer goes with --kind own"):
+        make(tmp_path, "number", scorer="my_scorer.py:score")
+    with pytest.raises(DataError, match="needs --scorer"):
+        make(tmp_path, "own", scorer=None)
+
+
+def test_cells_may_hold_lists_of_assertions_and_empty_ones_assert_nothing(tmp_path):
+    text = "q,__expected1,__expected2\n" + "".join(
+        f'Say {n},"[""contains: a"", {{""number"": {n}}}]",\n' if n % 2 else f"Say {n},b,c: d\n"
+        for n in range(12)
+    )
+    columns = Columns(("q",), fields=("__expected1", "__expected2"))
+    items = all_items(make(tmp_path, "assert", text=text, columns=columns))
+    assert items[0].truth == {"assert": ["b", "c: d"]}
+    assert items[1].truth == {"assert": ["contains: a", {"number": 1}]}
+    with pytest.raises(DataError, match=r"line 2: column '__expected1' is empty"):
+        make(
+            tmp_path,
+            "assert",
+            text="q,__expected1,__expected2\n" + "a,,\n" * 12,
+            columns=columns,
+            overwrite=True,
+        )

@@ -26,7 +26,7 @@ def profile_of(tmp_path, server, items=8, inflight=4, conditions=("C0",), tasks=
         {"m": model},
         tasks=tasks,
         conditions=conditions,
-        regimes=("d0_greedy",),
+        regimes=("D0",),
         items=items,
         repro={"max_inflight": inflight},
     )

@@ -20,7 +20,7 @@ def server_profile(folder, server, *, items=2, conditions=("C0",), **sections):
     model = {"provider": "openai", "family": "f", "size": "1B", "base_url": server.base_url}
     limits = {"max_items_per_task": items, "retry": RETRY, "stop_on_error_rate": 1.0}
     sections["limits"] = limits | sections.get("limits", {})
-    return write_profile(folder, {"m": model}, conditions=conditions, regimes=("d0_greedy",), **sections)
+    return write_profile(folder, {"m": model}, conditions=conditions, regimes=("D0",), **sections)
 
 
 def test_the_documentation_lists_every_status():

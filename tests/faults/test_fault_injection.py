@@ -23,7 +23,7 @@ def profile_in(folder):
         folder,
         {"sim": SIMULATED},
         conditions=("C0", "C3"),
-        regimes=("d0_greedy",),
+        regimes=("D0",),
         items=2,
         repro={"max_inflight": 1},
         # A closed file every two rows or so: renames, new files and compression are tried too.

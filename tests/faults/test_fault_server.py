@@ -33,7 +33,7 @@ def test_a_server_of_faults_leaves_a_row_for_every_unit(tmp_path, seed):
             tmp_path,
             {"m": model},
             conditions=("C0", "C2", "C3"),
-            regimes=("d0_greedy",),
+            regimes=("D0",),
             items=40,
             repro={"max_inflight": 8},
             limits={"max_items_per_task": 40, "stop_on_error_rate": 1.0},

@@ -97,12 +97,12 @@ PROFILE = yaml.safe_dump(
     {
         "version": "1.0",
         "run": {"name": "t", "rotate_log_mb": 1.5},
-        "repro": {"seeds": {"d0_greedy": [0], "d1_sampled": ["1..3"]}},
+        "repro": {"seeds": {"D0": [0], "D1": ["1..3"]}},
         "selection": {
             "tasks": ["agnews_json"],
             "models": ["sim"],
             "conditions": ["C0"],
-            "decoding_regimes": ["d0_greedy"],
+            "decoding_regimes": ["D0"],
         },
         "limits": {"max_items_per_task": 2},
     }

@@ -26,9 +26,7 @@ def one_line_of(capsys):
 
 @pytest.fixture
 def profile(tmp_path):
-    return write_profile(
-        tmp_path, {"sim": SIMULATED}, conditions=("C0", "C3"), regimes=("d0_greedy",), items=3
-    )
+    return write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0", "C3"), regimes=("D0",), items=3)
 
 
 def test_run_where_nothing_can_be_written(profile, tmp_path, capsys):
@@ -131,9 +129,7 @@ def test_an_item_with_odd_characters_runs(tmp_path):
     folder.mkdir(parents=True)
     lines = [{"item_id": text, "input_text": f"x{text}", "truth": {"label": "World"}} for text in ODD if text]
     (folder / "agnews_test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    profile = write_profile(
-        tmp_path, {"sim": SIMULATED}, conditions=("C0",), regimes=("d0_greedy",), items=50
-    )
+    profile = write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0",), regimes=("D0",), items=50)
     suite = load_suite(profile)
     dataset = suite.tasks["agnews_json"].dataset
     (folder / "agnews_test.jsonl").rename(folder / f"{dataset}_{suite.tasks['agnews_json'].split}.jsonl")

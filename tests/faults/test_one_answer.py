@@ -55,7 +55,7 @@ def profile_of(tmp_path, server, items=4, **keys):
         tmp_path,
         {"m": model},
         conditions=("C0",),
-        regimes=("d0_greedy",),
+        regimes=("D0",),
         items=items,
         repro={"max_inflight": 1},
         limits={"max_items_per_task": items, "stop_on_error_rate": 1.0},
@@ -158,7 +158,7 @@ class Broken(Exception):
 )
 def test_scoring_that_fails_keeps_the_answer_and_rescore_mends_the_row(tmp_path, monkeypatch, error):
     suite = load_suite(
-        write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0",), regimes=("d0_greedy",), items=3)
+        write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0",), regimes=("D0",), items=3)
     )
     plan = build_plan(suite)
     victim = next(plan.units("sim")).item.item_id
@@ -188,7 +188,7 @@ def test_scoring_that_fails_keeps_the_answer_and_rescore_mends_the_row(tmp_path,
 
 def test_preparing_that_fails_is_that_rows_error(tmp_path):
     suite = load_suite(
-        write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0",), regimes=("d0_greedy",), items=3)
+        write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0",), regimes=("D0",), items=3)
     )
     plan = build_plan(suite)
     asked = []

@@ -78,7 +78,7 @@ def test_no_secret_anywhere(tmp_path, monkeypatch, capsys, mode):
             tmp_path,
             {"m": model},
             conditions=("C0",),
-            regimes=("d0_greedy",),
+            regimes=("D0",),
             items=24,
             limits={"max_items_per_task": 24, "stop_on_error_rate": 1.0, "retry": {"max_attempts": 1}},
         )

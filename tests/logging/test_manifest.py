@@ -10,6 +10,7 @@ from pcsuite.errors import LogError
 from pcsuite.logging.manifest import (
     ConditionNote,
     NotApplicableNote,
+    RegisteredPlan,
     RunManifest,
     TaskNote,
     manifest_path,
@@ -94,3 +95,15 @@ def test_blocks_are_written_only_where_there_are_some(tmp_path):
     assert json.loads((tmp_path / "r.manifest.json").read_text())["blocks"] == {
         "promptbench": {"planned_rows": 3}
     }
+
+
+def test_parts_of_one_registered_plan_add_their_contrasts():
+    def part(contrast, at, digest="abc"):
+        plan = RegisteredPlan(digest, {"primary": ["C3"]}, [contrast], at)
+        return RunManifest(run="r", preregistration=plan)
+
+    whole = part(["t", "a", "D0", "C3", "C0"], "2026-02-02")
+    whole.fill_from(part(["t", "b", "D0", "C3", "C0"], "2026-02-01"))
+    whole.fill_from(part(["t", "c", "D0", "C3", "C0"], "2026-01-01", "other"))
+    assert [contrast[1] for contrast in whole.preregistration.contrasts] == ["a", "b"]
+    assert whole.preregistration.registered_utc == "2026-02-01"

@@ -20,7 +20,7 @@ def test_the_frozen_text_reproduces_the_answers_of_the_search(tmp_path):
     pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
     if not weights_path(catalogue_entry("smollm2-135m-instruct-q4_1")).is_file():
         pytest.skip("the embedded model is not here: pcsuite models pull smollm2-135m")
-    path = write_profile(tmp_path, SMOLLM, conditions=("C8",), regimes=("d1_sampled",), items=1)
+    path = write_profile(tmp_path, SMOLLM, conditions=("C8",), regimes=("D1",), items=1)
     suite = load_suite(path)
     outcome = optimize(suite, OptimizeSettings("agnews_json", "smollm2-135m", "ape", candidates=1, items=1))
     assert outcome.document["candidates"] == 1

@@ -107,11 +107,11 @@ def test_public_call_returns_prompt_meta_constraint_react():
     assert c4.meta["template"] == "json_base.j2"
     assert c4.meta["operators"] == ["ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER"]
     assert c4.constraint is None
-    assert c4.react is False
+    assert c4.react is None
     c6 = build_condition("C6", ctx=CTX)
     assert c6.prompt == c4.prompt
-    assert c6.constraint[:3] == ("json_schema", '{"type": "object"}', "auto")
-    assert build_condition("C7", ctx=CTX).react is True
+    assert dict(c6.constraint) == {"kind": "json_schema", "value": '{"type": "object"}', "backend": "auto"}
+    assert build_condition("C7", ctx=CTX).react["max_steps"] > 1
 
 
 def test_exemplar_count_follows_k():

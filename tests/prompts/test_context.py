@@ -23,7 +23,7 @@ def test_an_exemplar_may_be_given_in_several_forms(entry):
 
 
 def test_an_exemplar_without_an_answer_is_refused():
-    with pytest.raises(PromptError, match="'input_text' and 'output_text'"):
+    with pytest.raises(PromptError, match="'input' and 'output'"):
         Exemplar.of({"input_text": "a"})
 
 

@@ -10,9 +10,7 @@ from support.synthetic_log import make_row, write_log
 @pytest.fixture
 def log(tmp_path):
     rows = [
-        make_row(
-            item=f"i{item}", condition=condition, seed=seed, decoding="d1_sampled", score=(item + seed) % 2
-        )
+        make_row(item=f"i{item}", condition=condition, seed=seed, decoding="D1", score=(item + seed) % 2)
         for item in range(6)
         for condition in ("C0", "C1")
         for seed in (1, 2)
@@ -46,7 +44,7 @@ def test_nothing_is_done_twice_for_the_same_report(log, tmp_path, analysed):
 def test_a_new_row_another_option_or_a_missing_file_makes_it_anew(log, tmp_path, analysed):
     out = tmp_path / "out"
     build_report([log], out, plots=False)
-    write_log(log, [make_row(item="new", decoding="d1_sampled", seed=1)])
+    write_log(log, [make_row(item="new", decoding="D1", seed=1)])
     files = build_report([log], out, plots=False)
     assert len(analysed) == 2
     build_report([log], out, plots=False, title="Another")

@@ -39,7 +39,7 @@ def hostile_page(tmp_path_factory):
         make_row(
             item=f"{HOSTILE}{k}", model=HOSTILE, condition=condition, text=HOSTILE, answer=HOSTILE, profile=HOSTILE,
             fields={"label": HOSTILE, HOSTILE: 1}, metrics={"note": HOSTILE}, score=float(k % 2),
-            errors=[HOSTILE] if k == 5 else (), task=f"t{HOSTILE}", decoding="d1_sampled", seed=seed,
+            errors=[HOSTILE] if k == 5 else (), task=f"t{HOSTILE}", decoding="D1", seed=seed,
         )
         for k in range(6) for condition in ("C0", HOSTILE) for seed in (1, 2)
     ]  # fmt: skip

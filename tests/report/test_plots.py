@@ -5,8 +5,8 @@ import pytest
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import Table
-from pcsuite.analysis.tables.efficiency import ABSTENTION, EFFICIENCY
-from pcsuite.report.plots import abstention_figures, cost_figures, draw_figures, size_key
+from pcsuite.analysis.tables.efficiency import ABSTENTION
+from pcsuite.report.plots import abstention_figures, draw_figures
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
 
@@ -38,6 +38,8 @@ def test_every_kind_is_drawn_by_its_contract_name(figures):
         "pareto_accuracy_tokens__agnews_json__grid",
         "cost_per_correct__agnews_json__grid",
         "robustness_drop__agnews_json__grid",
+        "robustness_worst_case__agnews_json__grid",
+        "perf_condition_ladder__agnews_json__grid",
         "interaction_condition_size__agnews_json",
         "unsupported_rate__fever_json__m1",
         "operator_attribution__agnews_json__small",
@@ -47,9 +49,7 @@ def test_every_kind_is_drawn_by_its_contract_name(figures):
 
 def test_captions_and_tooltips_name_what_is_shown(figures):
     assert "Retrieval is on in C7 (shaded)" in figures["unsupported_rate__fever_json__m1"].caption
-    assert "<title>C3, reorder, d0_greedy: 1.00" in figures["robustness_drop__agnews_json__grid"].svg
-    assert "C6 at 7B" in figures["interaction_condition_size__agnews_json"].svg
-    assert "under d0_greedy" in figures["interaction_condition_size__agnews_json"].caption
+    assert "<title>C3, reorder, D0: 1.00" in figures["robustness_drop__agnews_json__grid"].svg
 
 
 def record(decoding, **values):
@@ -58,17 +58,25 @@ def record(decoding, **values):
 
 def test_the_least_random_regime_is_the_one_of_lowest_temperature():
     temperature = {"a_hot": 1.0, "b_cold": 0.0}
-    costs = Table.of(EFFICIENCY, [record(name, tokens_per_correct=10.0) for name in temperature])
-    (figure,) = cost_figures(costs, None, temperature)
-    assert "t under b_cold" in figure.caption
     counts = {
         f"{what}_{items}": 2 for what in ("abstained", "answered") for items in ("unanswerable", "answerable")
     }
     rows = [record(name, recall=0.5, misuse=0.5, **counts) for name in temperature]
     (figure,) = abstention_figures(Table.of(ABSTENTION, rows), None, temperature)
     assert "under b_cold" in figure.caption
-    assert "abstained on of unanswerable items (right): 2 of 4" in figure.svg
 
 
-def test_sizes_are_ordered_as_numbers():
-    assert sorted(["70B", "1B", "unknown", "135M"], key=size_key) == ["135M", "1B", "70B", "unknown"]
+def test_abstention_is_a_matrix_for_each_condition():
+    counts = {
+        "abstained_unanswerable": 3,
+        "answered_unanswerable": 1,
+        "abstained_answerable": 0,
+        "answered_answerable": 6,
+    }
+    rows = [record("cold", **counts) | {"condition": name} for name in ("C0", "C2", "C10")]
+    (figure,) = abstention_figures(Table.of(ABSTENTION, rows), None, {"cold": 0.0})
+    assert figure.name == "abstain_confusion__t__m"
+    for name in ("C0", "C2", "C10"):
+        assert f"{name}, unanswerable items that were abstained: 3 of 4" in figure.svg
+        assert f"{name}, answerable items that were answered: 6 of 6" in figure.svg
+    assert "75%" in figure.svg

@@ -20,7 +20,7 @@ from pcsuite.retrieval.bm25_local import (
     Bm25Index,
     Bm25Settings,
     ensure_index,
-    index_folder,
+    index_root,
     query_words,
     read_pages,
     words,
@@ -161,7 +161,7 @@ def test_an_index_is_built_once_per_content_and_settings(tmp_path):
     second = ensure_index(pages, tmp_path / "cache")
     assert second != first
     assert Bm25Index(second).search("three", 1)[0].text == "one three"
-    assert len(list((tmp_path / "cache" / "indexes").iterdir())) == 3
+    assert len(list((tmp_path / "cache" / "wiki_bm25").iterdir())) == 3
 
 
 def test_nothing_half_built_is_left_behind(tmp_path):
@@ -171,7 +171,7 @@ def test_nothing_half_built_is_left_behind(tmp_path):
     pages.write_text('{"page": "A", "sentences": ["one"]}\n{"page": 3}\n')
     with pytest.raises(DataError, match="line 2"):
         ensure_index(pages, tmp_path / "cache")
-    assert list((tmp_path / "cache" / "indexes").iterdir()) == []
+    assert list((tmp_path / "cache" / "wiki_bm25").iterdir()) == []
 
 
 def test_a_folder_that_is_no_index_is_refused(tmp_path):
@@ -198,10 +198,10 @@ def test_exported_pages_are_searched_and_their_content_is_the_version(tmp_path):
     backend = RETRIEVERS.get("bm25_local")
     export_pages(tmp_path, {"Oak": ["a tall tree"], "Elm": ["a small tree"]})
     version = backend.version(LOCAL, "mine", tmp_path)
-    assert not (tmp_path / "indexes").exists()
+    assert not (tmp_path / "wiki_bm25").exists()
     retriever = backend.open(LOCAL, "mine", tmp_path)
     assert [passage.page for passage in retriever.search("tall", 5)] == ["Oak"]
-    assert index_folder(tmp_path, version["index"]).is_dir()
+    assert (index_root(tmp_path) / version["index"]).is_dir()
     assert list(backend.page_titles(LOCAL, "mine", tmp_path)) == ["Oak", "Elm"]
     export_pages(tmp_path, {"Oak": ["a tall tree indeed"]})
     assert backend.version(LOCAL, "mine", tmp_path) != version
@@ -231,7 +231,7 @@ def test_who_comes_second_keeps_the_first_ones_index(tmp_path, monkeypatch):
     stamp = (first / "meta.json").stat().st_mtime_ns
 
     def while_another_process_is_faster(source):
-        shutil.copytree(first, index_folder(tmp_path, first.name))
+        shutil.copytree(first, index_root(tmp_path) / first.name)
         yield from read_pages(source)
 
     monkeypatch.setattr("pcsuite.retrieval.bm25_local.read_pages", while_another_process_is_faster)

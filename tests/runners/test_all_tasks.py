@@ -33,7 +33,7 @@ needs_data = pytest.mark.skipif(
 
 
 def profile_of_all_tasks(folder: Path, tasks: tuple[str, ...] = PUBLISHED, **options: object) -> Path:
-    settings: dict[str, object] = {"regimes": ("d0_greedy",), "conditions": CONDITIONS, **options}
+    settings: dict[str, object] = {"regimes": ("D0",), "conditions": CONDITIONS, **options}
     return write_profile(folder, tasks=tasks, **settings)
 
 

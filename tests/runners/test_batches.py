@@ -29,9 +29,9 @@ def profile_in(folder, server, *, provider="openai", seeds=2, items=6, max_reque
         folder,
         {"served": model | more},
         conditions=("C0", "C1", "C2", "C3"),
-        regimes=("d1_sampled",),
+        regimes=("D1",),
         items=items,
-        repro={"seeds": {"d1_sampled": list(range(1, seeds + 1))}, "seeds_per_task": {"default": seeds}},
+        repro={"seeds": {"D1": list(range(1, seeds + 1))}, "seeds_per_task": {"default": seeds}},
         limits={"max_items_per_task": items, "retry": {"base_s": 0.02}},
         batch=QUICK | {"max_requests": max_requests},
     )

@@ -40,7 +40,7 @@ def run(folder, conditions, max_tokens, context_tokens):
         {"smollm2-135m": model | {"context_tokens": context_tokens}},
         tasks=("buildingspec_json",),
         conditions=conditions,
-        regimes=("d0_greedy",),
+        regimes=("D0",),
         suite={"tasks_ref": "tasks.yaml", "models_ref": "models.yaml"},
         length_control="off",
     )

@@ -17,7 +17,7 @@ def runs(tmp_path_factory):
     if not weights_path(catalogue_entry("smollm2-135m-instruct-q4_1")).is_file():
         pytest.skip("the embedded model is not here: pcsuite models pull smollm2-135m")
     folder = tmp_path_factory.mktemp("embedded")
-    seeds = {"seeds": {"d0_greedy": [0], "d1_sampled": [1, 2]}, "seeds_per_task": {"default": 2}}
+    seeds = {"seeds": {"D0": [0], "D1": [1, 2]}, "seeds_per_task": {"default": 2}}
     path = write_profile(folder, SMOLLM, conditions=("C0", "C6"), items=2, repro=seeds)
     results = []
     for name in ("first", "second"):
@@ -36,7 +36,7 @@ def test_the_same_profile_gives_the_same_texts_at_d0_and_per_seed_at_d1(runs):
 
 
 def test_replicates_differ_from_each_other(runs):
-    free = [r for r in runs[0].values() if r.decoding.id == "d1_sampled" and r.condition.id == "C0"]
+    free = [r for r in runs[0].values() if r.decoding.id == "D1" and r.condition.id == "C0"]
     texts = {}
     for row in free:
         texts.setdefault(row.task.item_id, set()).add(row.generation.text)

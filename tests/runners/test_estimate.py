@@ -20,16 +20,14 @@ def plan_of(tmp_path, models=None, **changes):
 
 def test_the_family_is_that_of_the_report(tmp_path):
     models = {"one": SIMULATED, "two": SIMULATED}
-    _, plan = plan_of(
-        tmp_path, models, items=9, conditions=("C0", "C2", "C3"), regimes=("d0_greedy", "d1_sampled")
-    )
+    _, plan = plan_of(tmp_path, models, items=9, conditions=("C0", "C2", "C3"), regimes=("D0", "D1"))
     # two conditions against the control, on two models, under two regimes
     assert set(family_sizes(plan).values()) == {8}
     assert {design.comparisons for design in plan_power(plan, PowerSettings())} == {8}
 
 
 def test_the_promise_is_kept_by_the_library(tmp_path):
-    _, plan = plan_of(tmp_path, regimes=("d1_sampled",))
+    _, plan = plan_of(tmp_path, regimes=("D1",))
     (design,) = plan_power(plan, PowerSettings())
     assert (design.items, design.replicates, design.comparisons, design.from_pilot) == (40, 2, 1, False)
     again = achieved_power(design.world, design.gain, 40, replicates=2, rng=np.random.default_rng(4))
@@ -38,7 +36,7 @@ def test_the_promise_is_kept_by_the_library(tmp_path):
 
 
 def test_a_wanted_effect_at_the_detectable_size_needs_what_the_plan_has(tmp_path):
-    _, plan = plan_of(tmp_path, regimes=("d1_sampled",))
+    _, plan = plan_of(tmp_path, regimes=("D1",))
     (design,) = plan_power(plan, PowerSettings())
     (again,) = plan_power(plan, PowerSettings(effect=design.gain))
     assert again.wanted.power == pytest.approx(0.8, abs=0.02)
@@ -50,7 +48,7 @@ def test_a_wanted_effect_at_the_detectable_size_needs_what_the_plan_has(tmp_path
 
 
 def test_seeds_of_greedy_decoding_are_no_replicates(tmp_path):
-    _, plan = plan_of(tmp_path, regimes=("d0_greedy",))
+    _, plan = plan_of(tmp_path, regimes=("D0",))
     (design,) = plan_power(plan, PowerSettings(effect=0.2))
     assert design.replicates == 1
     assert design.wanted.replicates is None
@@ -58,7 +56,7 @@ def test_seeds_of_greedy_decoding_are_no_replicates(tmp_path):
 
 def test_a_plan_in_which_nothing_can_hold_says_so(tmp_path, capsys):
     models = {f"m{index}": SIMULATED for index in range(4)}
-    path, plan = plan_of(tmp_path, models, items=8, conditions=("C0", "C2", "C3"), regimes=("d0_greedy",))
+    path, plan = plan_of(tmp_path, models, items=8, conditions=("C0", "C2", "C3"), regimes=("D0",))
     designs = plan_power(plan, PowerSettings(accuracy=0.05))
     assert not any(design.can_hold for design in designs)
     assert {(design.gain, design.loss) for design in designs} == {(None, None)}
@@ -69,7 +67,7 @@ def test_a_plan_in_which_nothing_can_hold_says_so(tmp_path, capsys):
 
 
 def test_an_effect_without_room_is_told(tmp_path, capsys):
-    path, plan = plan_of(tmp_path, regimes=("d0_greedy",))
+    path, plan = plan_of(tmp_path, regimes=("D0",))
     (design,) = plan_power(plan, PowerSettings(accuracy=0.95, effect=0.2))
     assert design.wanted.power is None
     assert main(["plan", "--config", str(path), "--effect", "0.2", "--accuracy", "0.95"]) == 0
@@ -78,7 +76,7 @@ def test_an_effect_without_room_is_told(tmp_path, capsys):
 
 def test_a_pilot_is_measured(tmp_path):
     sure = {"sim": SIMULATED | {"base_accuracy": 0.5, "item_difficulty_sd": 3.0}}
-    path = write_profile(tmp_path, sure, items=40, conditions=("C0", "C3"), regimes=("d1_sampled",))
+    path = write_profile(tmp_path, sure, items=40, conditions=("C0", "C3"), regimes=("D1",))
     summary = run_suite(load_suite(path), quiet=True)
     (design,) = plan_power(build_plan(load_suite(path)), PowerSettings(), summary.paths.log)
     assert design.from_pilot

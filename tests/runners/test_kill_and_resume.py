@@ -32,7 +32,7 @@ def profile_with(tmp_path, *, latency_ms):
         items=40,
         repro={
             "max_inflight": 8,
-            "seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3, 4]},
+            "seeds": {"D0": [0], "D1": [1, 2, 3, 4]},
             "seeds_per_task": {"default": 4},
         },
     )

@@ -39,7 +39,7 @@ def test_a_changed_prompt_or_item_gets_new_rows(tmp_path):
 
 
 def test_a_scope_takes_part_of_the_items_and_asks_several_under_one_condition(tmp_path):
-    suite = load_suite(write_profile(tmp_path, items=7, conditions=("C0", "C3"), regimes=("d0_greedy",)))
+    suite = load_suite(write_profile(tmp_path, items=7, conditions=("C0", "C3"), regimes=("D0",)))
     whole = Scope.of_selection(suite)
     ids = [item.item_id for item in build_plan(suite).tasks["agnews_json"].items]
     part = build_plan(suite, scope=replace(whole, skip_items=2, max_items=6, items_together=3))

@@ -18,7 +18,7 @@ MODELS = {"one": SIMULATED, "two": SIMULATED}
 
 
 def profile(tmp_path, section, **changes):
-    chosen = {"items": 8, "conditions": ("C0", "C2", "C3"), "regimes": ("d0_greedy",), **changes}
+    chosen = {"items": 8, "conditions": ("C0", "C2", "C3"), "regimes": ("D0",), **changes}
     return write_profile(tmp_path, MODELS, preregistration=section, **chosen)
 
 
@@ -30,8 +30,8 @@ def contrasts(path):
 def test_contrasts_are_spelled_out(tmp_path):
     primary = ["C3", "C3 - C2", {"condition": "C2", "models": ["two"]}]
     found = contrasts(profile(tmp_path, {"primary": primary}))
-    cell = ("agnews_json", "one", "d0_greedy")
-    other = ("agnews_json", "two", "d0_greedy")
+    cell = ("agnews_json", "one", "D0")
+    other = ("agnews_json", "two", "D0")
     assert found == [
         (*cell, "C3", "C0"),
         (*cell, "C3", "C2"),
@@ -71,6 +71,13 @@ def test_mistakes_are_told_at_load(tmp_path, section, said):
         load_suite(profile(tmp_path, section))
 
 
+def test_a_part_of_a_registered_study_can_be_run_by_itself(tmp_path):
+    path = profile(tmp_path, {"primary": ["C3", "C3 - C2"]})
+    part = build_plan(load_suite(path, {"selection.conditions": ["C0", "C3"]}))
+    assert {tuple(arm[3:]) for arm in registered_plan(part).contrasts} == {("C3", "C0")}
+    assert registered_plan(part).hash == registered_plan(build_plan(load_suite(path))).hash
+
+
 def test_conditions_of_a_design_are_known_when_they_are_made(tmp_path):
     (tmp_path / "conditions.yaml").write_text(
         'version: "1.0"\nconditions:\n  C0: []\n  loo: {design: leave_one_out, operators: [ROLE, SCHEMA]}\n'
@@ -100,7 +107,7 @@ def test_the_plan_is_in_the_manifest_before_the_first_call(tmp_path, monkeypatch
     (registered,) = seen
     assert len(registered.hash) == 64
     assert registered.plan["margin"] == 0.02
-    assert ["agnews_json", "one", "d0_greedy", "C3", "C0"] in registered.contrasts
+    assert ["agnews_json", "one", "D0", "C3", "C0"] in registered.contrasts
     assert registered.registered_utc
 
 
@@ -128,7 +135,7 @@ def test_a_changed_plan_is_refused_with_both_hashes(tmp_path):
 
 
 def test_a_plan_made_up_afterwards_is_refused(tmp_path):
-    path = write_profile(tmp_path, MODELS, items=4, conditions=("C0", "C3"), regimes=("d0_greedy",))
+    path = write_profile(tmp_path, MODELS, items=4, conditions=("C0", "C3"), regimes=("D0",))
     run_suite(load_suite(path), quiet=True)
     profile(tmp_path, {"primary": ["C3"]}, items=4, conditions=("C0", "C3"))
     with pytest.raises(ConfigError, match="registered was nothing"):

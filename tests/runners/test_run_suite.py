@@ -111,7 +111,7 @@ def test_against_a_server_that_misbehaves_everything_is_answered_or_its_error_lo
             remote(server, timeout_s=0.5),
             conditions=("C0", "C3"),
             items=20,
-            repro={"max_inflight": 7, "seeds": {"d0_greedy": [0], "d1_sampled": [1]}},
+            repro={"max_inflight": 7, "seeds": {"D0": [0], "D1": [1]}},
             limits={"max_items_per_task": 20, "stop_on_error_rate": 1.0},
         )
         summary = run(path)
@@ -129,9 +129,7 @@ def test_against_a_server_that_misbehaves_everything_is_answered_or_its_error_lo
 
 def test_a_finish_reason_is_the_servers_own(tmp_path):
     with LoopbackServer(["length"], answer=lambda body: GOLD) as server:
-        summary = run(
-            write_profile(tmp_path, remote(server), conditions=("C0",), regimes=("d0_greedy",), items=2)
-        )
+        summary = run(write_profile(tmp_path, remote(server), conditions=("C0",), regimes=("D0",), items=2))
     rows = rows_of(summary)
     assert sorted(row.generation.finish_reason for row in rows) == ["length", "stop"]
     truncated = next(row for row in rows if row.generation.finish_reason == "length")
@@ -171,7 +169,7 @@ def test_too_many_errors_stop_the_run_and_keep_what_is_done(tmp_path):
 
 def test_the_same_question_is_generated_once(tmp_path):
     with LoopbackServer(answer=lambda body: GOLD) as server:
-        path = write_profile(tmp_path, remote(server), conditions=("C0",), regimes=("d0_greedy",), items=3)
+        path = write_profile(tmp_path, remote(server), conditions=("C0",), regimes=("D0",), items=3)
         run(path)
         assert len(server.bodies) == 3
         other = run_suite(load_suite(path, {"run.name": "second"}), quiet=True)
@@ -190,7 +188,7 @@ def test_keys_never_reach_the_log(tmp_path, monkeypatch):
             tmp_path,
             remote(server, api_key_env="TEST_KEY"),
             conditions=("C0",),
-            regimes=("d0_greedy",),
+            regimes=("D0",),
             items=4,
         )
         summary = run(path)

@@ -20,7 +20,7 @@ STRONG = {
 
 
 def profile(tmp_path, models=STRONG, **changes):
-    chosen = {"items": 40, "conditions": ("C0", "C2", "C3"), "regimes": ("d1_sampled",), **changes}
+    chosen = {"items": 40, "conditions": ("C0", "C2", "C3"), "regimes": ("D1",), **changes}
     section = {"stopping": {"rule": "decided", "batch": 5}} | changes.pop("preregistration", {})
     chosen.pop("preregistration", None)
     return write_profile(tmp_path, models, preregistration=section, **chosen)
@@ -139,7 +139,7 @@ def test_what_cannot_be_decided_is_refused(tmp_path):
 
 
 def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys):
-    path = write_profile(tmp_path, STRONG, items=30, conditions=("C0", "C3"), regimes=("d0_greedy",))
+    path = write_profile(tmp_path, STRONG, items=30, conditions=("C0", "C3"), regimes=("D0",))
     assert main(["run", "--config", str(path), "--until", "decided", "--look-every", "5", "--quiet"]) == 0
     assert "C3 against C0 is better after" in capsys.readouterr().out
     # without the flag the plan is another one

@@ -48,7 +48,7 @@ class Model:
 
 
 def profile(tmp_path, server, **sections):
-    selection = {"conditions": ["C0", "C3"], "decoding_regimes": ["d0_greedy"]}
+    selection = {"conditions": ["C0", "C3"], "decoding_regimes": ["D0"]}
     return load_suite(loopback_profile(tmp_path, server.base_url, **{"selection": selection, **sections}))
 
 
@@ -115,10 +115,10 @@ def test_verdicts_break_ties_of_votes_and_reach_the_tables(tmp_path):
         suite = profile(
             tmp_path,
             server,
-            selection={"conditions": ["C0"], "decoding_regimes": ["d1_sampled"]},
+            selection={"conditions": ["C0"], "decoding_regimes": ["D1"]},
             repro={
                 "max_inflight": 1,
-                "seeds": {"d1_sampled": [1, 2, 3, 4]},
+                "seeds": {"D1": [1, 2, 3, 4]},
                 "seeds_per_task": {"default": 4},
             },
         )
@@ -155,8 +155,8 @@ def test_equal_answers_of_replicates_are_judged_once(tmp_path):
         suite = profile(
             tmp_path,
             server,
-            selection={"conditions": ["C0"], "decoding_regimes": ["d1_sampled"]},
-            repro={"max_inflight": 1, "seeds": {"d1_sampled": [1, 2, 3]}, "seeds_per_task": {"default": 3}},
+            selection={"conditions": ["C0"], "decoding_regimes": ["D1"]},
+            repro={"max_inflight": 1, "seeds": {"D1": [1, 2, 3]}, "seeds_per_task": {"default": 3}},
             limits={"max_items_per_task": 2},
         )
         run_suite(suite, quiet=True)

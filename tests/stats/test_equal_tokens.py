@@ -105,7 +105,7 @@ def test_the_hypothesis_on_a_log(tmp_path):
     retrying = (*OPERATORS["C4"], "RETRY_ON_FAIL")
     for k in range(20):
         for seed in (1, 2, 3):
-            common = {"item": f"{k}", "decoding": "d1_sampled", "seed": seed, "completion_tokens": 20}
+            common = {"item": f"{k}", "decoding": "D1", "seed": seed, "completion_tokens": 20}
             # Free: x, y and something unreadable, which a retry reads as x.
             answer = ("x", "y", None)[seed - 1]
             valid = answer is not None
@@ -162,9 +162,9 @@ def test_the_simulated_truth_is_found(tmp_path):
         tmp_path,
         {"sim": MODEL},
         conditions=("C4", "C4R", "C6"),
-        regimes=("d1_sampled",),
+        regimes=("D1",),
         items=40,
-        repro={"seeds": {"d1_sampled": list(range(1, 9))}, "seeds_per_task": {"default": 8}},
+        repro={"seeds": {"D1": list(range(1, 9))}, "seeds_per_task": {"default": 8}},
     )
     log = run_suite(load_suite(profile), quiet=True).paths.log
     with RunTables([log], tmp_path / "tables") as tables:

@@ -37,6 +37,22 @@ def test_verifier_breaks_ties():
     assert votes_by_k(answers, correct, verifier=[[0.5, 0.5]] * 2)[2].accuracy.value == pytest.approx(0.5)
 
 
+def test_an_unreadable_verdict_is_left_out_alone():
+    nan = float("nan")
+    answers, correct = [["a", "a", "b", "b"]] * 2, [[1, 1, 0, 0]] * 2
+    # "a" is trusted by its one readable verdict (0.6), "b" by the mean of two (0.5).
+    assert votes_by_k(answers, correct, verifier=[[nan, 0.6, 0.9, 0.1]] * 2)[4].accuracy.value == 1.0
+    assert votes_by_k(answers, correct, verifier=[[nan, 0.4, 0.9, 0.1]] * 2)[4].accuracy.value == 0.0
+    # No verdict on "a" can be read: that says nothing against it, and the tie stands.
+    assert votes_by_k(answers, correct, verifier=[[nan, nan, 0.9, 0.9]] * 2)[4].accuracy.value == 0.5
+    # Of three tied answers the one that was judged best wins over the one that was not judged.
+    three, right = [["a", "b", "c"]] * 2, [[0, 1, 0]] * 2
+    assert votes_by_k(three, right, verifier=[[nan, 1.0, 0.0]] * 2)[3].accuracy.value == 1.0
+    # An item without any verdict leaves the other items' ties to the verifier.
+    mixed = votes_by_k([["a", "b"]] * 2, [[1, 0]] * 2, verifier=[[nan, nan], [1.0, 0.0]])
+    assert mixed[2].accuracy.value == pytest.approx((0.5 + 1.0) / 2)
+
+
 def test_missing_answers_never_win_and_all_missing_scores_nothing():
     votes = votes_by_k([[None, None, "4"], [None, None, None]], [[0, 0, 1], [0, 0, 0]])
     assert votes[3].accuracy.value == pytest.approx(0.5)
@@ -66,6 +82,8 @@ def test_many_answers_are_sampled_and_said_to_be():
 
 
 def test_refusals():
+    with pytest.raises(AnalysisError, match="verifier has shape"):
+        self_consistency([["a", "b"]], [[1, 0]], rng=generator(), verifier=[[1.0]])
     with pytest.raises(AnalysisError, match="2 entries"):
         self_consistency([["a"]], [[1, 0]], rng=generator())
     with pytest.raises(AnalysisError, match="K must lie"):

@@ -53,7 +53,7 @@ def _profile(folder: Path) -> Path:
     path = folder / "base.yaml"
     path.write_text(
         f"version: '1.0'\nrun: {{name: base, cache_dir: '{folder / 'cache'}'}}\n"
-        "selection: {tasks: [agnews_json], models: [smollm2-135m], conditions: [C0], decoding_regimes: [d0_greedy]}\n",
+        "selection: {tasks: [agnews_json], models: [smollm2-135m], conditions: [C0], decoding_regimes: [D0]}\n",
         encoding="utf-8",
     )
     return path

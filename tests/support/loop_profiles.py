@@ -28,7 +28,7 @@ def loopback_profile(
             "tasks": ["fever_json"],
             "models": ["scripted"],
             "conditions": ["C7"],
-            "decoding_regimes": ["d0_greedy"],
+            "decoding_regimes": ["D0"],
         },
         "limits": {"max_items_per_task": 6},
         "integrations": {"retrieval": {"enabled_for_tasks": ["fever_json"]}},

@@ -23,7 +23,7 @@ def suite_of_everything(folder: Path) -> Suite:
         folder,
         tasks=tuple(bundled.tasks),
         conditions=CONDITIONS,
-        regimes=("d0_greedy",),
+        regimes=("D0",),
         integrations=retrieval,
     )
     return load_suite(path)

@@ -31,7 +31,7 @@ def write_profile(
     *,
     tasks: tuple[str, ...] = ("agnews_json",),
     conditions: tuple[str, ...] = ("C0", "C3", "C6"),
-    regimes: tuple[str, ...] = ("d0_greedy", "d1_sampled"),
+    regimes: tuple[str, ...] = ("D0", "D1"),
     items: int = 6,
     **sections: Any,
 ) -> Path:
@@ -43,7 +43,7 @@ def write_profile(
     profile: dict[str, Any] = {
         "version": "1.0",
         "run": {"name": "t", "output_dir": str(folder / "outputs"), "cache_dir": str(folder / "cache")},
-        "repro": {"seeds": {"d0_greedy": [0], "d1_sampled": [1, 2]}, "seeds_per_task": {"default": 2}},
+        "repro": {"seeds": {"D0": [0], "D1": [1, 2]}, "seeds_per_task": {"default": 2}},
         "suite": {"models_ref": "models.yaml"},
         "selection": {
             "tasks": list(tasks),

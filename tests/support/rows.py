@@ -38,7 +38,7 @@ def make_row(
         task=TaskRef("agnews_json", "test", item),
         model=ModelRef("sim", "simulated", "7B", "simulated"),
         condition=ConditionRef(condition, ("ROLE",)),
-        decoding=DecodingRef("d0_greedy", 0.0, 1.0, 120),
+        decoding=DecodingRef("D0", 0.0, 1.0, 120),
         seed=seed,
         seed_honoured=True,
         perturbation=PerturbationRef(),

@@ -78,7 +78,7 @@ def fever_job(search: ScriptedSearch | None = None, *, max_steps: int = 5, max_t
     return Job(
         task_id="fever_json",
         item=CLAIM,
-        request=Request("PROMPT", Decoding("d0_greedy", 0.0, 1.0, max_tokens)),
+        request=Request("PROMPT", Decoding("D0", 0.0, 1.0, max_tokens)),
         evaluator=FeverEvaluator(schema=SCHEMA),
         max_steps=max_steps,
         retrieve=search,

@@ -34,7 +34,7 @@ OPERATORS = {
     "C6": ("ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER", "TYPE_CONSTRAIN"),
     "C7": ("ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "REACT_LOOP"),
 }
-REGIMES = {"d0_greedy": (0.0, 1.0), "d1_sampled": (0.7, 0.95)}
+REGIMES = {"D0": (0.0, 1.0), "D1": (0.7, 0.95)}
 LABELS = ("World", "Sports", "Business", "Sci/Tech")
 
 
@@ -52,7 +52,7 @@ def make_row(**given: Any) -> RunRow:
     """
     get = given.get
     task, item, model = get("task", "agnews_json"), get("item", "i1"), get("model", "m1")
-    condition, decoding, seed = get("condition", "C0"), get("decoding", "d0_greedy"), get("seed", 0)
+    condition, decoding, seed = get("condition", "C0"), get("decoding", "D0"), get("seed", 0)
     perturbation = PerturbationRef(
         get("perturbation", "none"), get("perturbation_id", get("perturbation", "none"))
     )
@@ -124,9 +124,7 @@ class Design:
     """Model ids with family and size."""
     conditions: tuple[str, ...] = ("C0", "C1", "C2", "C3", "C4", "C5", "C6")
     items: int = 30
-    seeds: Mapping[str, tuple[int, ...]] = field(
-        default_factory=lambda: {"d0_greedy": (0,), "d1_sampled": (1, 2, 3)}
-    )
+    seeds: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"D0": (0,), "D1": (1, 2, 3)})
     accuracy: Mapping[str, float] = field(
         default_factory=lambda: {
             "C0": 0.35, "C1": 0.38, "C2": 0.45, "C3": 0.6, "C4": 0.62, "C5": 0.7, "C6": 0.72, "C7": 0.65

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -38,6 +40,18 @@ def rows_of(run, shift=0):
     yield make_row(item="i10", condition="C1", seed=2, errors=["the server said no"])
 
 
+def ask(site, path, *, method="GET", headers=None, body=None, token="t0ken"):
+    """A request to the server and its text."""
+    address = urlsplit(site)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+    sent = {"Cookie": f"pcsuite-view={token}"} if token else {}
+    connection.request(method, path, body=body, headers={**sent, **(headers or {})})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer, text
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
     made = tmp_path_factory.mktemp("view")
@@ -66,7 +80,8 @@ def site(folder):
     pytest.importorskip("starlette", reason="the extra 'view' is not installed")
     pytest.importorskip("duckdb")
     from pcsuite.verifier.evals import copy_samples
-    from pcsuite.view.server import Viewer, make_app
+    from pcsuite.view.data import Viewer
+    from pcsuite.view.server import make_app
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("duckdb")
-from pcsuite.view.data import Filter, OpenRun, list_runs
+from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest, write_manifest
+from pcsuite.view.data import OpenRun, list_runs
+from pcsuite.view.filters import Filter
 from support.synthetic_log import make_row, write_log
 
-FIXED = {"model": "m1", "decoding": "d0_greedy", "perturbation": "none"}
+FIXED = {"model": "m1", "decoding": "D0", "perturbation": "none"}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_axes_have_their_values_in_order(run):
         "agnews_json": {
             "condition": ["C0", "C1", "C4"],
             "model": ["m1"],
-            "decoding": ["d0_greedy"],
+            "decoding": ["D0"],
             "perturbation": ["none"],
         }
     }
@@ -90,3 +92,20 @@ def test_marked_and_labelled_items(run):
     marks = {("agnews_json", "i03"): "interesting", ("agnews_json", "i04"): "bad truth"}
     wanted = Filter("agnews_json", fixed=FIXED, base="C0", marked="bad truth")
     assert [item for item, _ in run.page(wanted, 0, 9, marks)[1]] == ["i04"]
+
+
+def test_a_manifest_is_read_once_for_each_state_of_its_file(tmp_path, monkeypatch):
+    from pcsuite.view import data
+
+    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    write_manifest(log, RunManifest(profile="before"))
+    read = []
+    monkeypatch.setattr(data, "read_manifest", lambda path: read.append(path) or read_manifest(path))
+    assert [list_runs(tmp_path)[0].manifest.profile for _ in range(3)] == ["before"] * 3
+    assert read == [log]
+    write_manifest(log, RunManifest(profile="after"))
+    assert list_runs(tmp_path)[0].manifest.profile == "after"
+    manifest_path(log).write_text("{")
+    assert list_runs(tmp_path)[0].manifest == RunManifest()
+    manifest_path(log).unlink()
+    assert list_runs(tmp_path)[0].manifest == RunManifest()

@@ -220,7 +220,7 @@ def _claim(study: Study) -> None:
     note, mine = study.folder / FINGERPRINT, study.fingerprint()
     if note.is_file() and note.read_text(encoding="utf-8").strip() != mine and not study.request.overwrite:
         raise ConfigError(
-            f"{study.folder} holds an ablation of another prompt, split, table or model",
+            f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
             hint="give this one a name of its own with --name, or start anew with --overwrite",
         )
     study.folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import textwrap
-import warnings
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from markupsafe import Markup
 from pcsuite import __version__
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import MEASURES, AblationResult
-from pcsuite.errors import AnalysisError
 from pcsuite.report import drawing
 from pcsuite.report.page import shared_style
 from pcsuite.report.wording import figure_text, p_text
@@ -143,12 +141,7 @@ def write_png(result: AblationResult, path: Path) -> Path:
         for view, lines, height in zip(views, drawn, heights, strict=True):
             _draw_block(axes, view, lines, top, height - 0.06)
             top += height
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
-            try:
-                figure.savefig(path, facecolor="white", metadata={"Software": None})
-            except OSError as error:
-                raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
+        drawing.paint(figure).write_png(path)
     return path
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -29,9 +30,10 @@ from pcsuite.ablation.arms import (
 )
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
-from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.load import ScorerFile, Suite, load_suite
 from pcsuite.config.model_names import changed_entry
 from pcsuite.config.prices import price_of
+from pcsuite.config.spellings import regime_id
 from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
 from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
 from pcsuite.data.task_recipes import Columns
@@ -75,6 +77,7 @@ class AblationRequest:
     fields: tuple[str, ...] = ()
     id_column: str | None = None
     scorer: str | None = None
+    """A registered evaluator, or a function of the user's: ``my_scorer.py:score``."""
     model: str = "smollm2-135m"
     base_url: str | None = None
     effects: Mapping[str, float] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class AblationRequest:
     """Ask batches of items until every block is decided, instead of all of them."""
     limit: int | None = None
     """At most so many items."""
-    regime: str = "d0_greedy"
+    regime: str = "D0"
     seeds: int = 1
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
@@ -104,6 +107,9 @@ class AblationRequest:
     """Profile whose models, tasks, regimes, metrics and cache folder are used."""
     output_dir: str = "outputs"
     overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "regime", regime_id(self.regime))
 
     @property
     def run_name(self) -> str:
@@ -122,6 +128,8 @@ class AblationTask:
     items: Sequence[Item] | None
     """Items of a table; ``None`` where they are those of an existing task."""
     reading: str
+    scorer: ScorerFile | None = None
+    """The user's own scoring function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +248,10 @@ class Study:
         }
 
     def fingerprint(self) -> str:
-        """Hash of the prompt's blocks, the task and the model: two ablations of one name must agree in it."""
+        """Hash of the prompt's blocks, the task, the model and a scorer of one's own.
+
+        Two ablations of one name must agree in it.
+        """
         content = [item.line() for item in self.task.items] if self.task.items is not None else None
         return digest(
             [
@@ -249,6 +260,7 @@ class Study:
                 None if content is None else sha256_hex(json.dumps(content, sort_keys=True)),
                 self.model_id,
                 self.model.model_dump(mode="json"),
+                *([self.task.scorer.stamp] if self.task.scorer is not None else []),
             ]
         )
 
@@ -379,18 +391,18 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
     rows = read_table(path)
     known = list(rows[0].values)
     named = [found.name for found in placeholders(prompt.sent()) if found.name in known]
-    answer, how = _answer_column(request, known, named, path)
+    scorer = _own_scorer(request)
+    asserted = tuple(name for name in known if _ASSERTED.fullmatch(name)) if not request.fields else ()
+    if request.kind == "assert" or (request.kind is None and asserted and not request.answer):
+        request = replace(request, kind="assert", fields=asserted if not request.answer else ())
+    answer, how = _answer_column(request, known, named, path, needed=scorer is None)
     placed = tuple(dict.fromkeys(name for name in named if name not in INPUT_NAMES or name in known))
     taken = {answer, request.id_column, *request.choices, *request.fields}
     inputs = request.inputs or placed or tuple(name for name in known if name not in taken)
     prompt = prompt.check_placeholders(known, forbidden=[*([answer] if answer else []), *request.fields])
     if not inputs:
         raise DataError(f"{path}: no column is left for the input", hint="--input COLUMN")
-    kind = request.kind or _kind(request, rows, answer)
-    if request.scorer is not None and request.scorer not in EVALUATORS:
-        raise ConfigError(
-            f"--scorer: no scorer '{request.scorer}'", hint=did_you_mean(request.scorer, EVALUATORS)
-        )
+    kind = "own" if scorer is not None else request.kind or _kind(request, rows, answer)
     columns = Columns(inputs, answer, request.labels, request.choices, request.fields, placed)
     task_id = "".join(c if c.isalnum() else "_" for c in path.stem.casefold()).strip("_") or "task"
     task_id = task_id if task_id[0].isalpha() else f"t_{task_id}"
@@ -398,14 +410,14 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
     content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
     words = dict(table.words.task)
     # The prompt is the user's: whether it asks for JSON or for a word, both are read.
-    plain = {} if kind == "extraction" else {"plain_text": True}
+    plain = {"plain_text": True} if kind in ("classification", "number", "choice", "short_answer") else {}
     options = dict(words.get("evaluator_options") or {}) | plain
     task = words | {
         "title": path.stem.replace("_", " "),
         "dataset": f"{task_id}_{content}",
         "split": "test",
-        "evaluator": request.scorer or kind,
-        "evaluator_options": options if request.scorer is None else {},
+        "evaluator": scorer.resolved if scorer is not None else request.scorer or kind,
+        "evaluator_options": options if request.scorer is None or scorer is not None else {},
     }
     if request.max_tokens:
         task["max_tokens"] = request.max_tokens
@@ -414,16 +426,41 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
         task["kind"] = "reasoning"
         task["final_answer_format"] = "The answer."
     spec = TaskSpec.model_validate(task)
-    shown = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
-    reading = f"{path.name}: {len(table.items)} items, input: {', '.join(inputs)}, {shown}{how}"
-    reading += f", scored as {spec.evaluator}"
-    return AblationTask(task_id, spec, schema, None, table.items, reading), prompt
+    shown = [f"answer: {answer}{how}"] if answer else []
+    shown += (
+        [f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}"]
+        if request.fields
+        else []
+    )
+    reading = ", ".join([f"{path.name}: {len(table.items)} items", f"input: {', '.join(inputs)}", *shown])
+    reading += f", scored {f'by {scorer.stamp}' if scorer is not None else f'as {spec.evaluator}'}"
+    return AblationTask(task_id, spec, schema, None, table.items, reading, scorer), prompt
+
+
+_ASSERTED = re.compile(r"__expected\d*")
+"""Columns of assertions, by the name that promptfoo gives them."""
+
+
+def _own_scorer(request: AblationRequest) -> ScorerFile | None:
+    """The user's function that ``--scorer`` names, ``None`` where it names none; unknown names are errors."""
+    if request.scorer is None:
+        return None
+    own = ScorerFile.read(request.scorer, [Path()])
+    if own is None and request.scorer not in EVALUATORS:
+        raise ConfigError(
+            f"--scorer: no scorer '{request.scorer}'",
+            hint=f"{did_you_mean(request.scorer, EVALUATORS)} or a function of yours: my_scorer.py:score",
+        )
+    return own
 
 
 def _answer_column(
-    request: AblationRequest, known: Sequence[str], named: Sequence[str], path: Path
+    request: AblationRequest, known: Sequence[str], named: Sequence[str], path: Path, *, needed: bool = True
 ) -> tuple[str | None, str]:
-    """The column of the right answer and, where it was not given, a word on how it was found."""
+    """The column of the right answer and, where it was not given, a word on how it was found.
+
+    Where it is not ``needed``, as for a function that judges the answer by itself, there may be none.
+    """
     for flag, names in (
         ("--answer", [request.answer]),
         ("--input", request.inputs),
@@ -443,6 +480,8 @@ def _answer_column(
     ]
     if len(left) == 1:
         return left[0], " (the only column left)"
+    if not needed:
+        return None, ""
     raise DataError(
         f"{path}: which column is the right answer?", hint=f"--answer, one of {', '.join(left or known)}"
     )

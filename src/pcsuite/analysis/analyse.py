@@ -18,11 +18,13 @@ from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
     attribution,
     best,
+    by_size,
     effects,
     efficiency,
     entropy,
     format_gap,
     information,
+    key_fields,
     mixed,
     objective,
     pooled,
@@ -42,10 +44,11 @@ from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
     registration.REGISTRATION, registration.LOOKS, summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS,
-    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE,
+    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE, by_size.BY_SIZE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
-    entropy.PER_ITEM, entropy.BY_CONDITION, replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
+    entropy.PER_ITEM, entropy.BY_CONDITION, key_fields.KEY_FIELDS,
+    replicates.CONSTRAINT_VS_RETRY, replicates.SELF_CONSISTENCY,
     robustness.WORST_CASE, robustness.BY_ATTACK, robustness.INTERVENTIONS, information.INFORMATION,
     efficiency.UNSUPPORTED, efficiency.ABSTENTION, replicates.VARIANCE, COMPARE,
 )  # fmt: skip
@@ -102,7 +105,8 @@ def analyse(
         scores.control = baseline
         known = metrics_of(manifest.metrics, metrics)
         registered = registration.Registered.of(manifest, tables.logs)
-        levels = summary.summary_by_condition(tables, scores, known)
+        answers = entropy.answer_counts_by_cell(tables, scores, manifest)
+        levels = summary.summary_by_condition(tables, scores, known, answers)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
             pool.submit(effects.effects, scores, known, registered),
@@ -117,7 +121,6 @@ def analyse(
         ]
         attacked = pool.submit(robustness.robustness_tables, scores)
         fitted = mixed.mixed_results(tables, scores, known)
-        answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         retries = replicates.equal_token_arms(tables, scores)
         evidence = read_evidence(tables, scores, manifest, answers, truths)
         made = [
@@ -129,6 +132,8 @@ def analyse(
             replicates.self_consistency_table(tables, scores),
             replicates.variance_table(tables),
             replicates.constraint_vs_retry(retries),
+            by_size.by_size(scores, evidence.sizes),
+            key_fields.key_fields(tables, scores),
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),

@@ -28,6 +28,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate example                        # the bundled prompt and table on the embedded model
       pcsuite ablate triage.md --data tickets.csv --show
       pcsuite ablate triage.md --data tickets.csv --answer queue --model smollm2-135m --margin 0.05
+      pcsuite ablate triage.md --data tickets.csv --scorer my_scorer.py:score
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
@@ -44,12 +45,14 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add = table.add_argument
     add("--input", metavar="COL[,COL]", help="columns of the input (default: those the placeholders name)")
     add("--answer", metavar="COL", help="column of the right answer")
-    add("--kind", metavar="KIND", help="classification, number, choice, short_answer or extraction")
+    about = "classification, number, choice, short_answer, extraction or assert (columns of assertions)"
+    add("--kind", metavar="KIND", help=about)
     add("--labels", metavar="A,B", help="classification: the labels (default: those that occur)")
     add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
     add("--fields", metavar="COL[,COL]", help="extraction: columns of the record")
     add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
-    add("--scorer", metavar="NAME", help="a registered scorer, instead of that of the kind")
+    about = "a function of yours, my_scorer.py:score, or a registered scorer, instead of that of the kind"
+    add("--scorer", metavar="FILE.py:FUNCTION|NAME", help=about)
     add("--limit", type=int, metavar="N", help="at most N items")
     model = parser.add_argument_group("the model")
     add = model.add_argument
@@ -57,7 +60,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
     about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
     add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)
-    add("--regime", default="d0_greedy", help="decoding regime (default: d0_greedy)")
+    add("--regime", default="D0", help="decoding regime (default: D0)")
     add("--seeds", type=int, default=1, metavar="N", help="answers an item of a sampled regime (default: 1)")
     add("--max-tokens", type=int, metavar="N", help="longest answer (default: by the kind of task)")
     blocks = parser.add_argument_group("the blocks")

@@ -15,10 +15,11 @@ from pcsuite._util.text import behind, one_line
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import listed, settings_from
 from pcsuite.config.profile import check_run_name
-from pcsuite.data.task_recipes import RECIPES, Columns
+from pcsuite.config.spellings import dataset_name
+from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES, Columns
 from pcsuite.errors import ConfigError, DataError, Exit, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
-from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages
+from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, index_root, take_for
 
 if TYPE_CHECKING:
     from pcsuite.importers.import_run import ImportedLog
@@ -31,6 +32,8 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
       pcsuite export-datasets                                   everything, from the Hugging Face hub
       pcsuite export-datasets --from originals                  from original files in originals/<dataset>/
       pcsuite export-datasets --from originals --only gsm8k,trec
+      pcsuite export-datasets --only conll,ag,csqa,truthfulqa   datasets have several names, and tasks' ids do too
+      pcsuite export-datasets --config profile_A --missing      what a profile needs and the cache has not
       pcsuite export-datasets --hub-dir mirror                  from tables saved in the hub's layout, offline
       pcsuite export-datasets --from originals --allow-partial  accept short files and say so in the manifest
 
@@ -40,7 +43,10 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--from", dest="from_dir", **DIR, help="read original published files under DIR")
     add("--hub-dir", **DIR, help="read hub tables saved under DIR instead of the hub")
-    add("--only", metavar="A,B", help="export these datasets only")
+    add("--only", metavar="A,B", help="export these datasets only, by any of their names or by task id")
+    add("--config", "-c", metavar="PROFILE", help="export the datasets of a profile's tasks only")
+    about = "leave out datasets whose items (the scored split of a bundled task) are in the cache already"
+    add("--missing", action="store_true", help=about)
     add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
     add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
     about = "v1: the 817 questions (default); v2025: the 790 of the revision"
@@ -55,7 +61,8 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
 
     Returns 2 where one of them failed; the others are written all the same.
     """
-    from pcsuite.data.export import ExportOptions, export_datasets
+    from pcsuite.config.load import load_suite
+    from pcsuite.data.export import EXPORTERS, ExportOptions, export_datasets, exported_as, exported_datasets
 
     on_terminal = sys.stderr.isatty()
 
@@ -63,11 +70,23 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
         if on_terminal:
             print(f"\r\033[K{one_line(line)}", end="", file=behind(sys.stderr), flush=True)
 
+    only = listed(args.only) if args.only is not None else None
+    if args.config is not None:
+        suite = load_suite(args.config)
+        chosen = [suite.tasks[name].dataset for name in suite.profile.selection.tasks]
+        chosen = [name for name in chosen if name in EXPORTERS]
+        only = chosen if only is None else [name for name in only if exported_as(name) in chosen]
+    if args.missing:
+        there = exported_datasets(args.cache_dir)
+        only = [name for name in only or EXPORTERS if exported_as(name) not in there]
+        if not only:
+            print(f"nothing is missing in {args.cache_dir / 'datasets'}")
+            return Exit.DONE
     results = export_datasets(
         args.cache_dir,
         from_dir=args.from_dir,
         hub_dir=args.hub_dir,
-        only=listed(args.only) if args.only is not None else None,
+        only=only,
         options=settings_from(ExportOptions, args),
         progress=progress,
     )
@@ -98,6 +117,9 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
       pcsuite init-task tickets --data tickets.csv --kind classification --input text --answer queue
       pcsuite init-task invoices --data invoices.jsonl --kind extraction --input body --fields total,currency,due
       pcsuite init-task quiz --data quiz.csv --kind choice --input question --choices a,b,c,d --answer right
+      pcsuite init-task tickets --data tickets.csv --answer-as label --input text --answer queue    # no JSON
+      pcsuite init-task replies --data replies.csv --scorer my_scorer.py:score --input mail --answer wanted
+      pcsuite init-task checks --data checks.csv --kind assert --input question --answer __expected
 
     then:
       pcsuite run --config tickets_profile.yaml
@@ -107,8 +129,14 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
     about = "; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items())
     add("--kind", metavar="KIND", help=about)
+    about = (
+        "what the model answers with: text, json, number or label (default: as the kind is usually answered)"
+    )
+    add("--answer-as", choices=("text", "json", "number", "label"), help=about)
+    about = "a scoring function of yours, FILE.py:FUNCTION, with --kind own"
+    add("--scorer", metavar="FILE.py:FUNCTION", help=about)
     add("--input", metavar="COL[,COL]", help="column of the input; several are shown as 'name: value' lines")
-    add("--answer", metavar="COL", help="column of the right answer")
+    add("--answer", metavar="COL", help="column of the right answer (kind assert: of assertions)")
     add("--labels", metavar="A,B", help="classification: the labels, in order (default: those that occur)")
     add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
     add("--fields", metavar="COL[,COL]", help="extraction: columns of the record (default: JSON in --answer)")
@@ -133,14 +161,15 @@ def execute_init_task(args: argparse.Namespace) -> int:
     from pcsuite.data.init_task import TaskRequest, init_task, read_table
 
     known = list(read_table(args.data)[0].values)
-    kind = args.kind or _ask("kind of task", "--kind", list(RECIPES))
+    kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
+    kind = kind or _ask("kind of task", "--kind", list(RECIPES))
     inputs = listed(args.input) or listed(_ask("column of the input", "--input", known))
     fields, answer, choices = listed(args.fields), args.answer, listed(args.choices)
     if kind == "choice" and not choices:
         choices = listed(_ask("columns of the options, parted by commas", "--choices", known))
     if kind == "extraction" and not fields and answer is None:
         fields = listed(_ask("columns of the record, parted by commas", "--fields", known))
-    elif kind != "extraction" and answer is None:
+    elif kind not in ("extraction", "own") and answer is None and not fields:
         answer = _ask("column of the right answer", "--answer", known)
     labels = listed(args.labels)
     if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:
@@ -176,9 +205,9 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
 
     examples:
       pcsuite index build                                     # of the exported FEVER pages, else of the bundled sample
-      pcsuite index build --pages my_pages.jsonl              # {"page": ..., "sentences": [...]} a line
+      pcsuite index build --pages my_pages.jsonl --dataset nq_open   # {"page": ..., "sentences": [...]} a line
       pcsuite index search "capital of Karvenia" -k 3
-      pcsuite index search "who wrote it" --index .cache/indexes/3f…
+      pcsuite index search "who wrote it" --index .cache/wiki_bm25/3f…
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="build|search")
     build = actions.add_parser("build", help="build the index, unless it is there")
@@ -187,6 +216,10 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--dataset", default="fever", help="whose pages (default: fever)")
         action.add_argument("--pages", **FILE, help="a pages file instead of the dataset's")
         action.add_argument("--cache-dir", **DIR, default=Path(".cache"), help="the profile's run.cache_dir")
+        about = (
+            "the profile's integrations.retrieval.wiki_index_path (default: wiki_bm25 in the cache folder)"
+        )
+        action.add_argument("--index-path", metavar="DIR", help=about)
     search.add_argument("query", help="what to look for")
     search.add_argument("-k", type=int, default=DEFAULT_K, help=f"how many (default: {DEFAULT_K})")
     search.add_argument("--index", **DIR, help="an index folder, instead of the dataset's")
@@ -197,8 +230,15 @@ def execute_index(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     folder = args.index if args.action == "search" else None
     if folder is None:
-        pages = args.pages if args.pages is not None else find_pages(args.dataset, args.cache_dir).path
-        folder = ensure_index(pages, args.cache_dir)
+        pages = (
+            args.pages
+            if args.pages is not None
+            else find_pages(dataset_name(args.dataset), args.cache_dir).path
+        )
+        root = index_root(args.cache_dir, args.index_path)
+        folder = ensure_index(pages, args.cache_dir, root=root)
+        if args.pages is not None and args.action == "build":
+            take_for(dataset_name(args.dataset), folder)
     seconds = time.perf_counter() - started
     index = Bm25Index(folder)
     if args.action == "build":

@@ -50,7 +50,7 @@ def execute_helm(args: argparse.Namespace) -> int:
     model_ids = list(dict.fromkeys(listed(args.models)))
     changes: dict[str, Any] = {
         "selection.models": [name for name in model_ids if name != BUILT_IN] or None,
-        "integrations.helm.scenarios": [args.scenarios] if args.scenarios else None,
+        "integrations.helm.scenarios": args.scenarios.split(",") if args.scenarios else None,
         "integrations.helm.max_instances": args.instances,
         "integrations.helm.data_dir": args.data or None,
     }

@@ -167,7 +167,7 @@ def _check(name: str, spec: ModelSpec) -> str:
         return f"{name}: options ok (simulated: it answers only within a run)"
     adapter = build_adapter(name, spec)
     try:
-        answer = adapter.generate(QUESTION, Decoding("d0_greedy", 0.0, 1.0, 16), 0)
+        answer = adapter.generate(QUESTION, Decoding("D0", 0.0, 1.0, 16), 0)
     finally:
         adapter.close()
     speed = answer["usage"]["completion_tokens"] / max(answer["latency_ms"] or 0.0, 1e-3) * 1000

@@ -62,7 +62,7 @@ def add_profile_arguments(
         add("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
     if selection:
         if tasks:
-            add("--tasks", metavar="A,B", help="only these tasks")
+            add("--tasks", "--task", metavar="A,B", help="only these tasks")
         about = "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5, ollama/llama3.2, …)"
         add("--models", "--model", metavar="A,B", help=about)
         add("--conditions", metavar="A,B", help="only these conditions")

@@ -271,7 +271,8 @@ def _print_registered(console: Console, plan: Plan) -> None:
     registered, section = registered_plan(plan), plan.suite.profile.preregistration
     if registered is None or section is None:
         return
-    console.print(f"[bold]registered[/bold]  {registered.hash[:12]}, judged by {section.metric}")
+    console.print("registered", style="bold", end="")
+    console.print(f"  {registered.hash[:12]}, judged by {section.metric}")
     names = dict.fromkeys(f"{condition} − {baseline}" for *_, condition, baseline in registered.contrasts)
     together = "of a task" if section.family == "task" else "of all tasks"
     console.print(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable
 
 from pcsuite.commands import FILE, options
 from pcsuite.config.load import Suite
-from pcsuite.errors import Exit
+from pcsuite.engines.weights import catalogue_entry, is_present, pull_weights
+from pcsuite.errors import ConfigError, Exit, PcsuiteError
 from pcsuite.runners.batch_files import export_requests, import_answers
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary, run_suite
 from pcsuite.runners.verifier_pass import verifier_pass
+
+Configure = Callable[[argparse.ArgumentParser], None]
+Execute = Callable[[argparse.Namespace], int]
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +34,11 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     half the price, within a day
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-import answers.jsonl
+      pcsuite run --config configs/profile_A.yaml --all          # then promptbench, helm where enabled, and report
     """
     options.add_profile_arguments(parser)
+    about = "also what the profile's integrations enable (promptbench, helm), then the report"
+    parser.add_argument("--all", action="store_true", help=about)
     add_run_arguments(parser)
 
 
@@ -62,6 +71,9 @@ def execute_run(args: argparse.Namespace) -> int:
     executor = options.executor_from(args)
     if args.batch_export is not None or args.batch_import is not None:
         return _exchange_files(args, suite)
+    everything = getattr(args, "all", False)
+    if everything:
+        _pull_weights(suite)
     summary = run_suite(
         suite,
         quiet=args.quiet,
@@ -70,7 +82,80 @@ def execute_run(args: argparse.Namespace) -> int:
         deviation=args.deviation,
         batch=args.batch,
     )
-    return print_summary(args, summary, suite.profile.run.name)
+    status = print_summary(args, summary, suite.profile.run.name)
+    return max(status, _run_the_rest(args, suite)) if everything else status
+
+
+def _pull_weights(suite: Suite) -> None:
+    """Fetch the files of the embedded models among the selected, where they are not here yet."""
+    for name in suite.profile.selection.models:
+        spec = suite.models[name]
+        weights = spec.provider_options().get("weights")
+        if weights is None or spec.provider not in ("llamacpp", "hf"):
+            continue
+        entry = catalogue_entry(str(weights))
+        if not is_present(entry):
+            print(f"{name}: fetching {entry.file_name}", flush=True)
+            pull_weights(entry)
+
+
+def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
+    """What ``--all`` adds to a run: the enabled integrations, then the report; the worst exit status of them.
+
+    An integration that cannot run says why in a line, and the others go on: the run's rows are there to be reported.
+    """
+    from pcsuite.commands import integrations, report
+
+    enabled, selection = suite.profile.integrations, suite.profile.selection
+    shared = ["--config", str(args.config)]
+    for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
+        shared += [flag, value] if value else []
+    for entry in args.model_option:
+        shared += ["--model-option", entry]
+    for entry in args.set:
+        shared += ["--set", entry]
+    narrowed = ["--models", ",".join(selection.models)]
+    narrowed += [] if args.limit is None else ["--limit", str(args.limit)]
+    quiet = ["--quiet"] if args.quiet else []
+    steps: list[tuple[str, Configure, Execute, list[str]]] = []
+    if enabled.promptbench.enabled:
+        block = enabled.promptbench
+        tasks = [name for name in block.tasks if not args.tasks or name in selection.tasks]
+        conditions = [
+            name for name in block.conditions_subset if not args.conditions or name in selection.conditions
+        ]
+        words = [*shared, *narrowed, *quiet, "--tasks", ",".join(tasks), "--conditions", ",".join(conditions)]
+        words += ["--no-cache"] if args.no_cache else []
+        words += ["--regimes", args.regimes] if args.regimes else []
+        for flag, value in (
+            ("--executor", args.executor),
+            ("--address", args.address),
+            ("--workers", args.workers),
+        ):
+            words += [flag, str(value)] if value is not None else []
+        if tasks and conditions:
+            steps.append(
+                ("promptbench", integrations.configure_promptbench, integrations.execute_promptbench, words)
+            )
+        else:
+            print("promptbench: none of its tasks and conditions is selected")
+    if enabled.helm.enabled:
+        words = [*shared, *narrowed, *quiet]
+        steps.append(("helm", integrations.configure_helm, integrations.execute_helm, words))
+    steps.append(("report", report.configure_report, report.execute_report, shared))
+    worst = int(Exit.DONE)
+    for name, configure, execute, words in steps:
+        print(f"\n{name}", flush=True)
+        parser = argparse.ArgumentParser(prog=f"pcsuite {name}")
+        configure(parser)
+        try:
+            worst = max(worst, execute(parser.parse_args(words)))
+        except PcsuiteError as error:
+            if name == "report":
+                raise
+            print(f"pcsuite: {name}: {error}", file=sys.stderr)
+            worst = max(worst, error.exit_code)
+    return worst
 
 
 def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:
@@ -130,15 +215,24 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> i
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite run-task``, which is ``run`` with the task as an argument.
 
-    example:
+    examples:
       pcsuite run-task gsm8k --config quickstart --limit 5 --conditions C0,C4
+      pcsuite run-task --config configs/profile_A.yaml --task gsm8k --model medium_local
     """
-    parser.add_argument("tasks", metavar="TASK", help="task id")
+    parser.add_argument("tasks", nargs="?", metavar="TASK", help="task id")
+    parser.add_argument("--task", metavar="ID", help="the task, where it does not stand first")
     options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
 
 
-execute_run_task = execute_run
+def execute_run_task(args: argparse.Namespace) -> int:
+    """Run one task of the profile; a ``ConfigError`` where none is named, or two are."""
+    given = [name for name in (args.tasks, args.task) if name]
+    if len(set(given)) != 1:
+        problem = "name one task" if not given else f"'{given[0]}' and --task {given[1]} are two tasks"
+        raise ConfigError(f"run-task: {problem}", hint="pcsuite run-task --task gsm8k --config quickstart")
+    args.tasks = given[0]
+    return execute_run(args)
 
 
 def configure_rescore(parser: argparse.ArgumentParser) -> None:

@@ -475,7 +475,7 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     add("--model", default="smollm2-135m", metavar="ID", help="model of the profile's models file")
     add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
     add("--task", default="buildingspec_json", metavar="ID", help="task (default buildingspec_json)")
-    add("--regime", default="d0_greedy", metavar="ID", help="decoding regime (default d0_greedy)")
+    add("--regime", default="D0", metavar="ID", help="decoding regime (default D0)")
     add("--seed", type=int, default=0, help="seed of the extractions")
     add("--start", **FILE, help="instruction to start from (default: the task's)")
     about = "who drafts a change: a catalogue of rules (default), or the model itself"

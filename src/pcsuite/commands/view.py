@@ -42,9 +42,10 @@ def execute_view(args: argparse.Namespace) -> int:
     Raises ``ConfigError`` where there is no run, or where others could reach the server without a token of one's own.
     """
     uvicorn = require("uvicorn", "view")
+    require("starlette", "view")
     from pcsuite.config.load import load_suite
-    from pcsuite.view.data import list_runs
-    from pcsuite.view.server import Viewer, make_app, new_token
+    from pcsuite.view.data import Viewer, list_runs
+    from pcsuite.view.server import make_app, new_token
 
     if args.host not in ("127.0.0.1", "localhost", "::1") and not args.token:
         raise ConfigError(f"--host {args.host}: others could reach it", hint="say --token SECRET too")

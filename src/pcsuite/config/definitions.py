@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     field_serializer,
+    field_validator,
     model_validator,
 )
 
 from pcsuite._util.patterns import read_pattern
+from pcsuite.config.spellings import (
+    by_regime,
+    dataset_name,
+    model_spelled_out,
+    operator_spelled_out,
+    regime_id,
+    task_kind,
+    task_spelled_out,
+)
 
 TaskKind = Literal["structured", "reasoning"]
+DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
+RegimeId = Annotated[str, BeforeValidator(regime_id)]
+AnswerForm = Literal["text", "json", "number", "label"]
+ANSWER_DEFAULTS: Mapping[AnswerForm, Mapping[str, str]] = {
+    "text": {
+        "kind": "reasoning",
+        "evaluator": "short_answer",
+        "final_answer_format": "The answer alone, in a few words.",
+    },
+    "number": {
+        "kind": "reasoning",
+        "evaluator": "number",
+        "final_answer_format": 'A last line of the form "#### NUMBER".',
+    },
+    "label": {
+        "kind": "reasoning",
+        "evaluator": "classification",
+        "final_answer_format": "The label alone, as it is spelled.",
+    },
+    "json": {"kind": "structured", "evaluator": "extraction"},
+}
+"""What a task's ``answer`` says where the task does not."""
 
 
 class Definition(BaseModel):
@@ -39,16 +73,24 @@ def _readable_pattern(pattern: str) -> str:
 
 
 class TaskSpec(Definition):
-    """One task. Everything a prompt says about the task comes from here; everything else from operators."""
+    """One task. Everything a prompt says about the task comes from here; everything else from operators.
 
-    title: str
-    """Short human name, shown in reports."""
-    kind: TaskKind
-    """``structured``: answers are a JSON object; ``reasoning``: text ending in an answer line."""
+    Second spellings (``output_schema_ref``, ``labels``, ``answer_extractor``, ``split: {train, dev, test}``, the kinds
+    of :data:`~pcsuite.config.spellings.EVALUATOR_OF_KIND`) are read as the keys below.
+    """
+
+    title: str = ""
+    """Short human name, shown in reports; by default the task's id in words."""
+    answer: AnswerForm | None = Field(default=None, exclude=True)
+    """What an answer is: ``text``, a ``number``, a ``label`` or ``json``. Where they are not given it sets ``kind``,
+    ``evaluator`` and ``final_answer_format``; it is no part of a row's id, what it sets is."""
+    kind: Annotated[TaskKind, BeforeValidator(task_kind)]
+    """``structured``: answers are a JSON object (also ``structured_extraction``, ``classification``, ``mcq``,
+    ``verification``, ``truthfulness``); ``reasoning``: text ending in an answer line."""
     domain: str = Field(default="", exclude=True)
     """What the items are about (``news``, ``school mathematics``), by which replication is judged; a task without one
     is a domain of its own. It changes no prompt, so it is no part of a row's id."""
-    dataset: str
+    dataset: Annotated[str, BeforeValidator(dataset_name)]
     """Name of the items file: ``<cache_dir>/datasets/<dataset>_<split>.jsonl``, or a bundled sample."""
     split: str = "test"
     """The split that is scored."""
@@ -56,15 +98,19 @@ class TaskSpec(Definition):
     """The split the optimiser may see."""
     train_split: str = "train"
     """The split exemplars come from."""
-    instruction: str
+    input_fields: tuple[str, ...] = Field(default=(), exclude=True)
+    """Keys of a line of the items file that make the input, where the line has no ``input_text``."""
+    truth_fields: tuple[str, ...] = Field(default=(), exclude=True)
+    """Keys of such a line that make the truth, where it has no ``truth``."""
+    instruction: str = ""
     """The bare instruction: all that C0 says besides the input."""
-    role: str
+    role: str = ""
     """What ROLE says the model is."""
-    goal: str
+    goal: str = "Give the right answer for the input."
     """What GOAL says a good answer achieves."""
     rules: tuple[str, ...] = ()
     """The task's own rules, shown by CONSTRAINTS."""
-    abstain: str
+    abstain: str = DEFAULT_ABSTAIN
     """How to abstain on this task, shown by ABSTAIN."""
     decompose: tuple[str, ...] = ()
     """Sub-steps shown by DECOMPOSE."""
@@ -82,18 +128,40 @@ class TaskSpec(Definition):
     """LMQL query of your own for the constraint backend ``lmql_program``, in place of the compiled one."""
     input_label: str = "Input"
     """Heading of the input in the prompt."""
-    max_tokens: int = Field(gt=0)
+    max_tokens: int = Field(default=256, gt=0)
     """Completion limit."""
     length_band: tuple[int, int] | None = None
     """Prompt tokens aimed at by length control; by default the band of the task's kind."""
     evaluator: str
-    """Name in the evaluator registry."""
+    """Name in the evaluator registry, or a function of your own: ``my_scorer.py:score``, a file beside this one."""
     evaluator_options: dict[str, Any] = Field(default_factory=dict)
     """Options of the evaluator, checked against its own ``Options`` model."""
     primary_metric: str = "accuracy"
     """Name of the primary metric, for tables and plots; ``task_score`` carries its per-item value."""
     retrieval: bool = False
     """Whether REACT_LOOP applies (the task has a corpus to search)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        task = task_spelled_out(given)
+        task = {**ANSWER_DEFAULTS.get(task.get("answer"), {}), **task}
+        title = task.get("title") or str(task.get("dataset", "the task")).replace("_", " ")
+        labels = (task.get("evaluator_options") or {}).get("labels") or ()
+        among = (
+            f" with one of {', '.join(map(str, labels))}"
+            if isinstance(labels, (list, tuple)) and labels
+            else ""
+        )
+        form = " as JSON" if task_kind(task.get("kind")) == "structured" else ""
+        defaults = {
+            "title": title,
+            "instruction": f"{title}: answer for the input below{among}{form}.",
+            "role": f"a careful specialist in {title}",
+        }
+        return {**defaults, **task}
 
 
 class ModelSpec(Definition):
@@ -130,6 +198,11 @@ class ModelSpec(Definition):
         if (self.price_in is None) != (self.price_out is None):
             raise ValueError("give both price_in and price_out, or neither")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        return model_spelled_out(given) if isinstance(given, dict) else given
 
     def provider_options(self) -> dict[str, Any]:
         """The provider's own keys, not yet checked against its ``Options``."""
@@ -272,7 +345,7 @@ class DecodingSpec(Definition):
     """A decoding regime."""
 
     label: str = ""
-    """Short name in tables, for example ``D0``."""
+    """A few words for people; tables name a regime by its id."""
     temperature: float = Field(ge=0)
     """0 is greedy."""
     top_p: float = Field(gt=0, le=1)
@@ -317,7 +390,7 @@ class MetricSpec(Definition):
 
 
 class _DefinitionsFile(Definition):
-    version: str
+    version: str = "1.0"
     """Version of the definitions."""
 
 
@@ -326,6 +399,16 @@ class TasksFile(_DefinitionsFile):
 
     tasks: dict[str, TaskSpec]
     """Tasks by id."""
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _titled(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: {"title": str(name).replace("_", " "), **task} if isinstance(task, dict) else task
+            for name, task in given.items()
+        }
 
 
 class ModelsFile(_DefinitionsFile):
@@ -339,7 +422,14 @@ class OperatorsFile(_DefinitionsFile):
     """``operators_v1.yaml``."""
 
     operators: dict[str, OperatorSpec]
-    """Operators by name."""
+    """Operators by name; the name or the engine of a constraint may say its ``kind``."""
+
+    @field_validator("operators", mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: operator_spelled_out(str(name), operator) for name, operator in given.items()}
 
 
 class ConditionsFile(_DefinitionsFile):
@@ -352,8 +442,12 @@ class ConditionsFile(_DefinitionsFile):
 class DecodingFile(_DefinitionsFile):
     """``decoding_v1.yaml``."""
 
-    regimes: dict[str, DecodingSpec]
-    """Regimes by id."""
+    regimes: Annotated[
+        dict[str, DecodingSpec],
+        BeforeValidator(by_regime),
+        Field(validation_alias=AliasChoices("regimes", "decoding")),
+    ]
+    """Regimes by id; the key may also be ``decoding``."""
 
 
 class MetricsFile(_DefinitionsFile):

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from pcsuite._util.hashing import digest
+from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite._util.json_schema import misspelt_keywords, schema_problem
 from pcsuite.config.definitions import (
     ConditionsFile,
@@ -29,6 +29,7 @@ from pcsuite.config.definitions import (
 )
 from pcsuite.config.model_names import NamedModels
 from pcsuite.config.profile import Profile
+from pcsuite.config.spellings import dataset_name, regime_id, task_kind, task_spelled_out
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
@@ -68,6 +69,12 @@ def bundled_operators() -> Mapping[str, OperatorSpec]:
     return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
 
 
+@lru_cache(maxsize=1)
+def bundled_tasks() -> Mapping[str, TaskSpec]:
+    """Tasks that come with the suite, by id; not to be changed."""
+    return YamlSource.read(bundled_configs() / "tasks_v1.yaml").parse(TasksFile).tasks
+
+
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
     """The type of an operator that a log names: as ``operators`` has it, else the bundled file.
 
@@ -75,6 +82,52 @@ def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None
     """
     spec = (operators or {}).get(name) or bundled_operators().get(name)
     return spec.type if spec is not None else "constraint" if name.endswith("_CONSTRAIN") else None
+
+
+class ScorerFile(NamedTuple):
+    """A scoring function in a file of the user's: ``evaluator: my_scorer.py:score``."""
+
+    path: Path
+    function: str
+    source: str
+    """The file's text, as it was read."""
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return f"{self.path}:{self.function}"
+
+    @property
+    def resolved(self) -> str:
+        """The reference with the file's whole path, which works from any folder."""
+        return f"{self.path.resolve()}:{self.function}"
+
+    @property
+    def stamp(self) -> str:
+        """File name, function and the beginning of the sha256 of its text: changes with every edit."""
+        return f"{self.path.name}:{self.function} {sha256_hex(self.source)[:16]}"
+
+    @classmethod
+    def read(cls, reference: str, folders: Iterable[Path]) -> ScorerFile | None:
+        """The function that ``my_scorer.py:score`` names, in the first folder that has the file.
+
+        ``None`` for a reference that names no Python file: that is an evaluator's name. ``ConfigError`` where the file
+        is in none of the folders or is no text.
+        """
+        file, _, function = reference.rpartition(":")
+        if not file.endswith(".py") or not function.isidentifier():
+            if reference.endswith(".py"):
+                raise ConfigError(f"'{reference}' names no function", hint=f"{reference}:score")
+            return None
+        candidates = [folder / file for folder in dict.fromkeys(folders)]
+        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if found is None:
+            tried = ", ".join(map(str, candidates))
+            raise ConfigError(f"no scorer file '{file}' (tried {tried})")
+        try:
+            return cls(found, function, found.read_text(encoding="utf-8-sig"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{found}: cannot be read as UTF-8 text ({error})") from error
 
 
 @dataclass(frozen=True)
@@ -95,11 +148,14 @@ class Suite:
     def config_hash(self) -> str:
         """sha256 (hex) over the profile and every definition it selects.
 
-        Operators and conditions enter whole, since conditions refer to each other.
+        Operators and conditions enter whole, since conditions refer to each other; scorers of one's own with the text
+        of their files.
         """
         selection = self.profile.selection
+        scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
         return digest(
-            {
+            ({"scorers": scorers} if scorers else {})
+            | {
                 "profile": self.profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},
                 "models": {name: self.models[name] for name in selection.models},
@@ -146,6 +202,18 @@ class Suite:
         path = self._companion(task_id, "lmql_ref")
         return None if path is None else path.read_text(encoding="utf-8")
 
+    def scorer(self, task_id: str) -> ScorerFile | None:
+        """The task's scoring function in a file beside the tasks file or the profile; ``None`` for a named evaluator.
+
+        A file that is missing or is no text is a ``ConfigError`` with the task's line.
+        """
+        source = self.sources["tasks_ref"]
+        folders = [source.path.parent, self.path.parent]
+        try:
+            return ScorerFile.read(self.tasks[task_id].evaluator, folders)
+        except ConfigError as error:
+            raise ConfigError(source.problem(["tasks", task_id, "evaluator"], str(error))) from error
+
     def _companion(self, task_id: str, key: str) -> Path | None:
         """A file that a task names: beside the tasks file, under its ``schemas/``, or bundled."""
         reference: str | None = getattr(self.tasks[task_id], key)
@@ -153,8 +221,9 @@ class Suite:
             return None
         source = self.sources["tasks_ref"]
         folder, bundled = source.path.parent, bundled_configs()
-        candidates = [folder / reference, folder / "schemas" / reference, bundled / reference]
-        for candidate in [*candidates, bundled / "schemas" / reference]:
+        candidates = [folder / reference, folder / "schemas" / reference, folder.parent / reference]
+        bundles = [bundled / reference, bundled / "schemas" / reference, bundled.parent / reference]
+        for candidate in [*candidates, Path.cwd() / reference, *bundles]:
             if candidate.is_file():
                 return candidate
         tried = ", ".join(map(str, candidates))
@@ -195,6 +264,7 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
     'mine'
     """
     source = YamlSource.read(profile_path(str(path)))
+    written = source.data.get("selection") if isinstance(source.data, dict) else None
     if overrides and isinstance(source.data, dict):
         data = json.loads(json.dumps(source.data, default=str))
         for dotted, value in overrides.items():
@@ -202,7 +272,8 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
             node = data
             for parent in parents:
                 node = node.setdefault(parent, {})
-            node[last] = value
+            # Two names of one regime are one key: an override replaces it, however the file spells it.
+            node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
         source = YamlSource(source.path, source.text, data)
     profile = source.parse(Profile)
     if profile.version != "1.0":
@@ -212,7 +283,10 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
     folder = source.path.resolve().parent
     for key, model in REFERENCED.items():
         reference = getattr(profile.suite, key)
-        candidates = [folder / reference, folder.parent / reference]
+        # From the profile's folder, or from the project's root: the folder above it, or where the command is run.
+        candidates = list(
+            dict.fromkeys((folder / reference, folder.parent / reference, Path.cwd() / reference))
+        )
         if key not in profile.suite.model_fields_set:
             candidates.append(bundled_configs() / reference)
         found = next((candidate for candidate in candidates if candidate.is_file()), None)
@@ -220,6 +294,8 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
             tried = ", ".join(map(str, candidates))
             raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
         sources[key] = YamlSource.read(found)
+        if key == "tasks_ref":
+            sources[key] = _with_bundled_words(sources[key])
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
@@ -235,10 +311,48 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    problems = _unknown_names(suite)
+    problems = _unknown_names(suite, written if isinstance(written, dict) else {})
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
+
+
+def _with_bundled_words(source: YamlSource) -> YamlSource:
+    """A tasks file whose entries may leave their wording to the bundled task of the same id, else the same dataset.
+
+    Only an entry without instruction, role or goal is completed: one that says them says everything itself.
+    """
+    tasks = source.data.get("tasks") if isinstance(source.data, dict) else None
+    if (
+        not isinstance(tasks, dict)
+        or source.path.resolve() == (bundled_configs() / "tasks_v1.yaml").resolve()
+    ):
+        return source
+    short = [
+        name
+        for name, task in tasks.items()
+        if isinstance(task, dict) and not {"instruction", "role", "goal"} <= set(task)
+    ]
+    if not short:
+        return source
+    bundled = YamlSource.read(bundled_configs() / "tasks_v1.yaml").data["tasks"]
+    completed = dict(tasks)
+    for name in short:
+        task = tasks[name]
+        dataset = dataset_name(str(task.get("dataset", "")))
+        same = [name] if name in bundled and dataset in ("", bundled[name]["dataset"]) else []
+        same += [other for other, words in bundled.items() if words["dataset"] == dataset]
+        kind = task_kind(task.get("kind"))
+        base = next((bundled[other] for other in same if kind in (None, bundled[other]["kind"])), None)
+        if base is None:
+            continue
+        try:
+            own = task_spelled_out({"evaluator": base["evaluator"], **task})
+        except ValueError:
+            continue  # said, with its place, when the file is checked
+        options = {**base.get("evaluator_options", {}), **own.get("evaluator_options", {})}
+        completed[name] = {**base, **own, **({"evaluator_options": options} if options else {})}
+    return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
 
 
 def _with_operator_effects(
@@ -268,8 +382,11 @@ def _with_operator_effects(
     return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}
 
 
-def _unknown_names(suite: Suite) -> list[str]:
-    """Problems with ids that a profile or a definition uses and nothing defines."""
+def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
+    """Problems with ids that a profile or a definition uses and nothing defines.
+
+    ``written`` is the selection as the profile's file has it: a part of a registered study may be run by itself.
+    """
     selection, repro = suite.profile.selection, suite.profile.repro
     problems: list[str] = []
 
@@ -299,16 +416,20 @@ def _unknown_names(suite: Suite) -> list[str]:
     planned = suite.profile.preregistration
     if planned is not None:
         at = ("preregistration", "primary")
+
+        def selected(key: str) -> list[str]:
+            listed = written.get(key)
+            return [*getattr(selection, key), *(listed if isinstance(listed, list) else ())]
+
         for contrast in planned.primary:
-            check(contrast.tasks, selection.tasks, "selected task", *at)
-            check(contrast.models, selection.models, "selected model", *at)
-            check(contrast.regimes, selection.decoding_regimes, "selected regime", *at)
+            check(contrast.tasks, selected("tasks"), "selected task", *at)
+            check(contrast.models, selected("models"), "selected model", *at)
+            check(contrast.regimes, selected("decoding_regimes"), "selected regime", *at)
+            conditions = selected("conditions")
             # What a design's conditions are called is known when they are made.
-            if not any(
-                suite.conditions[name].design for name in selection.conditions if name in suite.conditions
-            ):
+            if not any(suite.conditions[name].design for name in conditions if name in suite.conditions):
                 named = [name for name in (contrast.condition, contrast.baseline) if name is not None]
-                check(named, selection.conditions, "selected condition", *at)
+                check(named, conditions, "selected condition", *at)
         check([planned.metric], suite.metrics, "metric", "preregistration", "metric")
     for name, condition in suite.conditions.items():
         uses = [

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pcsuite.config.definitions import Definition
+from pcsuite.config.definitions import Definition, RegimeId
+from pcsuite.config.spellings import by_regime, helm_scenarios
 from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
@@ -73,10 +74,10 @@ class ReproSection(Definition):
     """Seed of item sampling and of every derived stream."""
     deterministic_hash_seed: str = "pcsuite-v1"
     """Salt of the hashes that order items."""
-    seeds: dict[str, SeedList] = Field(
-        default_factory=lambda: {"d0_greedy": (0,), "d1_sampled": tuple(range(1, 11))}
+    seeds: Annotated[dict[str, SeedList], BeforeValidator(by_regime)] = Field(
+        default_factory=lambda: {"D0": (0,), "D1": tuple(range(1, 11))}
     )
-    """Seeds of each decoding regime; ``1..10`` is a range."""
+    """Seeds of each decoding regime, by id or as ``d0_greedy`` and ``d1_sampled``; ``1..10`` is a range."""
     seeds_per_task: dict[str, int] = Field(default_factory=lambda: {"default": 3})
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
     num_workers: int = Field(default=8, gt=0)
@@ -111,8 +112,8 @@ class SelectionSection(Definition):
     """Model ids."""
     conditions: tuple[str, ...]
     """Condition ids; a design's name selects all its conditions."""
-    decoding_regimes: tuple[str, ...]
-    """Decoding regime ids."""
+    decoding_regimes: tuple[RegimeId, ...]
+    """Decoding regime ids; ``d0_greedy`` is ``D0``, ``d1_sampled`` is ``D1``."""
 
 
 class RetrySection(Definition):
@@ -167,8 +168,9 @@ class HelmSection(Definition):
 
     enabled: bool = False
     """Whether the profile's runs include HELM; a profile that says ``false`` refuses ``pcsuite helm`` too."""
-    scenarios: tuple[str, ...] = ("truthful_qa",)
-    """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``."""
+    scenarios: Annotated[tuple[str, ...], BeforeValidator(helm_scenarios)] = ("truthful_qa",)
+    """HELM run entries without their model, such as ``gsm`` or ``mmlu:subject=econometrics``; also ``truthfulqa`` and
+    ``mmlu``, which stands for five subjects."""
     helm_output_dir: str | None = None
     """Where HELM writes; by default ``helm`` in the run's ``output_dir``."""
     data_dir: str | None = None
@@ -208,7 +210,7 @@ class RetrievalSection(Definition):
     backend: str = "bm25_local"
     """Search backend: bm25_local, api_retriever, or a plugin's name in the group ``pcsuite.retrievers``."""
     wiki_index_path: str | None = None
-    """Index folder; by default built from the task's pages in the cache."""
+    """Where ``pcsuite index build`` writes and loops read, or one index; by default ``wiki_bm25`` in ``cache_dir``."""
     api_url: str | None = None
     """Endpoint of ``api_retriever``."""
 
@@ -303,7 +305,7 @@ class PrimaryContrast(Definition):
     """Tasks it is about; by default all."""
     models: tuple[str, ...] = ()
     """Models it is about; by default all."""
-    regimes: tuple[str, ...] = ()
+    regimes: tuple[RegimeId, ...] = ()
     """Decoding regimes it is about; by default all."""
 
 

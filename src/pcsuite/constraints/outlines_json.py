@@ -7,9 +7,11 @@ Outlines' llguidance engine is used, not its default: the default drops ``minimu
 from __future__ import annotations
 
 import asyncio
-import itertools
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
+
+import numpy as np
 
 from pcsuite.constraints._steering import LocalHfBackend, end_preferred_from, refuse_uncompilable
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
@@ -20,6 +22,7 @@ from pcsuite.engines.adapters.base import (
     Request,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.errors import EngineError
 
 
 class OutlinesBackend(LocalHfBackend):
@@ -50,28 +53,28 @@ class OutlinesBackend(LocalHfBackend):
 
     def _submit(self, adapter: ModelAdapter, request: Request, constraint: Constraint) -> Future[Generation]:
         model = self.steered(adapter)
+        import llguidance.numpy
+        from llguidance import LLMatcher
+
         engine = _engine(model)
         grammar = self.grammar(constraint)
         refuse_uncompilable(grammar, model, constraint, self.name)
         processor = engine.get_cfg_logits_processor(grammar)
+        # The matcher that the processor would make: our decoding takes its bits and masks all rows at once.
+        matcher = LLMatcher(processor.llg_tokenizer, processor.grammar)
+        end_from = end_preferred_from(constraint, request.decoding)
+        shape = llguidance.numpy.get_bitmask_shape(1, processor.llg_tokenizer.vocab_size)
+        ends = np.zeros(shape[1], dtype=np.uint32)
+        for token in model.loaded.stop_tokens:
+            ends[token // 32] |= np.uint32(1 << token % 32)
 
-        end_from, stop_tokens = (
-            end_preferred_from(constraint, request.decoding),
-            sorted(model.loaded.stop_tokens),
-        )
-        steps = itertools.count()
-
-        def mask(input_ids: Any, logits: Any) -> Any:
-            import torch
-
-            # Not compiled: the kernel is tiny and a C++ compiler may be missing.
-            with torch.compiler.set_stance("force_eager"):
-                masked = processor(input_ids, logits)
-            if next(steps) >= end_from and torch.isfinite(masked[..., stop_tokens]).any():
-                ends = torch.full_like(masked, -torch.inf)
-                ends[..., stop_tokens] = masked[..., stop_tokens]
-                return ends
-            return masked
+        def mask(tokens: Sequence[int]) -> np.ndarray:
+            if tokens and not matcher.consume_token(tokens[-1]):
+                raise EngineError(f"constraint backend '{self.name}': {matcher.get_error()}")
+            words = np.empty(shape, dtype=np.int32)
+            llguidance.numpy.fill_next_token_bitmask(matcher, words)
+            ending = words[0] & ends.view(np.int32)
+            return ending if len(tokens) >= end_from and ending.any() else words[0]
 
         return model.submit(request.prompt, request.decoding, request.seed, mask)
 
@@ -79,18 +82,10 @@ class OutlinesBackend(LocalHfBackend):
 def _engine(adapter: LocalHfAdapter) -> Any:
     """Outlines' llguidance engine on the model; it indexes the vocabulary, so it is made once per model."""
     if "outlines" not in adapter.backend_state:
-        import torch
-
         with quiet_libraries():
-            import llguidance.torch
             import outlines
             from outlines.backends.llguidance import LLGuidanceBackend
 
-            with torch.compiler.set_stance("force_eager"):
-                # The first call loads torch's compiler, whose modules warn of their own age.
-                llguidance.torch.apply_token_bitmask_inplace(
-                    torch.zeros(1, 32), torch.zeros(1, 1, dtype=torch.int32)
-                )
             model = outlines.from_transformers(adapter.loaded.model, adapter.loaded.tokenizer)
             adapter.backend_state["outlines"] = LLGuidanceBackend(model)
     return adapter.backend_state["outlines"]

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from pcsuite._util.text import read_json, shorten
-from pcsuite.config.definitions import TaskSpec
+from pcsuite.config.definitions import AnswerForm, TaskSpec
+from pcsuite.config.load import ScorerFile
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
-from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text
+from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, worded_as
 from pcsuite.errors import DataError, did_you_mean
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -96,6 +97,10 @@ class TaskRequest:
     columns: Columns
     id_column: str | None = None
     schema_file: Path | None = None
+    answer_as: AnswerForm | None = None
+    """What an answer is to be, where it is not what the kind of task is usually answered with."""
+    scorer: str | None = None
+    """A function of the user's, ``FILE.py:FUNCTION``, for a task of kind ``own``."""
     title: str | None = None
     instruction: str | None = None
     out_dir: Path = Path()
@@ -136,6 +141,13 @@ def init_task(request: TaskRequest) -> InitResult:
     shares = (request.train_share, request.dev_share)
     if min(shares) < 0 or sum(shares) >= 1:
         raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
+    if (request.kind == "own") != (request.scorer is not None):
+        raise DataError(
+            "a task of kind own needs --scorer"
+            if request.scorer is None
+            else "--scorer goes with --kind own",
+            hint="pcsuite init-task NAME --data TABLE --kind own --scorer my_scorer.py:score",
+        )
     items, words, schema = read_table_task(request)
     splits = _splits(items, request)
     task_file = request.out_dir / f"{request.name}_task.yaml"
@@ -171,9 +183,23 @@ def read_table_task(request: TaskRequest, *, least: int = MIN_ROWS) -> TableTask
         raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
     recipe = RECIPES[request.kind]
     items = _read_items(recipe, request, least)
-    words = recipe.describe(items, request.columns)
+    words = worded_as(recipe.describe(items, request.columns), request.answer_as, request.kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
     return TableTask(items, words, schema)
+
+
+def scorer_reference(reference: str, folder: Path) -> str:
+    """A scorer as a task file in ``folder`` names it: relative where it lies there or below, else by its whole path.
+
+    ``reference`` is relative to the working directory, as words of a command line are. Raises ``ConfigError`` for one
+    that names no function or no file.
+    """
+    found = ScorerFile.read(reference, [Path()])
+    if found is None:
+        raise DataError(f"--scorer {reference}: no function of a file", hint="my_scorer.py:score")
+    path = found.path.resolve()
+    inside = path.is_relative_to(folder.resolve())
+    return f"{path.relative_to(folder.resolve()) if inside else path}:{found.function}"
 
 
 def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
@@ -252,6 +278,8 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
         "instruction": request.instruction or words.task["instruction"],
         "evaluator": request.kind,
     }
+    if request.scorer is not None:
+        task["evaluator"] = scorer_reference(request.scorer, request.out_dir)
     if schema is not None:
         task |= {"kind": "structured", "schema_ref": f"{request.name}_schema.json"}
         task |= {"final_answer_format": None, "answer_regex": None}
@@ -274,7 +302,7 @@ def _profile_yaml(test_items: int, request: TaskRequest) -> str:
             "tasks": [request.name],
             "models": [request.model],
             "conditions": ["C0", "C1", "C2", "C3", "C4", "C5", "C6"],
-            "decoding_regimes": ["d0_greedy", "d1_sampled"],
+            "decoding_regimes": ["D0", "D1"],
         },
         "limits": {"max_items_per_task": min(50, test_items)},
         "length_control": "warn",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pcsuite._util.text import read_json, shorten
+from pcsuite.config.spellings import file_stems
 from pcsuite.errors import DataError, did_you_mean
 
 T = TypeVar("T")
@@ -196,8 +197,16 @@ def datasets_dir(cache_dir: Path) -> Path:
     return cache_dir / "datasets"
 
 
+def find_items(dataset: str, split: str, cache_dir: Path, samples: Path = SAMPLES) -> ItemSource | None:
+    """The items file of a split: exported to the cache under any of its names, else bundled, else ``None``."""
+    stems = file_stems(dataset, split)
+    exported = (ItemSource("cache", datasets_dir(cache_dir) / f"{stem}.jsonl") for stem in stems)
+    bundled = (ItemSource("sample", samples / f"{stem}.jsonl") for stem in stems)
+    return next((source for source in (*exported, *bundled) if source.path.is_file()), None)
+
+
 def find_file(name: str, cache_dir: Path, samples: Path) -> ItemSource | None:
-    """A file of items or pages: exported to the cache, else bundled, else ``None``."""
+    """A file that goes with items, such as pages: exported to the cache, else bundled, else ``None``."""
     exported = ItemSource("cache", datasets_dir(cache_dir) / name)
     places = (exported, ItemSource("sample", samples / name))
     return next((source for source in places if source.path.is_file()), None)
@@ -211,7 +220,7 @@ def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAM
     Raises :class:`DataError`, with the nearest name, where neither is there.
     """
     name = f"{dataset}_{split}.jsonl"
-    source = find_file(name, cache_dir, samples)
+    source = find_items(dataset, split, cache_dir, samples)
     if source is None:
         cached = datasets_dir(cache_dir)
         known = {path.stem for folder in (cached, samples) for path in folder.glob("*.jsonl")}

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import yaml
 
+from pcsuite.config.definitions import AnswerForm
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError, did_you_mean
 
@@ -51,6 +53,8 @@ class Wording(NamedTuple):
 
     task: dict[str, Any]
     schema: Schema | None
+    forms: Mapping[str, Mapping[str, Any]] = {}
+    """Words that replace those of ``task`` where the answer is to be ``plain`` text or ``json`` instead."""
 
 
 class Recipe(NamedTuple):
@@ -92,18 +96,47 @@ def _several(row: Row, name: str) -> list[str]:
 def _worded(kind: str, names: Sequence[str], properties: Mapping[str, Any], **more: Any) -> Wording:
     """The words of a kind, and the schema of an object with just these keys, all required; none without keys."""
     text = (files("pcsuite.data") / "task_recipes.yaml").read_text(encoding="utf-8")
-    words = yaml.safe_load(text)[kind]
-    listed = ", ".join(names)
-    words["instruction"] = words["instruction"].replace("{names}", listed)
-    words["rules"] = [rule.replace("{names}", listed) for rule in words["rules"]]
-    schema = {
+    words = _named(yaml.safe_load(text)[kind], ", ".join(names))
+    forms = {name: words.pop(name) for name in ("plain", "json") if name in words}
+    return Wording(words | more, object_schema(properties) if properties else None, forms)
+
+
+def _named(words: Any, listed: str) -> Any:
+    """The words with the labels or fields in their places."""
+    if isinstance(words, dict):
+        return {key: _named(value, listed) for key, value in words.items()}
+    if isinstance(words, list):
+        return [_named(value, listed) for value in words]
+    return words.replace("{names}", listed) if isinstance(words, str) else words
+
+
+def object_schema(properties: Mapping[str, Any]) -> Schema:
+    """The JSON schema of an object that has just these keys, all of them required."""
+    return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
-        "properties": properties,
+        "properties": dict(properties),
         "required": list(properties),
         "additionalProperties": False,
     }
-    return Wording(words | more, schema if properties else None)
+
+
+def worded_as(words: Wording, form: AnswerForm | None, kind: str) -> Wording:
+    """The words of a kind for an answer of another form: without JSON (text, number, label), or in it.
+
+    ``None`` leaves the kind's own form. Raises :class:`DataError` for a record, which is JSON or nothing.
+    """
+    if form is None or (form == "json") == (words.schema is not None):
+        return words
+    if form == "json":
+        if "json" not in words.forms:
+            raise DataError(f"--answer-as json: a task of kind {kind} is answered in text")
+        task = {**words.task, **words.forms["json"], "kind": "structured"}
+        task |= {"final_answer_format": None, "answer_regex": None}
+        return Wording(task, object_schema({"answer": {"type": ["number", "null"]}}))
+    if "plain" not in words.forms:
+        raise DataError(f"--answer-as {form}: a task of kind {kind} is answered in JSON")
+    return Wording({**words.task, **words.forms["plain"], "kind": "reasoning"}, None)
 
 
 def _answer(columns: Columns) -> str:
@@ -233,6 +266,21 @@ def _record_words(items: Sequence[Item], columns: Columns) -> Wording:
     return _worded("extraction", quoted, properties, max_tokens=60 + 30 * len(names))
 
 
+def _read_assertions(row: Row, columns: Columns) -> Reading:
+    """What the answer must be, one assertion a column; an empty cell asserts nothing, but one must be filled."""
+    names = columns.fields or (_answer(columns),)
+    given = [row.get(name) for name in names]
+    found: list[Any] = []
+    for value in given:
+        if isinstance(value, str) and value.strip().startswith("["):
+            with suppress(ValueError):  # else a text in brackets that the answer must equal
+                value = json.loads(value)
+        found += value if isinstance(value, list) else [value] if str(value or "").strip() else []
+    if not found:
+        raise row.error(f"column '{names[0]}' is empty")
+    return Reading(_input_text(row, columns), {"assert": found})
+
+
 RECIPES: Mapping[str, Recipe] = {
     "classification": Recipe("one label of a fixed set", _read_label, _label_words),
     "number": Recipe(
@@ -245,5 +293,24 @@ RECIPES: Mapping[str, Recipe] = {
         lambda items, columns: _worded("short_answer", (), {"answer": {"type": "string", "maxLength": 200}}),
     ),
     "extraction": Recipe("a record of fields", _read_record, _record_words),
+    "assert": Recipe(
+        "anything that its assertions hold for (contains: x, number: 3 within 0.1, …)",
+        _read_assertions,
+        lambda items, columns: _worded("assert", (), {}),
+    ),
+    "own": Recipe(
+        "anything, judged by a function of yours (--scorer FILE.py:FUNCTION)",
+        lambda row, columns: Reading(_input_text(row, columns), dict(row.values)),
+        lambda items, columns: _worded(
+            "own", (), {}, evaluator_options={"expected": columns.answer} if columns.answer else {}
+        ),
+    ),
 }
-"""Kinds of task by the name of their evaluator."""
+"""Kinds of task by the name of their evaluator; that of ``own`` is a function of the user's."""
+KIND_OF_ANSWER: Mapping[AnswerForm, str] = {
+    "label": "classification",
+    "number": "number",
+    "text": "short_answer",
+    "json": "extraction",
+}
+"""The kind of task where only the form of its answer is named."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.base import Evaluator
@@ -15,6 +15,7 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
     "evaluator",
     "pcsuite.tasks",
     {
+        "assert": "pcsuite.evaluation.assertions:AssertionEvaluator",
         "buildingspec": "pcsuite.verifier.evaluator:BuildingSpecEvaluator",
         "choice": "pcsuite.evaluation.single_answer:ChoiceEvaluator",
         "classification": "pcsuite.evaluation.single_answer:ClassificationEvaluator",
@@ -38,11 +39,15 @@ def build_evaluator(
     :class:`~pcsuite.errors.ConfigError`, which names the option and suggests the right one.
     """
     kind = EVALUATORS.get(name)
+    return kind(checked_options(kind, name, options), schema)
+
+
+def checked_options(kind: type[Evaluator], name: str, options: Mapping[str, Any] | None) -> BaseModel:
+    """An evaluator's options as its own model has them; ``ConfigError`` names the wrong one and suggests the right."""
     try:
-        checked = kind.Options.model_validate(dict(options or {}))
+        return kind.Options.model_validate(dict(options or {}))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         hint = did_you_mean(key, kind.Options.model_fields) if first["type"] == "extra_forbidden" else None
         raise ConfigError(f"evaluator '{name}': option '{key}': {first['msg']}", hint=hint) from error
-    return kind(checked, schema)

@@ -91,6 +91,9 @@ class Evaluator(ABC):
         Called once before the first answer, where the run has a corpus; ``titles`` may be read lazily.
         """
 
+    def check_items(self, items: Sequence[Item]) -> None:
+        """Look at the items before the first call; evaluators that take nothing on trust raise what is wrong here."""
+
     @abstractmethod
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer against the item's truth; :func:`conclude` puts the result together.

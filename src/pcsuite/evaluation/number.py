@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from random import Random
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
@@ -29,17 +30,31 @@ from pcsuite.evaluation.numerals import (
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
 
 
+def _one_group(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from error
+    if groups > 1 or re.fullmatch(r"\w+", pattern):
+        raise ValueError("give 'final_number' or a regular expression with one group, such as '#### (\\S+)'")
+    return pattern
+
+
 class NumberOptions(SingleAnswerOptions):
     """Options of the ``number`` evaluator."""
 
     answer_prefix: str = "#### "
     """What stands before the number in a gold answer."""
+    answer_extractor: Annotated[str, AfterValidator(_one_group)] | None = None
+    """A regular expression whose last match in the answer (its group, where it has one) holds the number; by default
+    ``####``, else a stated answer, else the last number."""
 
 
 class NumberEvaluator(SingleAnswerEvaluator):
     """Exact match of the final number after normalisation; ``####`` wins over the last number."""
 
     Options: ClassVar[type[BaseModel]] = NumberOptions
+    options: NumberOptions
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer; lm-evaluation-harness' and HELM's verdicts on its text stand beside ours."""
@@ -56,6 +71,15 @@ class NumberEvaluator(SingleAnswerEvaluator):
 
         ``None`` where the text has no number and does not abstain.
         """
+        if self.options.answer_extractor is not None:
+            found = list(re.finditer(self.options.answer_extractor, text))
+            return (
+                found[-1][found[-1].re.groups]
+                if found
+                else last_line(text)
+                if text_abstains(last_line(text))
+                else None
+            )
         number, marked = final_number(text)
         conclusion = marked_answer(text) or ("" if marked else last_line(text))
         if text_abstains(conclusion) and (number_of(conclusion) is None or not marked):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pcsuite.config.spellings import regime_id
 from pcsuite.logging.segments import AppendFile, read_lines
 
 
@@ -51,6 +52,9 @@ class Look(msgspec.Struct, frozen=True):
     stopped: bool
     """Whether the arm was stopped by this look."""
     at_utc: str = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "decoding", regime_id(self.decoding))
 
     @property
     def arm(self) -> ArmKey:

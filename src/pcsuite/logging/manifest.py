@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pcsuite._util.files import replace_atomically
+from pcsuite.config.spellings import regime_id
 from pcsuite.errors import LogError
 
 
@@ -31,6 +32,8 @@ class TaskNote(msgspec.Struct):
     length_band: list[int] = msgspec.field(default_factory=list)
     answers: int | None = None
     """Answers the task allows, one for anything else included; ``None`` for open answers."""
+    scorer: str = ""
+    """A scorer of the user's own: file, function and the beginning of the sha256 of its text."""
 
     @property
     def token_budget(self) -> int:
@@ -84,6 +87,25 @@ class RegisteredPlan(msgspec.Struct):
     deviations: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Later plans: hashes ``from`` and ``to``, the ``reason`` given, ``rows`` logged by then, and ``at_utc``."""
 
+    def __post_init__(self) -> None:
+        self.contrasts = [_named_now(contrast) for contrast in self.contrasts]
+
+    def named_now(self) -> dict[str, Any]:
+        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then."""
+        now = dict(self.plan)
+        if "contrasts" in now:
+            now["contrasts"] = [_named_now(contrast) for contrast in now["contrasts"]]
+        now["primary"] = [
+            {**entry, "regimes": [regime_id(name) for name in entry.get("regimes", ())]}
+            for entry in now.get("primary", ())
+        ]
+        return now
+
+
+def _named_now(contrast: list[str]) -> list[str]:
+    """A contrast (task, model, decoding, condition, baseline) with its regime under today's id."""
+    return [*contrast[:2], *(regime_id(name) for name in contrast[2:3]), *contrast[3:]]
+
 
 class RunManifest(msgspec.Struct):
     """What a run is made of: definitions, sources of items, and what did not apply."""
@@ -113,6 +135,9 @@ class RunManifest(msgspec.Struct):
     blocks: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     """Further blocks of the same log (attacked prompts, say), each with its planned rows."""
 
+    def __post_init__(self) -> None:
+        self.regimes = {regime_id(name): regime for name, regime in self.regimes.items()}
+
     def fill_from(self, other: RunManifest) -> None:
         """Take over what ``other`` says and this one does not; where both speak, this one's words stay.
 
@@ -130,7 +155,19 @@ class RunManifest(msgspec.Struct):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         for name in ("tasks", "models", "conditions", "operator_types", "regimes", "metrics"):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
-        self.preregistration = self.preregistration or other.preregistration
+        mine, theirs = self.preregistration, other.preregistration
+        if mine is not None and theirs is not None and mine.hash == theirs.hash:  # parts of one plan
+            more = [contrast for contrast in theirs.contrasts if contrast not in mine.contrasts]
+            later = [deviation for deviation in theirs.deviations if deviation not in mine.deviations]
+            first = min(mine.registered_utc, theirs.registered_utc)
+            self.preregistration = msgspec.structs.replace(
+                mine,
+                contrasts=mine.contrasts + more,
+                deviations=mine.deviations + later,
+                registered_utc=first,
+            )
+        else:
+            self.preregistration = mine or theirs
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
 
 

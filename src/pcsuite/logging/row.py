@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
 
+from pcsuite.config.spellings import LONG_REGIME_IDS
 from pcsuite.evaluation.base import Parsed
 
 
@@ -31,6 +33,8 @@ class Column:
     """A further column, of this name, with the length of the list."""
     absent: bool = False
     """The field is left in the log and is no column."""
+    read_as: Mapping[str, str | None] = field(default_factory=dict)
+    """Values that earlier versions wrote, and what they are now."""
 
 
 class TaskRef(msgspec.Struct, frozen=True):
@@ -60,17 +64,39 @@ class ConditionRef(msgspec.Struct, frozen=True):
 class DecodingRef(msgspec.Struct, frozen=True):
     """Which decoding regime; ``None`` where an imported log does not say what the backend used."""
 
-    id: str
+    id: Annotated[str, Column(read_as=LONG_REGIME_IDS)]
     temperature: float | None
     top_p: float | None
     max_tokens: int | None
 
+    def __post_init__(self) -> None:
+        if self.id in LONG_REGIME_IDS:  # of a log that an earlier version wrote
+            msgspec.structs.force_setattr(self, "id", LONG_REGIME_IDS[self.id])
+
+
+_NO_LONGER_NAMED: Mapping[str, str | None] = {"none": None}
+
 
 class PerturbationRef(msgspec.Struct, frozen=True):
-    """Which perturbation; ``none`` for the clean prompt."""
+    """Which perturbation; both are null for the clean prompt, which tables call ``none``."""
 
-    type: str = "none"
-    id: str = "none"
+    type: Annotated[str | None, Column(read_as=_NO_LONGER_NAMED)] = None
+    id: Annotated[str | None, Column(read_as=_NO_LONGER_NAMED)] = None
+
+    def __post_init__(self) -> None:
+        if self.type == "none":  # of a log that an earlier version wrote
+            msgspec.structs.force_setattr(self, "type", None)
+            msgspec.structs.force_setattr(self, "id", None)
+
+    @property
+    def kind(self) -> str:
+        """The kind as tables and models' contexts name it: ``none`` for the clean prompt."""
+        return self.type or "none"
+
+    @property
+    def variant(self) -> str:
+        """The id as it enters rows' ids and tables: ``none`` for the clean prompt."""
+        return self.id or "none"
 
 
 class PromptRecord(msgspec.Struct, frozen=True):

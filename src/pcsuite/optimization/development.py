@@ -225,7 +225,7 @@ class DevProblem:
         key = digest(["answer", cell.fingerprint, item.item_id, item.input_text, seed])
 
         def request() -> Request:
-            context = cell.context(item, CLEAN.type)
+            context = cell.context(item, CLEAN.kind)
             return Request(self.render(candidate, item), cell.decoding, seed, context=context)
 
         facts = {"role": "answer", "model": self.model_id, "seed": seed, "candidate": candidate.id}

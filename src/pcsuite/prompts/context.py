@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from pcsuite._util.hashing import canonical_json
 from pcsuite.config.definitions import TaskKind, TaskSpec
+from pcsuite.config.spellings import EVALUATOR_OF_KIND, task_kind
 from pcsuite.errors import PromptError, did_you_mean
 
 
@@ -23,20 +24,43 @@ class Exemplar:
 
     @classmethod
     def of(cls, entry: Any) -> Exemplar:
-        """An exemplar of plain values: a mapping with ``input_text`` and ``output_text`` (or ``output``), or a pair.
+        """An exemplar of plain values: a mapping with ``input`` and ``output`` (or ``input_text`` and ``output_text``),
+        or a pair.
 
         An output that is no text is shown as JSON; a mapping without one of the two is a ``PromptError``.
         """
         if isinstance(entry, Exemplar):
             return entry
         if isinstance(entry, Mapping):
-            output = entry.get("output_text", entry.get("output"))
-            if output is None or "input_text" not in entry:
-                raise PromptError("an exemplar needs 'input_text' and 'output_text'")
+            given, output = (entry.get(f"{key}_text", entry.get(key)) for key in ("input", "output"))
+            if given is None or output is None:
+                raise PromptError("an exemplar needs 'input' and 'output'")
             text = output if isinstance(output, str) else canonical_json(output)
-            return cls(str(entry["input_text"]), text)
+            return cls(str(given), text)
         first, second = entry
         return cls(str(first), str(second))
+
+
+class Lines(tuple[Any, ...]):
+    """Values of a context that templates go through one by one, or print as they are: then each is a line of a list."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"- {entry}" for entry in self)
+
+
+DEFAULT_CHECKLISTS: Mapping[TaskKind, tuple[str, ...]] = {
+    "structured": (
+        "Is the answer one JSON object with every required field?",
+        "Is every value taken from the input, with nothing invented?",
+        "Is every field of the right type and in the allowed form?",
+    ),
+    "reasoning": (
+        "Does every step follow from the input and the steps before it?",
+        "Does the last line answer what was asked?",
+        "Is the last line in the form that was asked for?",
+    ),
+}
+"""What VERIFIER checks where nothing says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +103,19 @@ class PromptContext:
         for key in ("task_id", "task_kind", "input_text"):
             if key not in values:
                 raise PromptError(f"ctx needs '{key}'")
-        if values["task_kind"] not in ("structured", "reasoning"):
-            kind = values["task_kind"]
-            raise PromptError(f"ctx['task_kind'] is '{kind}'", hint="use structured or reasoning")
-        known: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in values.items()
-            if value is not None
-        }
+        kind = task_kind(values["task_kind"])
+        if kind not in get_args(TaskKind):
+            raise PromptError(
+                f"ctx['task_kind'] is '{kind}'",
+                hint=did_you_mean(str(kind), ["structured", *EVALUATOR_OF_KIND]),
+            )
+        known: dict[str, Any] = {key: value for key, value in values.items() if value is not None}
+        known["task_kind"] = kind
+        for key in ("rules", "decompose", "verifier_checklist"):
+            if key in known:
+                known[key] = _listed(known[key])
+        if not known.get("verifier_checklist"):
+            known["verifier_checklist"] = DEFAULT_CHECKLISTS[kind]
         known["exemplars"] = tuple(Exemplar.of(entry) for entry in values.get("exemplars") or ())
         title = known.get("task_title") or str(values["task_id"]).replace("_", " ")
         known.setdefault("instruction", f"{title}: answer for the input below.")
@@ -97,8 +126,18 @@ class PromptContext:
         return cls(**known)
 
     def variables(self) -> dict[str, Any]:
-        """Plain mapping for templates."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        """Plain mapping for templates; ``checklist`` is a second name of ``verifier_checklist``."""
+        found = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name in ("rules", "decompose", "verifier_checklist"):
+            found[name] = Lines(found[name])
+        found["checklist"] = found["verifier_checklist"]
+        return found
+
+
+def _listed(value: Any) -> tuple[str, ...]:
+    """Entries of a list, or the lines of a text that holds one."""
+    lines = value.splitlines() if isinstance(value, str) else value
+    return tuple(str(line).strip().removeprefix("- ") for line in lines if str(line).strip())
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,11 @@ from pcsuite.logging.looks import looks_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
 from pcsuite.report.grid import ExtraSection
+from pcsuite.report.grid_plots import robustness_figures, worst_case_figures
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
-from pcsuite.report.plots import draw_figures, robustness_figures
+from pcsuite.report.plots import draw_figures
 from pcsuite.report.samples import sample_rows
 
 EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
@@ -132,10 +133,14 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     their figures under ``output_dir``.
     """
     with RunTables(logs, output_dir / "tables") as loaded:
-        worst, by_attack = robustness_tables(item_scores(loaded))
+        scores = item_scores(loaded)
+        worst, by_attack = robustness_tables(scores)
         made = (worst, by_attack, interventions_table(loaded))
         written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
-    figures = robustness_figures(by_attack, output_dir / "plots") if plots else []
+    figures = []
+    if plots:
+        figures += robustness_figures(by_attack, output_dir / "plots")
+        figures += worst_case_figures(worst, output_dir / "plots", scores.temperature)
     notes = [
         f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
         for record in worst.records()

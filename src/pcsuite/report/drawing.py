@@ -7,16 +7,19 @@ marked point carries a tooltip.
 from __future__ import annotations
 
 import html
-import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import require
+
+if TYPE_CHECKING:
+    from pcsuite.report.renderer import TwinRenderer
 
 INK = "#20242c"
 LINE = "#d5d9e0"
@@ -25,9 +28,10 @@ SERIES = ("#2b7bba", "#d9772b", "#3a9a6a", "#b4508f", "#8a7bd1", "#a08326", "#c0
 """Colours of series, told apart by people with colour blindness and readable on white and on dark."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 GOOD, BAD = "#3a9a6a", "#c0504d"
+_PANEL_GAP = 4.0
+"""Points between panels, and around them."""
 _RC = {
-    "figure.dpi": 100,
-    "savefig.dpi": 160,
+    "figure.dpi": 72,  # that of SVG; the bitmap has its own
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "axes.titlecolor"), INK),
@@ -35,6 +39,7 @@ _RC = {
     "axes.titlesize": 10.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # no ticks above, so nothing to look for
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -114,15 +119,75 @@ def canvas(
 ) -> Iterator[tuple[Any, Any]]:
     """A matplotlib figure with its axes in the suite's style; nothing global is left changed.
 
-    ``options`` go to ``Figure.subplots``; width and height are in inches.
+    ``options`` go to ``Figure.subplots``; width and height are in inches. :func:`paint` draws what was put on it.
     """
     matplotlib = require("matplotlib", "stats")
-    require("matplotlib.backends.backend_agg", "stats")
     with matplotlib.rc_context(_RC):
-        module = require("matplotlib.figure", "stats")
-        figure = module.Figure(figsize=(width, height), layout="constrained")
+        figure = require("matplotlib.figure", "stats").Figure(figsize=(width, height))
         axes = figure.subplots(rows, columns, **options)
         yield figure, axes
+
+
+def paint(figure: Any) -> TwinRenderer:
+    """Place the panels of a figure and draw it, once for the SVG and the PNG."""
+    from pcsuite.report.renderer import TwinRenderer
+
+    renderer = TwinRenderer(figure.bbox.width, figure.bbox.height)
+    with warnings.catch_warnings():
+        # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
+        _place_panels(figure, renderer)
+        figure.patch.set_visible(False)
+        for axes in figure.axes:
+            axes.patch.set_visible(False)
+        figure.draw(renderer)
+    return renderer
+
+
+def _place_panels(figure: Any, renderer: TwinRenderer) -> None:
+    """Give each panel the room that its ticks, labels, title and legend leave, rows and columns in line.
+
+    Legends of the figure stand in a row of their own below. Everything is measured once and then moved, so ticks stay
+    those that were measured; matplotlib's own layouts measure each panel twice and once more when it is drawn.
+    """
+    ticker = require("matplotlib.ticker", "stats")
+    grid = figure.axes[0].get_gridspec()
+    if any(axes.get_gridspec() is not grid for axes in figure.axes):
+        raise NotImplementedError("the panels of a figure lie in one grid")
+    gap = _PANEL_GAP
+    left, right = [0.0] * grid.ncols, [0.0] * grid.ncols
+    above, below = [0.0] * grid.nrows, [0.0] * grid.nrows
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(ticker.FixedLocator(axis.get_majorticklocs()))
+        beside = [axis.get_tightbbox(renderer) for axis in (axes.xaxis, axes.yaxis) if axes.axison]
+        shown = (axes.title, axes._left_title, axes.get_legend(), *axes.texts)
+        beside += [part.get_window_extent(renderer) for part in shown if part is not None]
+        own, place = axes.bbox, axes.get_subplotspec()
+        column, row = place.colspan.start, place.rowspan.start
+        for box in beside:
+            if box is not None and box.width * box.height:
+                left[column] = max(left[column], own.x0 - box.x0)
+                right[column] = max(right[column], box.x1 - own.x1)
+                below[row] = max(below[row], own.y0 - box.y0)
+                above[row] = max(above[row], box.y1 - own.y1)
+    foot = gap + sum(legend.get_window_extent(renderer).height + gap for legend in figure.legends)
+    free_width = figure.bbox.width - sum(left) - sum(right) - gap * (grid.ncols + 1)
+    free_height = figure.bbox.height - sum(above) - sum(below) - foot - gap * grid.nrows
+    width, height = max(free_width / grid.ncols, 1.0), max(free_height / grid.nrows, 1.0)
+    for axes in figure.axes:
+        place = axes.get_subplotspec()
+        column, row = place.colspan.start, place.rowspan.start
+        x = gap + column * (width + gap) + sum(left[: column + 1]) + sum(right[:column])
+        top = gap + row * (height + gap) + sum(above[: row + 1]) + sum(below[:row])
+        old = axes.bbox.frozen()
+        y = figure.bbox.height - top - height
+        under = axes.xaxis.label.get_position()[1] - old.y0
+        before = axes.yaxis.label.get_position()[0] - old.x0
+        share = (figure.bbox.width, figure.bbox.height)
+        axes.set_position([x / share[0], y / share[1], width / share[0], height / share[1]])
+        axes.xaxis.set_label_coords(0.5, under / height)
+        axes.yaxis.set_label_coords(before / width, 0.5)
 
 
 def finish(
@@ -143,25 +208,12 @@ def finish(
     be written.
     """
     name = "__".join(file_slug(part) for part in (stem, task, model or tail) if part)
+    painted = paint(figure)
     png = None
-    buffer = io.StringIO()
-    with warnings.catch_warnings():
-        # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
-        # Panels find their places once, not again for each format, and nothing is drawn only to find them.
-        figure.get_layout_engine().execute(figure)
-        figure.set_layout_engine(None)
-        if folder is not None:
-            png = folder / f"{name}.png"
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                figure.savefig(
-                    png, facecolor="white", metadata={"Software": None}, pil_kwargs={"compress_level": 3}
-                )
-            except OSError as error:
-                raise AnalysisError(f"{png}: cannot be written ({error.strerror})") from error
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Figure(name, kind, task, model, caption, _page_svg(buffer.getvalue(), name, caption, tips), png)
+    if folder is not None:
+        png = folder / f"{name}.png"
+        painted.write_png(png)
+    return Figure(name, kind, task, model, caption, _page_svg(painted.svg(), name, caption, tips), png)
 
 
 def _page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
@@ -199,16 +251,19 @@ def errorbar(
 
     ``labels`` begin the tooltips, ``name`` is the series in the legend.
     """
+    reach: list[tuple[float, float]] = []
+    for position, (value, low, high) in zip(positions, points, strict=True):
+        if value is not None and low is not None and high is not None:
+            reach += [(position, low), (position, high), (math.nan, math.nan)]
+    if reach:
+        axes.plot(*zip(*reach, strict=True), color=colour, linewidth=1.8, solid_capstyle="round")
     shown_name = name
+    look = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
     for position, (value, low, high), label in zip(positions, points, labels, strict=True):
-        if value is None:
-            continue
-        if low is not None and high is not None:
-            axes.plot([position, position], [low, high], color=colour, linewidth=1.8, solid_capstyle="round")
-        tip = tips.mark(f"{label}: {interval_text(value, low, high, digits)}")
-        look = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
-        axes.plot([position], [value], **look, label=shown_name, gid=tip)
-        shown_name = None
+        if value is not None:
+            tip = tips.mark(f"{label}: {interval_text(value, low, high, digits)}")
+            axes.plot([position], [value], **look, label=shown_name, gid=tip)
+            shown_name = None
 
 
 def interval_text(value: float | None, low: float | None, high: float | None, digits: int = 2) -> str:

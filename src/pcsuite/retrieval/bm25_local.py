@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite._util.files import building_folder, sha256_file
+from pcsuite._util.files import building_folder, replace_atomically, sha256_file
 from pcsuite._util.hashing import digest
 from pcsuite.config.profile import RetrievalSection
 from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, find_file, read_jsonl
@@ -55,7 +55,7 @@ def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> Ite
     cached = datasets_dir(cache_dir) / name
     raise DataError(
         f"no pages to search for dataset '{dataset}': neither {cached} nor a bundled sample exists",
-        hint='write one {"page", "sentences": [...]} a line there, or run: pcsuite export-datasets',
+        hint=f"pcsuite index build --dataset {dataset} --pages FILE takes pages of yours; or: pcsuite export-datasets",
     )
 
 
@@ -140,19 +140,40 @@ def index_key(source_sha256: str, settings: Bm25Settings) -> str:
     return digest({"format": FORMAT, "sources": [source_sha256], "settings": asdict(settings)})
 
 
-def index_folder(cache_dir: Path, key: str) -> Path:
-    return cache_dir / "indexes" / key
+def index_root(cache_dir: Path, wiki_index_path: str | None = None) -> Path:
+    """Folder of the indexes: the profile's ``wiki_index_path``, by default ``wiki_bm25`` in the cache folder."""
+    return cache_dir / "wiki_bm25" if wiki_index_path is None else Path(wiki_index_path)
 
 
-def ensure_index(source: Path, cache_dir: Path, settings: Bm25Settings | None = None) -> Path:
-    """The folder of the index of a pages file; built if it is not there yet.
+def take_for(dataset: str, index: Path) -> None:
+    """Have loops on a dataset search this index, whatever pages the dataset has itself."""
+    replace_atomically(index.parent / f"{dataset}.json", json.dumps({"index": index.name}).encode() + b"\n")
+
+
+def _taken_for(dataset: str, root: Path) -> Path | None:
+    """The index in ``root`` that was built for a dataset from pages of the user's own, if any was."""
+    note = root / f"{dataset}.json"
+    try:
+        return root / str(json.loads(note.read_text(encoding="utf-8"))["index"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{note}: cannot be read ({error})", hint="pcsuite index build --pages FILE writes it"
+        ) from error
+
+
+def ensure_index(
+    source: Path, cache_dir: Path, settings: Bm25Settings | None = None, *, root: Path | None = None
+) -> Path:
+    """The folder of the index of a pages file below ``root`` (by default that of the cache); built if not there yet.
 
     It is written beside its place and moved there whole; of two processes the first one's stays. Raises
     :class:`DataError` where the file has no sentences.
     """
     settings = settings or Bm25Settings()
     key = index_key(_file_sha256(source), settings)
-    folder = index_folder(cache_dir, key)
+    folder = (root or index_root(cache_dir)) / key
     if (folder / META).is_file():
         return folder
     bm25s = require("bm25s", "retrieval")
@@ -274,36 +295,45 @@ class PageTitles:
         return indexed_pages(self.path) if self.indexed else (page for page, _ in read_pages(self.path))
 
 
+def _chosen(root: Path, dataset: str) -> Path | None:
+    """The index that ``root`` is or that was taken for the dataset there; ``None`` where its own pages count."""
+    return root if (root / META).is_file() else _taken_for(dataset, root)
+
+
 class Bm25Retriever(Retriever):
-    """Searches an index folder: the profile's ``wiki_index_path``, else one built from the dataset's pages."""
+    """Searches the index of a dataset among those below the profile's ``wiki_index_path``.
+
+    That may be an index itself; else it is where ``pcsuite index build`` writes. An index built for the dataset from
+    pages of one's own goes first, then that of the dataset's pages, which is built when it is first needed.
+    """
 
     def __init__(self, index: Bm25Index) -> None:
         self.index = index
 
     @classmethod
     def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Bm25Retriever:
-        """Open the index, building it first where it is not there.
-
-        The profile's ``wiki_index_path`` names a folder that is there; otherwise it is built from the dataset's
-        pages.
-        """
-        if settings.wiki_index_path is not None:
-            return cls(Bm25Index(Path(settings.wiki_index_path)))
-        return cls(Bm25Index(ensure_index(find_pages(dataset, cache_dir).path, cache_dir)))
+        """Open the index, building it first where the dataset has pages and the index is not there."""
+        root = index_root(cache_dir, settings.wiki_index_path)
+        chosen = _chosen(root, dataset)
+        if chosen is None:
+            chosen = ensure_index(find_pages(dataset, cache_dir).path, cache_dir, root=root)
+        return cls(Bm25Index(chosen))
 
     @classmethod
     def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
         """The index's name, which is the hash of its sources and settings."""
-        if settings.wiki_index_path is not None:
-            return {"backend": "bm25_local", "index": _read_meta(Path(settings.wiki_index_path)).key}
+        chosen = _chosen(index_root(cache_dir, settings.wiki_index_path), dataset)
+        if chosen is not None:
+            return {"backend": "bm25_local", "index": _read_meta(chosen).key}
         pages = find_pages(dataset, cache_dir).path
         return {"backend": "bm25_local", "index": index_key(_file_sha256(pages), Bm25Settings())}
 
     @classmethod
     def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
         """The pages of the index folder or of the dataset's pages file."""
-        if settings.wiki_index_path is not None:
-            return PageTitles(Path(settings.wiki_index_path), indexed=True)
+        chosen = _chosen(index_root(cache_dir, settings.wiki_index_path), dataset)
+        if chosen is not None:
+            return PageTitles(chosen, indexed=True)
         try:
             pages = find_pages(dataset, cache_dir).path
         except DataError:

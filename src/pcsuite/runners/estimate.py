@@ -266,7 +266,7 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
     )
     for row in iter_newest_rows(path):
         score = row.metrics.get("task_score")
-        if row.errors or row.kind != "main" or row.perturbation.type != "none" or score is None:
+        if row.errors or row.kind != "main" or row.perturbation.type is not None or score is None:
             continue
         key = (row.task.id, row.model.id, row.decoding.id)
         scores[key][row.condition.id][row.task.item_id].append(float(score))

@@ -171,7 +171,7 @@ class Pipeline:
                 cell.decoding,
                 unit.seed,
                 constraint,
-                cell.context(item, unit.perturbation.type),
+                cell.context(item, unit.perturbation.kind),
                 prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
                 row=unit.run_id,
                 shared_chars=max(0, prompt.find(item.input_text)) if item.input_text else 0,
@@ -238,7 +238,7 @@ class Pipeline:
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
         cell = unit.cell
-        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.id)
+        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.variant)
         ready = self._prepared.get(key)
         if ready is None:
             if client.adapter.counts_remotely and self._counts_tokens:
@@ -434,7 +434,7 @@ def registered_perturbation(unit: Unit) -> Edit | None:
     """
     if unit.perturbation == CLEAN:
         return None
-    variant = variant_of(unit.perturbation.type, unit.perturbation.id)
+    variant = variant_of(unit.perturbation.kind, unit.perturbation.variant)
     site = site_of(unit)
     return lambda tree: perturb(tree, site, variant)
 

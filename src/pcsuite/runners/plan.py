@@ -24,9 +24,10 @@ from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Mod
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
 from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
-from pcsuite.evaluation import EVALUATORS
+from pcsuite.evaluation import EVALUATORS, checked_options
 from pcsuite.evaluation import build_evaluator as evaluator_of
 from pcsuite.evaluation.base import Evaluator
+from pcsuite.evaluation.own_scorer import OwnScorer
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Program, Search
@@ -116,7 +117,7 @@ class Cell:
         shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
         for perturbation in self.perturbations:
             for seed in self.seeds:
-                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.id}")
+                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.variant}")
                 yield Unit(self, item, seed, perturbation, run_id)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
@@ -225,8 +226,7 @@ def build_plan(
     Covers the profile's selection, or ``scope``; every cell gets the given perturbations. A condition that has no
     meaning on a task, or cannot be enforced on a model, becomes an entry of ``not_applicable`` with the reason.
 
-    Raises :class:`DataError` for missing items, :class:`ConfigError` for wrong options and :class:`PromptError` for
-    a condition whose compiled prompt is missing.
+    Raises :class:`DataError` for missing items and :class:`ConfigError` for wrong options.
     """
     scope = scope or Scope.of_selection(suite)
     retriever_type(suite)
@@ -241,7 +241,12 @@ def build_plan(
         adapter, options = check_model(model_id, suite.models[model_id])
         for task in tasks.values():
             for chosen in conditions:
-                condition = with_compiled_prompt(suite, chosen, task.id, model_id)
+                try:
+                    condition = with_compiled_prompt(suite, chosen, task.id, model_id)
+                except NotCompiledError as error:
+                    reason = f"no prompt is compiled yet: {error.hint}"
+                    skipped.append(NotApplicable(task.id, model_id, chosen.id, reason))
+                    continue
                 reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
@@ -251,24 +256,31 @@ def build_plan(
     return Plan(suite, tasks, tuple(cells), tuple(skipped), scope)
 
 
+class NotCompiledError(PromptError):
+    """A condition is compiled by the optimiser, and nothing was compiled for this task and model."""
+
+
 def with_compiled_prompt(
     suite: Suite, condition: ConditionBundle, task_id: str, model_id: str
 ) -> ConditionBundle:
     """A compiled condition with the prompt that was frozen for a task and a model; others as they are.
 
-    Raises :class:`PromptError`, with the command that makes it, where there is no such file.
+    Raises :class:`NotCompiledError`, with the command that makes it, where there is no such file.
     """
     if not condition.compiled:
         return condition
     output_dir = suite.profile.run.output_dir
     path = compiled_path(output_dir, task_id, model_id)
     if not path.is_file():
-        elsewhere = [] if output_dir == "outputs" else ["--output-dir", output_dir]
-        words = ["--config", str(suite.path), *elsewhere, "--task", task_id, "--model", model_id]
-        raise PromptError(
+        words = ["pcsuite", "optimize", "--config", str(suite.path)]
+        words += [] if output_dir == "outputs" else ["--output-dir", output_dir]
+        # A profile that enables it compiles all its pairs by one command, which is then the same for all of them.
+        if not suite.profile.optimization.dspy.enabled:
+            words += ["--task", task_id, "--model", model_id]
+        raise NotCompiledError(
             f"condition {condition.id} needs a compiled prompt for task '{task_id}' on model '{model_id}',"
             f" and there is no {path}",
-            hint=f"pcsuite optimize {shlex.join(words)}",
+            hint=shlex.join(words),
         )
     return condition.with_prompt(read_compiled(path))
 
@@ -287,6 +299,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
         loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
     )
     evaluator = build_evaluator(suite, task_id)
+    evaluator.check_items(items)
     prompting = TaskPrompting(
         task_id,
         spec,
@@ -389,7 +402,7 @@ def plan_cell(
         "model": suite.models[model_id],
         "model_id": model_id,
         "condition": [condition.id, [[operator.name, operator.spec] for operator in bundle]],
-        "decoding": decoding.as_dict(),
+        "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
     if condition.prompt is not None:
@@ -415,14 +428,18 @@ def plan_cell(
 
 
 def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
-    """The task's evaluator with its options and schema.
+    """The task's evaluator with its options and schema: a named one, or a function in a file of the user's.
 
     Raises :class:`ConfigError`, with the task's line in its file, for an unknown evaluator or wrong options.
     """
-    task = suite.tasks[task_id]
+    task, scorer = suite.tasks[task_id], suite.scorer(task_id)
     try:
-        evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
-    except ConfigError as error:
+        if scorer is not None:
+            options = checked_options(OwnScorer, scorer.name, task.evaluator_options)
+            evaluator: Evaluator = OwnScorer(scorer, options, suite.schema(task_id))
+        else:
+            evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+    except (ConfigError, DataError) as error:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
     if task.retrieval:

@@ -36,6 +36,7 @@ def planned_contrasts(plan: Plan, section: PreregistrationSection) -> list[ArmKe
     groups = cells_by_group(plan)
     known = list(dict.fromkeys(name for cells in groups.values() for name in cells))
     known += [entry.condition_id for entry in plan.not_applicable]
+    known += plan.suite.conditions  # one that is left out of this part of the study has no contrast in it
     found: dict[ArmKey, None] = {}
     for (task, model, decoding), cells in groups.items():
         control = control_among({name: cell.operators for name, cell in cells.items()})
@@ -94,7 +95,7 @@ def register(plan: Plan, log: RunLog, deviation: str | None = None) -> Registere
     if not rows:
         return new
     before, after = (entry.hash if entry is not None else "" for entry in (old, new))
-    if before == after:
+    if before == after or (old is not None and new is not None and old.named_now() == new.named_now()):
         if old is None or new is None:
             return None
         more = [contrast for contrast in new.contrasts if contrast not in old.contrasts]

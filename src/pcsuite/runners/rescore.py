@@ -14,6 +14,7 @@ from pcsuite.data.items import Item, load_items
 from pcsuite.errors import LogError, MissingExtraError
 from pcsuite.evaluation.base import Answer, Evaluator
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
+from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
@@ -56,7 +57,21 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
             fresh = _again(suite, row, tasks, outcome)
             if fresh is not None:
                 log.append(fresh)
+    if not outcome.failed:
+        _note_scorers(suite, paths)
     return outcome
+
+
+def _note_scorers(suite: Suite, paths: RunPaths) -> None:
+    """Say in the manifest which text of a scorer of the user's own the rows are scored with now."""
+    manifest = read_manifest(paths.log)
+    if manifest is None:
+        return
+    for task_id, note in manifest.tasks.items():
+        own = suite.scorer(task_id) if task_id in suite.tasks else None
+        if own is not None and own.stamp != note.scorer:
+            note.scorer, manifest.config_hash = own.stamp, suite.config_hash
+    write_manifest(paths.log, manifest)
 
 
 def _again(

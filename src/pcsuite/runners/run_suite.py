@@ -64,6 +64,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
                 answers=closed_answers(task.items),
+                scorer=own.stamp if (own := suite.scorer(task.id)) is not None else "",
             )
             for task in plan.tasks.values()
         },
@@ -118,6 +119,19 @@ def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> Non
         main.blocks = {**earlier, plan.scope.block: {"planned_rows": manifest.planned_rows}}
         manifest = main
     write_manifest(log, manifest)
+
+
+def _check_scorers(plan: Plan, log: RunLog) -> None:
+    """Refuse to add rows of an edited scorer to rows of the earlier one: their scores mean different things."""
+    known = read_manifest(log.paths.log) if len(log.index) else None
+    for task_id, note in (known.tasks if known is not None else {}).items():
+        own = plan.suite.scorer(task_id) if task_id in plan.tasks else None
+        if own is not None and note.scorer and note.scorer != own.stamp:
+            raise ConfigError(
+                f"{own.name} has changed since rows of task '{task_id}' were scored with it"
+                f" ({note.scorer}, now {own.stamp})",
+                hint="pcsuite rescore --config PROFILE scores them anew; --name starts another run",
+            )
 
 
 def _compiled(plan: Plan) -> list[dict[str, Any]]:
@@ -213,6 +227,7 @@ async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | 
             if run.overwrite:
                 set_aside(batches_folder(log.paths.log))
             registered = None
+            _check_scorers(plan, log)
             if not plan.scope.block:
                 registered = register(plan, log, deviation)
                 record_plan(plan, log.paths.log, registered)

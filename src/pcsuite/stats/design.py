@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from pcsuite.stats.estimate import FloatArray, IntArray, as_vector
 INTERCEPT = "(Intercept)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FixedDesign:
     """The fixed part of a model: one row per cell (a combination of factor levels), one column per coefficient.
 
@@ -65,10 +66,14 @@ class FixedDesign:
 
         ``combinations`` has one row of weights per combination; a dropped coefficient makes some not estimable.
         """
-        _, singular, right = np.linalg.svd(self.full, full_matrices=False)
-        basis = right[singular > singular.max() * 1e-10]
-        rest = combinations - combinations @ basis.T @ basis
+        rest = combinations - combinations @ self._row_space.T @ self._row_space
         return np.asarray(np.abs(rest).max(axis=1) < 1e-8)
+
+    @cached_property
+    def _row_space(self) -> FloatArray:
+        """An orthonormal basis of what the observed cells determine; found once, asked for every mean."""
+        _, singular, right = np.linalg.svd(np.unique(self.full, axis=0), full_matrices=False)
+        return np.asarray(right[singular > singular.max() * 1e-10])
 
 
 def fixed_design(
@@ -83,7 +88,8 @@ def fixed_design(
     ``terms`` are factor names or interactions, ``"condition:size"``. Levels are sorted; ``references``
     names the level a factor is compared with (default: the first). ``linked`` names factors that describe one thing
     (size, family and name of a model): marginal means average over the combinations of them that occur, not over all
-    that could be formed. Raises ``AnalysisError`` for an unknown factor or reference.
+    that could be formed. A linked name that is in the cells but in no term groups them (the class of a size): means
+    can be taken by it. Raises ``AnalysisError`` for an unknown factor or reference.
 
     >>> fixed_design([{"condition": "C0"}, {"condition": "C1"}], ["condition"]).names
     ('(Intercept)', 'condition[C1]')
@@ -108,7 +114,7 @@ def fixed_design(
         for levels in itertools.product(*(factors[name][1:] for name in term))
     ]
     full = _coded_rows(cells, factors, split)
-    together = [name for name in linked if name in factors]
+    together = [name for name in linked if name in known]
     occurring = dict.fromkeys(tuple(cell[name] for name in together) for cell in cells)
     combinations = tuple(dict(zip(together, levels, strict=True)) for levels in occurring)
     return FixedDesign(factors, split, full, (INTERCEPT, *names), _independent_columns(full), combinations)

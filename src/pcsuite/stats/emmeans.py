@@ -3,14 +3,16 @@
 A marginal mean averages the model's prediction over a grid of all factor levels, each cell weighing the
 same, so that an unbalanced run does not tilt the comparison (what R's emmeans reports). Factors that the design links
 (a family that comes in one size only) enter with the combinations that occur. Where the observed cells do not determine
-a mean, it is ``nan`` rather than a guess.
+a mean over all of these, it is over those combinations where they do (a constraint that one model cannot enforce), its
+note names them, and its contrast is with the reference over the same ones; where they determine none, it is ``nan``
+rather than a guess.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,7 +41,10 @@ def marginal_means(fit: MixedFit, over: Sequence[str], *, level: float = 0.95) -
     >>> [round(mean.contrast.estimate, 3) for mean in marginal_means(fit, ["condition"])]
     [0.4, 0.65]
     """
-    return [_mean(fit, levels, weights, _label(levels), level) for levels, weights in _grid(fit, over)]
+    return [
+        _mean(fit, levels, _average(cells), _label(levels), level, note)
+        for levels, cells, note in _grid(fit, over)
+    ]
 
 
 def contrasts_with_reference(
@@ -53,18 +58,14 @@ def contrasts_with_reference(
     >>> [round(gain.contrast.estimate, 3) for gain in contrasts_with_reference(fit, "condition")]
     [0.25]
     """
-    grid = _grid(fit, [factor, *by])
     reference = fit.design.factors[factor][0]
-
-    def key(levels: dict[str, str]) -> tuple[str, ...]:
-        return tuple(levels[name] for name in by)
-
-    base = {key(levels): weights for levels, weights in grid if levels[factor] == reference}
-    return [
-        _mean(fit, levels, weights - base[key(levels)], f"{_label(levels)} - {reference}", level)
-        for levels, weights in grid
-        if levels[factor] != reference
-    ]
+    found = []
+    for levels, cells, note in _grid(fit, [factor, *by]):
+        if levels[factor] != reference:
+            base = [(cell | {factor: reference}) for cell, _ in cells]
+            difference = _average(cells) - fit.design.full_rows(base).mean(axis=0)
+            found.append(_mean(fit, levels, difference, f"{_label(levels)} - {reference}", level, note))
+    return found
 
 
 def interaction_contrasts(
@@ -82,7 +83,10 @@ def interaction_contrasts(
     >>> round(interaction_contrasts(fit, "condition", "size")[0].contrast.estimate, 3)
     -0.15
     """
-    by_levels = {(c[factor], c[moderator]): w for c, w in _grid(fit, [factor, moderator])}
+    by_levels = {
+        (levels[factor], levels[moderator]): _average(cells)
+        for levels, cells, _ in _grid(fit, [factor, moderator])
+    }
     (low_f, *others), (low_m, *other_m) = fit.design.factors[factor], fit.design.factors[moderator]
     results = []
     for f, m in itertools.product(others, other_m):
@@ -92,40 +96,72 @@ def interaction_contrasts(
     return results
 
 
-def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], FloatArray]]:
-    """Combinations of ``over``, each with weights over *full* coefficients that average out the rest."""
+Cells = list[tuple[dict[str, str], FloatArray]]
+"""Cells of a grid with their rows over the *full* coefficients."""
+
+
+def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cells, str]]:
+    """Combinations of ``over``, each with the cells whose average is its mean, and what had to be left out of them."""
     factors = fit.design.factors
-    for name in over:
-        if name not in factors:
-            raise AnalysisError(f"factor '{name}' is not in the model", hint=did_you_mean(name, factors))
     linked: Sequence[dict[str, str]] = fit.design.linked or ({},)
+    levels_of = {name: tuple(dict.fromkeys(entry[name] for entry in linked)) for name in linked[0]} | factors
+    for name in over:
+        if name not in levels_of:
+            raise AnalysisError(f"factor '{name}' is not in the model", hint=did_you_mean(name, levels_of))
     others = [name for name in factors if name not in over and name not in linked[0]]
     grid = []
-    for chosen in itertools.product(*(factors[name] for name in over)):
+    for chosen in itertools.product(*(levels_of[name] for name in over)):
         levels = dict(zip(over, chosen, strict=True))
         matching = [
             combination
             for combination in linked
             if all(levels.get(name, level) == level for name, level in combination.items())
         ]
-        cells = [
-            levels | combination | dict(zip(others, rest, strict=True))
-            for combination in matching
-            for rest in itertools.product(*(factors[name] for name in others))
-        ]
-        if cells:
-            grid.append((levels, np.asarray(fit.design.full_rows(cells).mean(axis=0), dtype=np.float64)))
+        by_combination = [_cells(fit, levels | combination, others) for combination in matching]
+        if not by_combination:
+            continue
+        cells = list(itertools.chain.from_iterable(by_combination))
+        determined = [own for own in by_combination if _is_determined(fit, own)]
+        note = ""
+        if 0 < len(determined) < len(by_combination) and not _is_determined(fit, cells):
+            cells = list(itertools.chain.from_iterable(determined))
+            note = f"over {', '.join(_combination(fit, own[0][0]) for own in determined)} only: the rest lacks it"
+        grid.append((levels, cells, note))
     return grid
 
 
+def _cells(fit: MixedFit, levels: dict[str, str], others: Sequence[str]) -> Cells:
+    factors = fit.design.factors
+    cells = [
+        levels | dict(zip(others, rest, strict=True))
+        for rest in itertools.product(*(factors[name] for name in others))
+    ]
+    return list(zip(cells, fit.design.full_rows(cells), strict=True))
+
+
+def _average(cells: Cells) -> FloatArray:
+    return np.asarray(np.mean([row for _, row in cells], axis=0), dtype=np.float64)
+
+
+def _is_determined(fit: MixedFit, cells: Cells) -> bool:
+    return bool(fit.design.estimable(_average(cells)[None, :])[0])
+
+
+def _combination(fit: MixedFit, cell: dict[str, str]) -> str:
+    """``7B qwen``: the levels of the linked factors that the model has."""
+    names = [name for name in fit.design.linked[0] if name in fit.design.factors]
+    return " ".join(cell[name] or "?" for name in names)
+
+
 def _mean(
-    fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float
+    fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float, note: str = ""
 ) -> MarginalMean:
     if not fit.design.estimable(weights[None, :])[0]:
         nan, why = float("nan"), "the run's cells do not determine it"
         return MarginalMean(levels, Contrast(name, nan, nan, nan, nan, nan, nan, nan, why))
     # An estimable combination can be written on the kept coefficients: the dropped ones are 0 in the fit.
-    return MarginalMean(levels, fit.contrast(weights[list(fit.design.kept)], name, level=level))
+    found = fit.contrast(weights[list(fit.design.kept)], name, level=level)
+    return MarginalMean(levels, replace(found, note="; ".join(filter(None, (note, found.note)))))
 
 
 def _label(levels: dict[str, str]) -> str:

@@ -45,7 +45,9 @@ def self_consistency(
 
     ``answers`` holds R canonical answers per item (``None``: no answer, which never wins), ``correct`` the
     score of each. Ties go to the answer with the highest mean ``verifier`` score among its votes; without
-    one, or where that ties too, each tied answer counts by its expected value. K defaults to 1..R.
+    one, or where that ties too, each tied answer counts by its expected value. A verdict that could not be read is
+    ``nan`` and left out alone: a tied answer none of whose verdicts could be read is neither preferred nor passed over,
+    it counts as the mean of the tied answers that have one. K defaults to 1..R.
 
     >>> answers, correct = [["4", "4", "5"], ["7", "8", "7"]], [[1, 1, 0], [1, 0, 1]]
     >>> votes = self_consistency(answers, correct, rng=np.random.default_rng(0), resamples=100)
@@ -56,7 +58,11 @@ def self_consistency(
     n, r = scores.shape
     if len(answers) != n or any(len(row) != r for row in answers):
         raise AnalysisError(f"answers must have {r} entries for each of {n} items, as correct does")
-    weights = as_matrix(verifier, "verifier", columns=r) if verifier is not None else None
+    weights = np.asarray(verifier, dtype=np.float64) if verifier is not None else None
+    if weights is not None and weights.shape != scores.shape:
+        raise AnalysisError(
+            f"verifier has shape {weights.shape}, a score or nan for each of {n} items by {r} is needed"
+        )
     wanted = list(ks) if ks is not None else list(range(1, r + 1))
     if any(not 1 <= k <= r for k in wanted):
         raise AnalysisError(f"K must lie between 1 and the {r} answers there are, not {wanted}")
@@ -98,9 +104,22 @@ def _vote_accuracy(
         counts = np.tensordot(block, votes, axes=(1, 1))
         leading = (counts == counts.max(axis=2, keepdims=True)) & (counts > 0)
         if verifier is not None:
-            trust = np.einsum("ma,na,nab->mnb", block, verifier, votes) / np.where(counts > 0, counts, 1.0)
-            trust = np.where(leading, trust, -np.inf)
-            leading &= trust >= trust.max(axis=2, keepdims=True) - 1e-12
+            leading &= _most_trusted(block, votes, verifier, leading)
         winners = leading.sum(axis=2)
         result += ((leading * worth).sum(axis=2) / np.where(winners > 0, winners, 1)).sum(axis=0)
     return result / len(masks), exact
+
+
+def _most_trusted(
+    block: FloatArray, votes: FloatArray, verifier: FloatArray, leading: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Of the leading answers of each vote and item, those with the highest mean of their readable verdicts."""
+    told = np.isfinite(verifier)
+    read = np.einsum("ma,na,nab->mnb", block, told.astype(np.float64), votes)
+    total = np.einsum("ma,na,nab->mnb", block, np.where(told, verifier, 0.0), votes)
+    trust = total / np.where(read > 0, read, 1.0)
+    known = leading & (read > 0)
+    judged = known.sum(axis=2, keepdims=True)
+    middle = np.where(known, trust, 0.0).sum(axis=2, keepdims=True) / np.where(judged > 0, judged, 1)
+    trust = np.where(leading, np.where(known, trust, middle), -np.inf)
+    return np.asarray(trust >= trust.max(axis=2, keepdims=True) - 1e-12)

@@ -17,7 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import ConfigError
-from pcsuite.view.server import Viewer, asset, make_app
+from pcsuite.view.data import Viewer
+from pcsuite.view.server import asset, make_app
 
 HOST = "bundle.invalid"
 MOST_ITEMS = 60

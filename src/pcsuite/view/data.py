@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,20 +18,13 @@ from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, load_items
-from pcsuite.errors import LogError, PcsuiteError
+from pcsuite.errors import ConfigError, LogError, PcsuiteError
 from pcsuite.logging.log import read_prompts
-from pcsuite.logging.manifest import RunManifest, read_manifest
+from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest
 from pcsuite.logging.segments import log_segments
+from pcsuite.view.filters import AXES, OUTCOMES, Filter
 from pcsuite.view.slices import SliceScores
 
-AXES = {
-    "condition": "condition_id",
-    "model": "model_id",
-    "decoding": "decoding_id",
-    "perturbation": "perturbation_type",
-}
-"""What the columns of a matrix may be; the others are filters."""
-OUTCOMES = ("unreadable", "truncated", "abstained", "failed")
 MEMORY = "700MB"
 RUNNING_SECONDS = 15
 """A log written to this lately belongs to a run in progress."""
@@ -60,39 +52,37 @@ class RunEntry(NamedTuple):
 
 
 def list_runs(output_dir: Path) -> list[RunEntry]:
-    """The runs of an output folder, the newest first; those whose manifest cannot be read come with an empty one."""
+    """The runs of an output folder, the newest first; those whose manifest cannot be read come with an empty one.
+
+    A manifest is read again only when its file has changed.
+    """
     found = []
     folder = Path(output_dir)
     for log in [*folder.glob("runs/*.jsonl"), *folder.glob("ablations/*/runs/*.jsonl")]:
-        try:
-            manifest = read_manifest(log) or RunManifest()
-        except LogError:
-            manifest = RunManifest()
         stats = [segment.path.stat() for segment in log_segments(log)]
         if stats:
             newest = max(entry.st_mtime for entry in stats)
             modified = datetime.fromtimestamp(newest, timezone.utc)
-            found.append(RunEntry(log.stem, log, manifest, sum(entry.st_size for entry in stats), modified))
+            size = sum(entry.st_size for entry in stats)
+            found.append(RunEntry(log.stem, log, _manifest(log), size, modified))
     return sorted(found, key=lambda entry: entry.modified, reverse=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which items and cells a page is about; every field is a parameter of its address."""
+def _manifest(log: Path) -> RunManifest:
+    try:
+        written = manifest_path(log).stat()
+    except OSError:
+        return RunManifest()
+    return _manifest_as_of(log, (written.st_ino, written.st_mtime_ns, written.st_size))
 
-    task: str
-    columns: str = "condition"
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    """Value of each axis that is not the columns."""
-    base: str = ""
-    only: str = ""
-    """``differ``, ``fixed:COLUMN``, ``broken:COLUMN``, or one of :data:`OUTCOMES`."""
-    query: str = ""
-    label: str = ""
-    """Truth that the items have."""
-    marked: str = ""
-    sort: str = "item"
-    """``item``, ``score:COLUMN`` or ``gain:COLUMN``; a leading ``-`` turns it round."""
+
+@lru_cache(maxsize=4096)
+def _manifest_as_of(log: Path, stamp: tuple[int, int, int]) -> RunManifest:
+    """A manifest as its file stood at ``stamp``; nobody changes what is returned."""
+    try:
+        return read_manifest(log) or RunManifest()
+    except LogError:
+        return RunManifest()
 
 
 class Cell(NamedTuple):
@@ -400,3 +390,33 @@ class OpenRun:
             if values:
                 found[name] = values[0]
         return found
+
+
+class Viewer:
+    """The runs of an output folder, opened as they are asked for."""
+
+    def __init__(self, output_dir: Path, suite: Suite | None = None, evals: Path | None = None) -> None:
+        self.output_dir = Path(output_dir)
+        self.evals = evals
+        """Folder of the verifier's evals, where there is one to look at."""
+        self._suite = suite
+        self._open: dict[str, OpenRun] = {}
+
+    def entries(self) -> list[RunEntry]:
+        """The runs that are there now, the newest first."""
+        return list_runs(self.output_dir)
+
+    def run(self, name: str) -> OpenRun:
+        """A run by name, read on where its log has grown; a ``ConfigError`` where there is none."""
+        entries = {entry.name: entry for entry in self.entries()}
+        if name not in entries:
+            raise ConfigError(f"there is no run '{name}' in {self.output_dir}")
+        if name not in self._open:
+            self._open[name] = OpenRun(entries[name], self.output_dir / "view" / name, self._suite)
+        else:
+            self._open[name].refresh()
+        return self._open[name]
+
+    def close(self) -> None:
+        for run in self._open.values():
+            run.close()

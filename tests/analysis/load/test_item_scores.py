@@ -17,7 +17,7 @@ def scores_of(tmp_path, rows) -> ItemScores:
 
 
 def key(condition, perturbation="none") -> CellKey:
-    return CellKey("agnews_json", "m1", "d0_greedy", perturbation, condition)
+    return CellKey("agnews_json", "m1", "D0", perturbation, condition)
 
 
 def test_items_of_two_cells_are_paired_by_name(tmp_path):
@@ -50,7 +50,7 @@ def test_cells_stand_in_natural_order_and_the_control_is_c0_or_the_bare_one(tmp_
     clean = list(scores.cell_keys())
     assert [cell.condition for cell in clean] == ["C2", "C10", "bare"]
     assert len(list(scores.cell_keys(perturbation=None))) == 4
-    assert scores.groups() == {("agnews_json", "m1", "d0_greedy"): clean}
+    assert scores.groups() == {("agnews_json", "m1", "D0"): clean}
     assert scores.operators_in(key("C2")) == ("ROLE", "GOAL")
     assert scores.baseline(clean) == key("bare")
     assert scores.baseline([key("C10"), key("C0")]) == key("C0")

@@ -153,7 +153,7 @@ def test_kinds_of_metrics(metrics, kinds):
 def test_sums_do_not_depend_on_threads(tmp_path, monkeypatch):
     """Thirds do not add up to the same digits in every order."""
     rows = [
-        make_row(item=f"i{item}", seed=seed, decoding="d1_sampled", score=((item * 7 + seed * 3) % 11) / 11)
+        make_row(item=f"i{item}", seed=seed, decoding="D1", score=((item * 7 + seed * 3) % 11) / 11)
         for seed in range(12)
         for item in range(400)
     ]

@@ -31,7 +31,7 @@ def tables_of(tmp_path, rows, **given):
 
 def replicates(item, answers, condition="C0"):
     return [
-        make_row(task="open", item=item, condition=condition, decoding="d1_sampled", seed=seed, answer=answer)
+        make_row(task="open", item=item, condition=condition, decoding="D1", seed=seed, answer=answer)
         for seed, answer in enumerate(answers, start=1)
     ]
 
@@ -127,7 +127,7 @@ def test_the_cost_is_bounded_and_said(tmp_path, monkeypatch):
     monkeypatch.setattr(embedding_tables, "TEXT_LIMIT", 80)
     truth = {name: f"{text[:-1]}, or so I was told." for name, text in sentences(60).items()}
     rows = [
-        make_row(task="open", item=name, condition=condition, decoding="d1_sampled", seed=seed, answer=text)
+        make_row(task="open", item=name, condition=condition, decoding="D1", seed=seed, answer=text)
         for name, text in truth.items()
         for condition in ("C0", "C1", "C3")
         for seed in (1, 2)
@@ -164,7 +164,7 @@ def test_a_task_with_too_few_items_is_named_once(tmp_path):
 
 
 def test_labels_need_no_clusters(tmp_path):
-    rows = [make_row(item="a", decoding="d1_sampled", seed=seed, answer="x") for seed in (1, 2)]
+    rows = [make_row(item="a", decoding="D1", seed=seed, answer="x") for seed in (1, 2)]
     (cell,) = tables_of(tmp_path, rows, embeddings="off")["entropy_by_condition"]
     assert cell["semantic_note"] is None
 

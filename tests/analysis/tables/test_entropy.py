@@ -20,7 +20,7 @@ def compute(tmp_path, rows):
 
 def replicates(item, condition, answers, **more):
     return [
-        make_row(item=item, condition=condition, decoding="d1_sampled", seed=seed, answer=answer, **more)
+        make_row(item=item, condition=condition, decoding="D1", seed=seed, answer=answer, **more)
         for seed, answer in enumerate(answers, start=1)
     ]
 

@@ -138,3 +138,51 @@ def test_scores_without_spread_are_said_not_fitted(tmp_path):
     assert found.notes == [
         "No mixed model of score for agnews_json: the values do not vary within any condition."
     ]
+
+
+def test_each_condition_has_a_mean_on_one_family_in_two_sizes_and_an_api_model(tmp_path):
+    """The API model comes in no other size and cannot enforce a constraint: C6 has its mean over those that can."""
+    models = (("small", "7B", "qwen"), ("medium", "14B", "qwen"), ("api", "frontier", "gpt"))
+    rows = [
+        make_row(
+            task="t", item=f"{k}", model=model, size=size, family=family, condition=condition, decoding=regime,
+            score=0.2 + 0.1 * lift + 0.1 * place + 0.02 * (k % 5) + 0.01 * ((k + place) % 3),
+        )
+        for k in range(12)
+        for lift, (model, size, family) in enumerate(models)
+        for place, condition in enumerate(("C0", "C4", "C6"))
+        for regime in ("D0", "D1")
+        if (model, condition) != ("api", "C6")
+    ]  # fmt: skip
+    found = [r for r in fit(tmp_path, rows).means.records() if r["scope"] == "t"]
+    alone = {r["condition"]: r for r in found if r["over"] == "condition"}
+    assert set(alone) == {"C0", "C4", "C6"}
+    assert all(r["mean"] is not None and r["mean_low"] is not None for r in alone.values())
+    assert alone["C4"]["mean"] == pytest.approx(0.2 + 0.1 + 0.1 + 0.1 / 3 + 0.01, abs=0.02)
+    # Over two models, and its difference is from C0 on the same two.
+    assert alone["C6"]["note"] == "over 14B qwen, 7B qwen only: the rest lacks it"
+    assert alone["C6"]["difference"] == pytest.approx(0.2, abs=0.01)
+    classes = {(r["condition"], r["size_class"]) for r in found if r["over"] == "condition × size class"}
+    assert {("C0", "S"), ("C0", "M"), ("C0", "L"), ("C6", "S"), ("C6", "M")} <= classes
+    missing = [r for r in found if r["mean"] is None]
+    assert {(r["condition"], r["size"] or r["size_class"]) for r in missing} == {
+        ("C6", "frontier"),
+        ("C6", "L"),
+    }
+
+
+def test_every_metric_that_is_compared_has_its_model(tmp_path):
+    rows = [
+        make_row(
+            task="t", item=f"{k}", condition=c, score=float((k + place) % 3 == 0),
+            metrics={"unsupported_rate": (k % 4) / 4, "abstain_misuse": float(k % 5 == place), "abstained": float(k % 2)},
+            completion_tokens=20 + k + 5 * place,
+        )
+        for k in range(20)
+        for place, c in enumerate(("C0", "C1"))
+    ]  # fmt: skip
+    metrics = bundled_metrics()
+    found = fit(tmp_path, rows, metrics=tuple(metrics.compared_in("effects")))
+    assert metrics.compared_in("mixed_model") == metrics.compared_in("effects")
+    fitted = {metric for _, metric in found.fits}
+    assert {"score", "unsupported_rate", "abstained", "abstain_misuse", "total_tokens"} <= fitted

@@ -12,7 +12,7 @@ def test_majority_vote(tmp_path):
         make_row(
             task="gsm8k",
             item=f"{k}",
-            decoding="d1_sampled",
+            decoding="D1",
             seed=seed,
             answer=answer,
             score=float(answer == "4"),
@@ -29,7 +29,7 @@ def test_majority_vote(tmp_path):
 
 def test_variance_is_between_items_where_seeds_agree(tmp_path):
     rows = [
-        make_row(item=f"{k}", decoding="d1_sampled", seed=seed, score=float(k % 2))
+        make_row(item=f"{k}", decoding="D1", seed=seed, score=float(k % 2))
         for k in range(20)
         for seed in (1, 2, 3)
     ]
@@ -45,7 +45,7 @@ def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):
     rows = []
     for k in range(10):
         for seed, answer in enumerate(("4", "5", "6"), start=1):
-            common = {"task": "gsm8k", "item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            common = {"task": "gsm8k", "item": f"{k}", "decoding": "D1", "seed": seed}
             answered = make_row(answer=answer, score=float(answer == "4"), **common)
             verdict = {
                 "contradiction": k < 2,
@@ -62,3 +62,17 @@ def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):
     assert votes[3]["tie_break"] == "verifier score"
     (level,) = found["summary_by_condition"]
     assert (level["n_rows"], level["score"]) == (30, pytest.approx(1 / 3))
+
+
+def test_an_unreadable_verdict_leaves_the_other_verdicts_their_say(tmp_path):
+    rows = []
+    for k in range(10):
+        for seed, answer in enumerate(("4", "5", "6"), start=1):
+            common = {"task": "gsm8k", "item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            answered = make_row(answer=answer, score=float(answer == "4"), **common)
+            score = None if (k, answer) == (0, "6") else float(answer == "4")
+            verdict = {"verifier_score": score, "judged_run_id": answered.run_id}
+            rows += [answered, make_row(kind="verifier", metrics=verdict, score=0.0, **common)]
+    votes = {row["k"]: row for row in tables_of(tmp_path, rows)["self_consistency"]}
+    assert (votes[3]["accuracy"], votes[3]["tie_break"]) == (pytest.approx(1.0), "verifier score")
+    assert votes[3]["verdicts_read"] == pytest.approx(29 / 30)

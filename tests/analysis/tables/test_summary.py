@@ -9,6 +9,7 @@ from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.analysis.tables.summary import summary_by_condition, task_metrics
 from pcsuite.report.build import build_report
 from pcsuite.stats.proportions import wilson
+from support.analysed import tables_of
 from support.synthetic_log import make_row, write_log
 
 
@@ -21,8 +22,8 @@ def summarise(tmp_path, rows):
 
 def test_replicates_are_averaged_within_the_item_first(tmp_path):
     # Item a: 4 replicates, all right; item b: 1 replicate, wrong. Rows average 0.8, items 0.5.
-    rows = [make_row(item="a", decoding="d1_sampled", seed=seed, score=1.0) for seed in range(4)]
-    rows.append(make_row(item="b", decoding="d1_sampled", seed=0, score=0.0))
+    rows = [make_row(item="a", decoding="D1", seed=seed, score=1.0) for seed in range(4)]
+    rows.append(make_row(item="b", decoding="D1", seed=0, score=0.0))
     _, (record,) = summarise(tmp_path, rows)
     assert record["score"] == 0.5
     assert (record["n_items"], record["n_rows"], record["n_errors"]) == (2, 5, 0)
@@ -46,7 +47,7 @@ def test_median_and_quartiles_over_items(tmp_path):
 def test_seed_variance_is_that_of_seed_means(tmp_path):
     # Seed 1 means (1+1)/2 = 1, seed 2 means (0+1)/2 = 0.5: sample variance 0.125.
     given = {("a", 1): 1.0, ("b", 1): 1.0, ("a", 2): 0.0, ("b", 2): 1.0}
-    rows = [make_row(item=i, decoding="d1_sampled", seed=s, score=v) for (i, s), v in given.items()]
+    rows = [make_row(item=i, decoding="D1", seed=s, score=v) for (i, s), v in given.items()]
     _, (record,) = summarise(tmp_path, rows)
     assert record["seed_variance"] == pytest.approx(0.125)
 
@@ -97,7 +98,7 @@ def test_cells_share_item_codes(tmp_path):
     rows = [make_row(item=item, condition="C0", score=0.0) for item in "abc"]
     rows += [make_row(item=item, condition="C1", score=1.0) for item in "bcd"]
     scores, _ = summarise(tmp_path, rows)
-    treated = CellKey("agnews_json", "m1", "d0_greedy", "none", "C1")
+    treated = CellKey("agnews_json", "m1", "D0", "none", "C1")
     control = treated._replace(condition="C0")
     first, second = scores.paired(treated, control, "score")
     assert (first.tolist(), second.tolist()) == ([1.0, 1.0], [0.0, 0.0])
@@ -134,7 +135,7 @@ def test_means_and_standard_errors_are_over_items(tmp_path):
 
 def test_replicates_count_once_and_a_single_item_has_no_standard_error(tmp_path):
     rows = [
-        make_row(item="a", decoding="d1_sampled", seed=seed, metrics={"evidence_f1": value})
+        make_row(item="a", decoding="D1", seed=seed, metrics={"evidence_f1": value})
         for seed, value in enumerate((0.0, 1.0))
     ]
     log = write_log(tmp_path / "a.jsonl", rows)
@@ -160,3 +161,23 @@ def test_the_page_shows_errors_by_condition(tmp_path):
     assert "omissions</th>" in page
     assert "hallucinations</th>" in page
     assert tmp_path / "tables" / "task_metrics.csv" in files.tables
+
+
+def test_closed_answers_have_their_entropy_in_the_summary(tmp_path):
+    rows = [
+        make_row(
+            item=f"{k}", decoding="d1_sampled", seed=seed, answer="World" if seed == 1 or k else "Sports"
+        )
+        for k in range(4)
+        for seed in (1, 2, 3)
+    ]
+    found = tables_of(tmp_path, rows)
+    (level,), (varied,) = found["summary_by_condition"], found["entropy_by_condition"]
+    assert level["entropy_cat"] == pytest.approx(varied["entropy_nats"])
+    assert level["entropy_cat"] > 0
+    assert level["entropy_cat_normalised"] == pytest.approx(varied["entropy_normalised"])
+
+
+def test_open_answers_and_single_ones_have_none(tmp_path):
+    single = [make_row(item=f"{k}", answer="World") for k in range(4)]
+    assert tables_of(tmp_path, single)["summary_by_condition"][0]["entropy_cat"] is None

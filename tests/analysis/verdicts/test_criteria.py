@@ -76,7 +76,7 @@ def test_the_price_of_a_constraint(tmp_path):
     rows = []
     for k in range(30):
         for seed in (1, 2, 3, 4):
-            common = {"item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            common = {"item": f"{k}", "decoding": "D1", "seed": seed}
             readable = seed < 3 + k % 2
             answer = f"{seed % 2}" if readable else None
             rows.append(make_row(condition="C4", answer=answer, score=0.5 * readable, **common))

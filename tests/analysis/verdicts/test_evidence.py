@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcsuite.analysis.load.item_scores import CLEAN, CellKey, ModelInfo, item_scores
+from pcsuite.analysis.load.item_scores import CLEAN, CellKey, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.entropy import answer_counts_by_cell
 from pcsuite.analysis.twins import Pair
@@ -15,20 +15,16 @@ from pcsuite.analysis.verdicts.evidence import (
     READABLE_SCORE,
     SEED_VARIANCE,
     Deltas,
-    model_levels,
     pool,
     read_evidence,
 )
-from pcsuite.config.profile import AnalysisSection
 from pcsuite.logging.manifest import read_manifests
 from pcsuite.stats.permutation import sign_flip_test
 from support.synthetic_log import make_row, write_log
 
-CLASSES = AnalysisSection().size_classes
-
 
 def key(task="t", model="m", condition="C6"):
-    return CellKey(task, model, "d1_sampled", CLEAN, condition)
+    return CellKey(task, model, "D1", CLEAN, condition)
 
 
 def deltas_of(**by_task):
@@ -52,7 +48,7 @@ def answers_of(item, condition, answers, scores, **more):
         "model": "m",
         "item": item,
         "condition": condition,
-        "decoding": "d1_sampled",
+        "decoding": "D1",
         **more,
     }
     return [
@@ -91,7 +87,7 @@ def test_answers_without_unsupported_content_are_one_and_the_same(tmp_path):
     for seed, (answer, rate) in enumerate((("x", 0.0), ("y", 0.0), ("z", 0.5), ("w", 1.0)), start=1):
         metrics = {"unsupported_rate": rate}
         rows.append(
-            make_row(task="t", model="m", item="a", condition="C4", decoding="d1_sampled", seed=seed, answer=answer,
+            make_row(task="t", model="m", item="a", condition="C4", decoding="D1", seed=seed, answer=answer,
                      metrics=metrics)
         )  # fmt: skip
     found = read(tmp_path, rows).measured(key(condition="C4"), INVENTED)
@@ -105,31 +101,13 @@ def test_variance_over_prompts_is_that_of_the_prompts_both_answered(tmp_path):
         ("C4", {"none": 0.5, "typo": 0.5}),
     ):
         rows += [
-            make_row(task="t", model="m", item="a", condition=condition, decoding="d1_sampled", perturbation=kind,
+            make_row(task="t", model="m", item="a", condition=condition, decoding="D1", perturbation=kind,
                      score=score)
             for kind, score in levels.items()
         ]  # fmt: skip
     pair = Pair(key(condition="C4"), key(condition="C3"))
     ((_, _, values),) = read(tmp_path, rows).deltas([pair], PROMPT_VARIANCE).pairs
     assert values == pytest.approx([0.0 - 0.18])
-
-
-@pytest.mark.parametrize(
-    ("models", "parameters", "levels", "factor"),
-    [
-        ({"a": "8B", "b": "32B", "c": "frontier"}, {}, {"a": "S", "b": "M", "c": "L"}, "size class"),
-        ({"a": "7B", "b": "tiny"}, {"b": 20.0}, {"a": "S", "b": "M"}, "size class"),
-        ({"a": "m", "b": "40B"}, {}, {"a": "M", "b": "L"}, "size class"),
-        ({"a": "135M", "b": "1.5B"}, {}, {"a": "135M", "b": "1.5B"}, "size"),
-        ({"a": "9B", "b": "9B"}, {}, {"a": "S", "b": "S"}, "size class"),
-    ],
-)
-def test_size_classes(models, parameters, levels, factor):
-    found = model_levels(
-        {name: ModelInfo("f", size, "p") for name, size in models.items()}, parameters, CLASSES
-    )
-    assert (dict(found.of), found.factor) == (levels, factor)
-    assert list(found.order) == list(dict.fromkeys(levels.values()))
 
 
 def test_cells_of_a_task_are_averaged_within_the_item():

@@ -24,7 +24,7 @@ def test_restriction_steadies_answers(tmp_path):
     rows = []
     for k in range(20):
         for seed in (1, 2, 3):
-            common = {"item": f"{k}", "decoding": "d1_sampled", "seed": seed, "score": float(seed == 1)}
+            common = {"item": f"{k}", "decoding": "D1", "seed": seed, "score": float(seed == 1)}
             rows.append(make_row(condition="C4", answer=f"{seed if k % 2 else 1}", **common))
             rows.append(make_row(condition="C6", answer="1", **common))
     found = findings_of(tmp_path, rows)
@@ -49,7 +49,7 @@ def test_validity_is_not_entropy(validity):
 
 def test_answers_that_never_vary_are_no_test(tmp_path):
     rows = [
-        make_row(condition=condition, item=f"{k}", decoding="d1_sampled", seed=seed, answer="1", score=1.0)
+        make_row(condition=condition, item=f"{k}", decoding="D1", seed=seed, answer="1", score=1.0)
         for condition in ("C4", "C6")
         for k in range(20)
         for seed in (1, 2, 3)
@@ -61,7 +61,7 @@ def test_answers_that_never_vary_are_no_test(tmp_path):
 
 def test_a_log_without_parsed_answers_tests_no_entropy(tmp_path):
     rows = [
-        make_row(condition=condition, item=f"{k}", decoding="d1_sampled", seed=seed, answer=None, score=0.5)
+        make_row(condition=condition, item=f"{k}", decoding="D1", seed=seed, answer=None, score=0.5)
         for condition in ("C4", "C6")
         for k in range(8)
         for seed in (1, 2)
@@ -78,7 +78,7 @@ def test_few_items_are_inconclusive_where_the_exact_test_is(tmp_path):
     rows = []
     for k in range(8):
         for seed in (1, 2):
-            common = {"item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            common = {"item": f"{k}", "decoding": "D1", "seed": seed}
             rows.append(make_row(condition="C4", answer="1", **common))
             rows.append(make_row(condition="C6", answer=f"{seed if k < 4 else 1}", **common))
     found = findings_of(tmp_path, rows)["H2"]

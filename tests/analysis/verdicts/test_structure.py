@@ -83,7 +83,7 @@ def test_guesses_that_become_readable_are_no_success(items):
 def rows_of(condition, answers, true, scores):
     return [
         make_row(
-            item=f"{k:02d}", condition=condition, decoding="d1_sampled", seed=seed, answer=answer,
+            item=f"{k:02d}", condition=condition, decoding="D1", seed=seed, answer=answer,
             score=float(answer == true[k]) if scores is None else scores,
         )
         for k, given in enumerate(answers)

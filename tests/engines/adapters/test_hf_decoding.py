@@ -13,9 +13,10 @@ from pcsuite.errors import EngineError
 def test_requests_that_wait_together_are_one_batch_and_a_job_is_alone():
     batches, started, go = [], threading.Event(), threading.Event()
 
-    def answer(requests):
-        batches.append(list(requests))
-        return [ValueError(f"no {request}") if request == 3 else request * 10 for request in requests]
+    def answer(batch):
+        batches.append(list(batch.requests))
+        for request in batch.requests:
+            batch.done(request, ValueError(f"no {request}") if request == 3 else request * 10)
 
     def hold():
         started.set()
@@ -38,7 +39,7 @@ def test_requests_that_wait_together_are_one_batch_and_a_job_is_alone():
 
 
 def test_an_error_of_a_batch_is_every_rows_and_a_job_has_its_own():
-    def answer(requests):
+    def answer(batch):
         raise RuntimeError("out of memory")
 
     thread = BatchingThread(answer, batch_size=2, wait_s=0.01)
@@ -52,7 +53,7 @@ def test_an_error_of_a_batch_is_every_rows_and_a_job_has_its_own():
 
 def test_a_closed_thread_takes_nothing_and_fails_what_waits():
     started, go = threading.Event(), threading.Event()
-    thread = BatchingThread(list, batch_size=1, wait_s=0.0)
+    thread = BatchingThread(lambda batch: None, batch_size=1, wait_s=0.0)
     held = thread.alone(lambda: (started.set(), go.wait(10)))
     started.wait(10)
     closing = threading.Thread(target=thread.close)
@@ -65,3 +66,28 @@ def test_a_closed_thread_takes_nothing_and_fails_what_waits():
     closing.join(10)
     assert held.done()
     thread.close()  # twice is once
+
+
+def test_a_batch_takes_more_until_the_thread_is_wanted():
+    started, go, taken = threading.Event(), threading.Event(), []
+
+    def answer(batch):
+        started.set()
+        go.wait(10)
+        while more := batch.more(2):
+            taken.append(more)
+            for request in more:
+                batch.done(request, request)
+        for request in batch.requests:
+            batch.done(request, request)
+
+    thread = BatchingThread(answer, batch_size=1, wait_s=0.0)
+    first = thread.submit("a")
+    started.wait(10)
+    later = [thread.submit(name) for name in "bcd"]
+    alone = thread.alone(lambda: "job")
+    after = thread.submit("e")
+    go.set()
+    assert [future.result(10) for future in (first, *later, alone, after)] == ["a", "b", "c", "d", "job", "e"]
+    thread.close()
+    assert taken == [["b", "c"], ["d"]]

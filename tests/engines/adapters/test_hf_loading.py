@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from pcsuite.engines.adapters import _hf_loading
 from pcsuite.engines.adapters._hf_loading import STAMP, converted_folder, load_model, prepare_model
 from pcsuite.errors import EngineError
 from support.tiny_hf import tiny_adapter
@@ -50,3 +51,20 @@ def test_a_file_that_was_not_pulled_names_the_command(tmp_path):
     with pytest.raises(EngineError, match="not on this computer") as caught:
         converted_folder("smollm2-135m-instruct-q4_1", tmp_path)
     assert caught.value.hint == "pcsuite models pull smollm2-135m-instruct-q4_1"
+
+
+def test_a_plain_prompt_begins_with_the_token_that_the_file_asks_for(tmp_path):
+    gguf = pytest.importorskip("gguf")
+    for wanted in (True, False):
+        writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
+        writer.add_bos_token_id(7)
+        writer.add_add_bos_token(wanted)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.close()
+        assert _hf_loading._first_token(tmp_path / "m.gguf") == (7 if wanted else None)
+    adapter = tiny_adapter("full")
+    adapter.close()
+    adapter.loaded.first_token = 7
+    assert adapter.prompt_tokens("w20 w21") == [7, 20, 21]
+    assert adapter.prompt_tokens("w7 w21") == [7, 21]

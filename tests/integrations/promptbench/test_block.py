@@ -37,7 +37,7 @@ def profile_in(folder, latency_ms=0, **block):
         tasks=("csqa_json",),
         conditions=("C0", "C2"),
         items=10,
-        repro={"max_inflight": 4, "seeds": {"d0_greedy": [0], "d1_sampled": [1]}},
+        repro={"max_inflight": 4, "seeds": {"D0": [0], "D1": [1]}},
         integrations={"promptbench": settings},
     )
 
@@ -64,7 +64,7 @@ def test_rows_cover_both_tasks_four_conditions_and_all_variants(finished):
     assert len(rows) == len({row.run_id for row in rows}) == ROWS
     assert {row.task.id for row in rows} == {"csqa_json", "conll03_ner_json"}
     assert {row.condition.id for row in rows} == {"C2", "C3", "C4", "C6"}
-    assert {row.decoding.id for row in rows} == {"d0_greedy"}
+    assert {row.decoding.id for row in rows} == {"D0"}
     assert {row.perturbation.type for row in rows} == {"none", *KINDS}
     assert {row.perturbation.id for row in rows if row.perturbation.type == "reorder"} == {
         "reorder-1",
@@ -195,7 +195,7 @@ def test_wrong_names_are_one_line(tmp_path, block, message):
 def test_flags_stand_for_the_block(tmp_path, capsys):
     path = profile_in(tmp_path)
     flags = ["--tasks", "agnews_json", "--conditions", "C0,C1", "--attacks", "reorder", "--limit", "12"]
-    flags += ["--variants", "1", "--regimes", "d0_greedy,d1_sampled", "--no-tables", "--quiet"]
+    flags += ["--variants", "1", "--regimes", "D0,D1", "--no-tables", "--quiet"]
     assert main(["promptbench", "--config", str(path), *flags]) == 0
     assert "96 rows" in capsys.readouterr().out
     rows = rows_of(tmp_path)

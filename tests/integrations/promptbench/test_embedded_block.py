@@ -16,7 +16,7 @@ def test_a_real_block_ends_with_tables_and_figures(tmp_path):
     path = write_profile(
         tmp_path,
         {"tiny": tiny_model()},
-        regimes=("d0_greedy",),
+        regimes=("D0",),
         integrations={"promptbench": {"variants": 1, "max_items": 2, "conditions_subset": ["C2", "C6"]}},
     )
     assert main(["promptbench", "--quiet", "--config", str(path)]) == 0

@@ -68,12 +68,12 @@ def finish(process):
 
 def test_a_run_equals_the_local_one_though_its_driver_and_a_node_are_killed(nodes, tmp_path):
     slow = SIMULATED | {"latency_ms": 40, "error_rate": 0.02, "seed_noise_sd": 0.5}
-    seeds = {"seeds": {"d1_sampled": ["1..10"]}, "seeds_per_task": {"default": 10}, "max_inflight": 16}
+    seeds = {"seeds": {"D1": ["1..10"]}, "seeds_per_task": {"default": 10}, "max_inflight": 16}
     path = write_profile(
         tmp_path,
         {"sim": slow, "other": slow},
         tasks=("agnews_json", "gsm8k"),
-        regimes=("d1_sampled",),
+        regimes=("D1",),
         items=12,
         repro=seeds,
     )
@@ -121,7 +121,7 @@ def test_workers_share_one_rate_limit_and_one_budget(nodes, tmp_path):
             items=12,
             repro={
                 "max_inflight": 6,
-                "seeds": {"d0_greedy": [0], "d1_sampled": ["1..60"]},
+                "seeds": {"D0": [0], "D1": ["1..60"]},
                 "seeds_per_task": {"default": 60},
             },
             limits={"max_items_per_task": 12, "max_tokens_overall": limit},
@@ -185,9 +185,7 @@ def test_one_executor_can_carry_out_several_plans(nodes, tmp_path):
 
 @pytest.mark.model
 def test_llama_cpp_gives_the_same_rows_in_copies(nodes, tmp_path):
-    path = write_profile(
-        tmp_path, {"tiny": tiny_model()}, conditions=("C0", "C6"), regimes=("d0_greedy",), items=1
-    )
+    path = write_profile(tmp_path, {"tiny": tiny_model()}, conditions=("C0", "C6"), regimes=("D0",), items=1)
     local = run_suite(load_suite(path, {"run.name": "local"}), quiet=True, use_cache=False).paths.log
     finish(nodes.run(path, "--name", "cluster", "--no-cache"))
     rows, logged = rows_of(tmp_path / "outputs" / "runs" / "cluster.jsonl")
@@ -256,7 +254,7 @@ def test_no_cluster_at_an_address_is_one_line(tmp_path):
 
 def test_a_run_until_decided_takes_the_looks_of_the_local_one(nodes, tmp_path):
     strong = {"sim": SIMULATED | {"base_accuracy": 0.2, "operator_effects": {"SCHEMA": 4.0}}}
-    path = write_profile(tmp_path, strong, items=40, conditions=("C0", "C3"), regimes=("d0_greedy",))
+    path = write_profile(tmp_path, strong, items=40, conditions=("C0", "C3"), regimes=("D0",))
     process = nodes.run(path, "--quiet", "--until", "decided", "--look-every", "10")
     said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, said

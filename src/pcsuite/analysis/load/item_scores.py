@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name
+from pcsuite.analysis.load.sizes import ModelInfo, size_classes
 from pcsuite.config.load import Suite
+from pcsuite.config.profile import AnalysisSection
 from pcsuite.data.items import LABEL_KEYS, load_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
@@ -24,7 +26,7 @@ CLEAN = "none"
 SCORE = "score"
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
-_DIRECT = {
+DIRECT = {
     "json_valid": "json_valid::INT",
     "schema_valid": "schema_valid::INT",
     # An imported log may not say how an answer ended; that is no claim that it was whole.
@@ -42,6 +44,7 @@ _DIRECT = {
         " coalesce(NOT schema_valid, answer IS NULL))::INT END"
     ),
 }
+"""What every row has besides the metrics of its task, as SQL over ``runs``."""
 _COUNTS = ("tp", "fp", "fn")
 
 
@@ -111,14 +114,6 @@ class CellKey(NamedTuple):
     def names(self) -> dict[str, str]:
         """The columns that name a clean cell: all but the perturbation."""
         return {name: value for name, value in self._asdict().items() if name != "perturbation"}
-
-
-class ModelInfo(NamedTuple):
-    """What the log says of a model."""
-
-    family: str
-    size: str
-    provider: str
 
 
 @dataclass(slots=True)
@@ -263,7 +258,7 @@ def item_scores(tables: RunTables) -> ItemScores:
     The item is the unit of inference, so this comes before any statistic. A metric of a cell that no item has is
     left out of it.
     """
-    metrics = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **_DIRECT}
+    metrics = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **DIRECT}
     for name in tables.metrics:
         column = tables.metric_column(name)
         if column is not None and name != "task_score":
@@ -294,9 +289,12 @@ def item_scores(tables: RunTables) -> ItemScores:
         "SELECT model_id, any_value(family), any_value(size), any_value(provider) FROM runs"
         " WHERE kind = 'main' GROUP BY model_id ORDER BY model_id"
     )
+    models = {model: ModelInfo(*rest) for model, *rest in described}
+    parameters = {model: note.params_b for model, note in manifest.models.items()}
+    classes = size_classes(models, parameters, AnalysisSection.model_validate(manifest.analysis).size_classes)
     return ItemScores(
         cells={key: cells[key] for key in order},
-        models={model: ModelInfo(*rest) for model, *rest in described},
+        models={model: info._replace(size_class=classes[model]) for model, info in models.items()},
         operators={
             (task, condition): tuple(names.split("+")) if names else ()
             for task, condition, names in tables.query(

@@ -17,6 +17,8 @@ from pcsuite._util.files import replacing
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.load.parts import PARQUET, LogParts, file_stamp
 from pcsuite.analysis.load.schema import (
+    CLEAN_NAMES,
+    CLEAN_UNNAMED,
     FLAT_COLUMNS,
     LOGICAL_KEY,
     METRIC_PREFIX,
@@ -145,8 +147,9 @@ class RunTables:
                 else column
                 for column, kind in ((sql_name(name), kind) for name, kind, *_ in described)
             )
+            rows = f"SELECT * REPLACE ({CLEAN_UNNAMED}) FROM runs"
             cursor.execute(
-                f"COPY (SELECT {selected} FROM runs) TO {sql_text(str(target))} (FORMAT csv, HEADER)"
+                f"COPY (SELECT {selected} FROM ({rows})) TO {sql_text(str(target))} (FORMAT csv, HEADER)"
             )
             cursor.close()
             note_file.write_text(json.dumps({"stamp": self.stamp, "file": file_stamp(target)}))
@@ -185,7 +188,8 @@ class RunTables:
             note = {"stamp": self.stamp, "superseded": self.loaded.superseded, "file": file_stamp(target)}
             note_file.write_text(json.dumps(note))
         self.execute(
-            f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) FROM read_parquet({sql_text(str(target))})"
+            f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) REPLACE ({CLEAN_NAMES})"
+            f" FROM read_parquet({sql_text(str(target))})"
         )
         self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
         if self._cell_rows:
@@ -205,7 +209,7 @@ class RunTables:
             for index, file in enumerate(file for part in parts for file in part.files)
         )
         self.execute(f"CREATE VIEW logged AS SELECT * FROM ({union}) WHERE {well_formed_sql()}")
-        key = ", ".join(f"CAST({column} AS VARCHAR)" for column in LOGICAL_KEY)
+        key = ", ".join(f"coalesce(CAST({column} AS VARCHAR), '')" for column in LOGICAL_KEY)
         keyed = f"SELECT md5_number(concat_ws(chr(31), {key})) AS key, sequence FROM logged"
         self.execute(
             f"CREATE TABLE repeated AS SELECT key, max(sequence) AS newest FROM ({keyed})"

@@ -31,6 +31,12 @@ _METRIC_TYPES = {"number": "DOUBLE", "text": "VARCHAR"}
 REQUIRED = ("run_id", "task_id", "item_id", "model_id", "condition_id", "decoding_id", "seed")
 """A line that lacks one of these is malformed."""
 
+_PERTURBATION = ("perturbation_type", "perturbation_id")
+CLEAN_NAMES = ", ".join(f"coalesce({name}, 'none') AS {name}" for name in _PERTURBATION)
+"""What queries call a clean prompt, whose row names no perturbation: a cell's key has no gaps."""
+CLEAN_UNNAMED = ", ".join(f"nullif({name}, 'none') AS {name}" for name in _PERTURBATION)
+"""The reverse, for files of rows."""
+
 LOGICAL_KEY = (
     "task_id", "item_id", "model_id", "condition_id", "decoding_id", "seed", "perturbation_type", "perturbation_id",
     "kind",
@@ -71,6 +77,12 @@ def flat_columns(row: type[msgspec.Struct]) -> dict[str, str]:
             expression = f"CAST({path} AS VARCHAR)"
         elif _duckdb_type(field.kind).endswith("[]"):
             expression = f"array_to_string({path}, {sql_text(field.column.join)})"
+        elif field.column.read_as:
+            cases = "".join(
+                f" WHEN {sql_text(old)} THEN {'NULL' if new is None else sql_text(new)}"
+                for old, new in field.column.read_as.items()
+            )
+            expression = f"CASE {path}{cases} ELSE {path} END"
         elif certain and isinstance(field.default, (str, bool, int, float)):
             default = (
                 sql_text(field.default) if isinstance(field.default, str) else str(field.default).lower()

@@ -99,6 +99,10 @@ class AnswerCounts:
     facts: dict[str, float]
     """Disagreement on key facts of free texts, by item id."""
 
+    def nats(self) -> FloatArray:
+        """Each item's entropy in nats, bias-corrected; the one computation behind every table that shows it."""
+        return entropy(self.counts, categories=self.categories)
+
     def normalised(self) -> FloatArray:
         """Each item's entropy as a share of its maximum, 0..1.
 
@@ -204,7 +208,7 @@ def entropy_tables(
     values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
     for cell in cells:
         key, names = cell.key, cell.key.names()
-        nats = entropy(cell.counts, categories=cell.categories)
+        nats = cell.nats()
         share, differing = cell.normalised(), disagreement(cell.counts)
         told = disagreement(cell.readable)
         known = np.isfinite(told)

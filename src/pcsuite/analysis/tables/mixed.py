@@ -9,15 +9,16 @@ and where a condition does more for some items, or on some tasks, than for other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import SCORE, ItemScores
+from pcsuite.analysis.load.item_scores import DIRECT, SCORE, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import METRICS as CODED_METRICS
 from pcsuite.analysis.load.schema import USABLE_CLEAN, sql_text
-from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.metrics import LOGGED_SCORE, Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.design import CellTotals, fixed_design
@@ -26,7 +27,7 @@ from pcsuite.stats.mixed import MixedFit, fit_mixed
 
 ALL_TASKS = "all tasks"
 FACTORS = ("condition", "size", "family", "decoding", "model")
-OF_A_MODEL = ("size", "family", "model")
+OF_A_MODEL = ("size", "family", "model", "size_class")
 MODEL = TableSpec(
     "mixed_model",
     "Mixed model",
@@ -67,7 +68,8 @@ MEANS = TableSpec(
         Column("metric", "name of the metric"),
         Column("over", "factors that the mean is of"),
         Column("condition", "id of the condition"),
-        Column("size", "size class of the models"),
+        Column("size", "size of the models, as their entries name it"),
+        Column("size_class", "size class of the models (S, M, L), the mean over the models of the class"),
         Column("decoding", "decoding regime"),
         Column("mean", "mean with every cell weighing the same"),
         Column("se", "its standard error", shown=False),
@@ -105,8 +107,10 @@ class MixedResults:
         for name, v in fit.components.items():
             figures = map(number, (v.value, None, None, None, None, v.low, v.high))
             self.models.rows.append((scope, metric, "variance", name, *figures, *tail, note))
-        for by in ((), ("size",), ("decoding",)):
-            if any(name not in fit.design.factors for name in by):
+        classes = {combination["size_class"] for combination in fit.design.linked}
+        varied = {*fit.design.factors, *(("size_class",) if len(classes) > 1 else ())}
+        for by in ((), ("size",), ("size_class",), ("decoding",)):
+            if not varied.issuperset(by):
                 continue
             over = ("condition", *by)
             against = {
@@ -115,13 +119,14 @@ class MixedResults:
             }
             for mean in marginal_means(fit, over):
                 value, change = mean.contrast, against.get(tuple(mean.levels[name] for name in over))
-                levels = (mean.levels.get(name) for name in ("condition", "size", "decoding"))
+                levels = (mean.levels.get(name) for name in ("condition", "size", "size_class", "decoding"))
                 changes = change and (change.estimate, change.low, change.high, change.p_value)
                 figures = map(
                     number, (value.estimate, value.se, value.low, value.high, *(changes or (None,) * 4))
                 )
                 said = (change.note if change else "") or value.note
-                self.means.rows.append((scope, metric, " × ".join(over), *levels, *figures, said))
+                named = " × ".join(over).replace("size_class", "size class")
+                self.means.rows.append((scope, metric, named, *levels, *figures, said))
 
 
 def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> MixedResults:
@@ -131,15 +136,11 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
     """
     results = MixedResults()
     scopes = list(scores.tasks) + ([ALL_TASKS] if len(scores.tasks) > 1 else [])
+    fitted = _sum_up(tables, metrics.compared_in("mixed_model"))
     for scope in scopes:
-        for metric in metrics.compared_in("mixed_model"):
-            name = "task_score" if metric == SCORE else metric
-            expression = "json_valid::INT" if metric == "json_valid" else tables.metric_column(name)
-            if expression is None:
-                continue
-            coded = metric == "json_valid" or name in CODED_METRICS
+        for column, metric in enumerate(fitted):
             try:
-                fit = _fit(tables, scores, scope, expression, "cell_rows" if coded else "runs")
+                fit = _fit(tables, scores, scope, column)
             except AnalysisError as error:
                 results.notes.append(f"No mixed model of {metric} for {scope}: {error.message}.")
                 continue
@@ -148,25 +149,50 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
     return results
 
 
-def _fit(tables: RunTables, scores: ItemScores, scope: str, expression: str, source: str) -> MixedFit | None:
-    """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
-    where = USABLE_CLEAN if scope == ALL_TASKS else f"{USABLE_CLEAN} AND task_id = {sql_text(scope)}"
-    key = "task_id, condition_id, size, family, decoding_id, model_id"
-    grouped = (
-        f"SELECT {key}, item_id, count(y) AS n, sum(y) AS total, sum(y * y) AS squares FROM"
-        f" (SELECT *, {expression} AS y FROM {source} WHERE {where}) WHERE y IS NOT NULL GROUP BY {key}, item_id"
+_KEY = "task_id, condition_id, size, family, decoding_id, model_id"
+
+
+def _sum_up(tables: RunTables, metrics: Sequence[str]) -> list[str]:
+    """Make ``mixed_totals``: sufficient statistics of all metrics that rows have, per item and cell, in one pass.
+
+    Returns the metrics, each at the number that ends the names of its columns.
+    """
+    known = {}
+    for metric in metrics:
+        name = LOGGED_SCORE if metric == SCORE else metric
+        expression = DIRECT.get(metric) or tables.metric_column(name)
+        if expression is not None:
+            known[metric] = f"({expression})::DOUBLE"
+    coded = all(metric in ("json_valid", SCORE, *CODED_METRICS) for metric in known)
+    values = ", ".join(f"{value} AS y{index}" for index, value in enumerate(known.values()))
+    sums = ", ".join(
+        f"count(y{index}) AS n{index}, sum(y{index}) AS total{index}, sum(y{index} * y{index}) AS squares{index}"
+        for index in range(len(known))
     )
-    cells = tables.query(f"SELECT DISTINCT {key} FROM ({grouped}) ORDER BY {key}")
+    if known:
+        tables.execute(
+            f"CREATE OR REPLACE TABLE mixed_totals AS SELECT {_KEY}, item_id, {sums} FROM (SELECT {_KEY}, item_id,"
+            f" {values} FROM {'cell_rows' if coded else 'runs'} WHERE {USABLE_CLEAN}) GROUP BY {_KEY}, item_id"
+        )
+    return list(known)
+
+
+def _fit(tables: RunTables, scores: ItemScores, scope: str, column: int) -> MixedFit | None:
+    """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
+    where = f"n{column} > 0" + ("" if scope == ALL_TASKS else f" AND task_id = {sql_text(scope)}")
+    cells = tables.query(f"SELECT DISTINCT {_KEY} FROM mixed_totals WHERE {where} ORDER BY {_KEY}")
     if len({cell[1] for cell in cells}) < 2:
         return None
     data = tables.columns(
-        f"SELECT dense_rank() OVER (ORDER BY {key}) - 1 AS cell, dense_rank() OVER (ORDER BY task_id, item_id)"
-        f" - 1 AS item, n, total, squares FROM ({grouped}) ORDER BY cell, item"
+        f"SELECT dense_rank() OVER (ORDER BY {_KEY}) - 1 AS cell, dense_rank() OVER (ORDER BY task_id, item_id) - 1"
+        f" AS item, n{column} AS n, total{column} AS total, squares{column} AS squares FROM mixed_totals WHERE {where}"
+        " ORDER BY cell, item"
     )
     item, cell = (np.asarray(data[name], dtype=np.int64) for name in ("item", "cell"))
     sums = (np.asarray(data[name], dtype=np.float64) for name in ("n", "total", "squares"))
     totals = CellTotals(item, cell, *sums)
     named = [dict(zip(("task", *FACTORS), (part or "" for part in cell), strict=True)) for cell in cells]
+    named = [cell | {"size_class": scores.models[cell["model"]].size_class} for cell in named]
     varied = [name for name in FACTORS if len({cell[name] for cell in named}) > 1]
     if len({cell["model"] for cell in named}) == len({(cell["size"], cell["family"]) for cell in named}):
         varied = [name for name in varied if name != "model"]

@@ -39,7 +39,16 @@ SELF_CONSISTENCY = TableSpec(
         *interval("accuracy", "share of items whose majority is right"),
         *interval("gain", "accuracy less that of one answer"),
         Column("exact", "expectation over all votes, not a sample of them", shown=False),
-        Column("tie_break", "how ties are decided", late=True),
+        Column(
+            "tie_break",
+            "how ties are decided: by the verifier pass, or each tied answer by its share",
+            late=True,
+        ),
+        Column(
+            "verdicts_read",
+            "share of the answers with a readable verdict; the others' verdicts are left out",
+            shown=False,
+        ),
     ),
     note="Accuracy of the majority vote of k sampled answers, and its gain over one answer.",
     folded=True,
@@ -121,7 +130,7 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         if len(rows) < 2:
             continue
         trust = np.array([row[2] for row in rows], dtype=np.float64) if verifier else None
-        if trust is not None and not np.isfinite(trust).all():
+        if trust is not None and not np.isfinite(trust).any():
             trust = None
         votes = self_consistency(
             [list(row[0]) for row in rows],
@@ -141,6 +150,7 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
                 **estimate_columns("gain", vote.gain),
                 "exact": vote.exact,
                 "tie_break": "verifier score" if trust is not None else "expected value",
+                "verdicts_read": None if trust is None else float(np.isfinite(trust).mean()),
             }
             for vote in votes
         ]

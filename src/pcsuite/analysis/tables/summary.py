@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from pcsuite.analysis.table import (
     interval,
     number,
 )
+from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_micro_f1
 from pcsuite.stats.estimate import Estimate, undefined
 
@@ -34,7 +36,8 @@ SUMMARY = TableSpec(
     (
         *MAIN_CELL[:2],
         Column("family", "the model's family", shown=False),
-        Column("size", "the model's size class", shown=False),
+        Column("size", "the model's size as its entry names it", shown=False),
+        Column("size_class", "its class by the profile's analysis.size_classes: S, M or L", shown=False),
         Column("provider", "who runs the model", shown=False),
         MAIN_CELL[2],
         Column("perturbation", "perturbation of the prompts, none for clean ones", shown=False),
@@ -60,6 +63,8 @@ SUMMARY = TableSpec(
         Column("score_iqr", "interquartile range of the items' scores", label="IQR", form="number", digits=2),
         Column("score_if_errors_were_wrong", "the score if every failed call had scored 0", shown=False),
         Column("seed_variance", "variance of the whole score over seeds", form="number", digits=4),
+        Column("entropy_cat", "tasks with a closed set of answers: mean entropy over replicates, nats", shown=False),
+        Column("entropy_cat_normalised", "the same as a share of its maximum", shown=False),
         *interval(
             "json_valid", "share of JSON answers", label="JSON valid", form="interval", digits=2, paper="JSON validity"
         ),
@@ -183,12 +188,20 @@ def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) ->
     return bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
 
 
-def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Table:
+def summary_by_condition(
+    tables: RunTables, scores: ItemScores, metrics: Metrics, answers: Iterable[AnswerCounts] = ()
+) -> Table:
     """``summary_by_condition.csv``: one record per cell, perturbed ones included.
 
     ``metrics`` says which metrics besides the score are shown; those the table does not have by itself are
-    appended, with intervals.
+    appended, with intervals. ``answers`` are the counts of ``answer_counts_by_cell``; cells of tasks with a closed set
+    of answers have their entropy from them.
     """
+    varied = {
+        counts.key: (float(counts.nats().mean()), float(counts.normalised().mean()))
+        for counts in answers
+        if counts.categories is not None
+    }
     wanted = metrics.shown_in(SUMMARY.name)
     own = [name for name in wanted if name not in SUMMARY.names and name in scores.metrics]
     spec = SUMMARY.extended(
@@ -235,6 +248,9 @@ def summary_by_condition(tables: RunTables, scores: ItemScores, metrics: Metrics
             "score_iqr": number(high - low),
             "score_if_errors_were_wrong": None if key.task in scores.pooled else pessimistic.get(key),
             "seed_variance": seed_variance.get(key),
+            **dict(
+                zip(("entropy_cat", "entropy_cat_normalised"), varied.get(key, (None, None)), strict=True)
+            ),
             "latency_ms_median": latency.get(key),
         }
         for name in wanted:

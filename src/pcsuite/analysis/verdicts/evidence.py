@@ -12,7 +12,6 @@ readable answer, and no part in the entropy of answers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, ModelInfo
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
+from pcsuite.analysis.load.sizes import Levels, model_levels
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.information import MI_ITEMS, Truths
 from pcsuite.analysis.twins import Pair
@@ -63,46 +63,6 @@ class LabelCounts(NamedTuple):
     items: IntArray
     shares: FloatArray
     """Items by labels; the last column is any answer that is no label."""
-
-
-class Levels(NamedTuple):
-    """The levels of a factor of the models: what it is called, the level of each model, and the levels in order."""
-
-    factor: str
-    of: Mapping[str, str]
-    order: Sequence[str]
-
-
-def model_levels(
-    models: Mapping[str, ModelInfo],
-    parameters: Mapping[str, float | None],
-    classes: Mapping[str, tuple[float, float | None]],
-) -> Levels:
-    """The size class of each model, by billions of parameters as the manifest (else the size's name) has them.
-
-    A model whose size is a class's own name belongs there, one of unknown size to the last class. Where all models
-    fall into one class but differ in size, the levels are the sizes as the models file names them.
-    """
-    known: dict[str, float | None] = {}
-    for model, info in models.items():
-        read = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
-        unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[read[2].upper()] if read else 1.0
-        known[model] = parameters.get(model) or (float(read[1]) * unit if read else None)
-    found = {}
-    for model, size in known.items():
-        named = {name.casefold(): name for name in classes}.get(models[model].size.casefold())
-        inside = [
-            name
-            for name, (low, high) in classes.items()
-            if size is not None and low <= size and (high is None or size < high)
-        ]
-        found[model] = (inside or ([named] if named else [list(classes)[-1]]))[0]
-    sizes = {models[model].size for model in found}
-    if len(set(found.values())) == 1 and len(sizes) > 1:
-        ascending = sorted(found, key=lambda model: (known[model] or float("inf"), model))
-        order = list(dict.fromkeys(models[model].size for model in ascending))
-        return Levels("size", {model: models[model].size for model in found}, order)
-    return Levels("size class", found, [name for name in classes if name in found.values()])
 
 
 @dataclass

@@ -16,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
+from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.analysis.twins import Pair
-from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, Levels, pool
+from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, pool
 from pcsuite.analysis.verdicts.findings import Finding, Verdict
 from pcsuite.errors import require
 from pcsuite.stats.equivalence import tost_paired

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
+from pcsuite.config.load import bundled_tasks
+from pcsuite.config.spellings import DATASETS, dataset_name
 from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, spider, truthful_qa
 from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
-from pcsuite.data.items import datasets_dir, dump_line
+from pcsuite.data.items import SAMPLES, datasets_dir, dump_line, find_items
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
 
 MANIFEST = "manifest.json"
@@ -77,15 +79,13 @@ def export_datasets(
     for folder in (from_dir, hub_dir):
         if folder is not None and not folder.is_dir():
             raise DataError(f"{folder} is not a folder")
-    for name in only or ():
-        if name not in EXPORTERS:
-            raise DataError(f"unknown dataset '{name}'", hint=did_you_mean(name, EXPORTERS))
+    chosen = list(EXPORTERS) if only is None else list(dict.fromkeys(exported_as(name) for name in only))
     settings = options if options is not None else ExportOptions()
     target = datasets_dir(cache_dir)
     target.mkdir(parents=True, exist_ok=True)
     entries = _read_manifest(target)
     results = []
-    for name in EXPORTERS if only is None else dict.fromkeys(only):
+    for name in chosen:
         progress(f"{name} …")
         result = ExportResult(name)
         results.append(result)
@@ -110,6 +110,32 @@ def export_datasets(
         hint = f"expected folders such as {', '.join(e.folders[0] for e in list(EXPORTERS.values())[:4])}"
         raise DataError(f"no dataset found under {place}", hint=hint)
     return results
+
+
+def exported_as(name: str) -> str:
+    """The exporter that a user means: a dataset by any of its names, or the id of a bundled task.
+
+    >>> exported_as("csqa"), exported_as("conll03_ner_json")
+    ('commonsense_qa', 'conll2003')
+
+    Raises :class:`DataError`, with the nearest name, for anything else.
+    """
+    tasks = bundled_tasks()
+    wanted = tasks[name].dataset if name in tasks else dataset_name(name)
+    if wanted not in EXPORTERS:
+        known = [*EXPORTERS, *(spelling for spellings in DATASETS.values() for spelling in spellings), *tasks]
+        raise DataError(f"unknown dataset '{name}'", hint=did_you_mean(name, known))
+    return wanted
+
+
+def exported_datasets(cache_dir: Path) -> set[str]:
+    """Datasets whose scored split lies in the cache, whoever put it there, under any of its names."""
+    found = set()
+    for task in bundled_tasks().values():
+        source = find_items(task.dataset, task.split, cache_dir, SAMPLES)
+        if source is not None and source.kind == "cache":
+            found.add(task.dataset)
+    return found
 
 
 class _Road(NamedTuple):

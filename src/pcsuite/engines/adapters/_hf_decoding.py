@@ -36,21 +36,53 @@ class _Entry(Generic[Request]):
     future: Future[Any] = field(default_factory=Future)
 
 
+class Batch(Generic[Request, Answer]):
+    """Requests that run together, and those that join them on the way."""
+
+    def __init__(
+        self, entries: Sequence[_Entry[Request]], more: Callable[[int], list[_Entry[Request]]]
+    ) -> None:
+        self._more = more
+        self._open: dict[int, _Entry[Request]] = {}
+        self.requests: list[Request] = self._begin(entries)
+        """Those it begins with."""
+
+    def more(self, most: int) -> list[Request]:
+        """Up to so many requests that have come meanwhile; none once the thread is wanted for something else."""
+        return self._begin(self._more(most))
+
+    def done(self, request: Request, answer: Answer | Exception) -> None:
+        """Answer a request of this batch; an exception is raised where its answer is awaited."""
+        future = self._open.pop(id(request)).future
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        """Answer what is not yet answered with an error."""
+        for entry in self._open.values():
+            entry.future.set_exception(error)
+        self._open.clear()
+
+    def _begin(self, entries: Sequence[_Entry[Request]]) -> list[Request]:
+        live = [entry for entry in entries if entry.future.set_running_or_notify_cancel()]
+        self._open.update({id(entry.request): entry for entry in live})
+        return [entry.request for entry in live if entry.request is not None]
+
+
 class BatchingThread(Generic[Request, Answer]):
     """The one thread that owns a model: it gathers requests for a moment and runs them as a batch.
 
     Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
-    device. ``answer_batch`` gets up to ``batch_size`` requests and returns an answer, or the exception, for each; an
+    device. ``answer_batch`` gets a batch of up to ``batch_size`` requests and answers each by its ``done``; an
     incomplete batch waits ``wait_s`` seconds for more.
     """
 
     def __init__(
-        self,
-        answer_batch: Callable[[Sequence[Request]], Sequence[Answer | Exception]],
-        batch_size: int,
-        wait_s: float,
+        self, answer_batch: Callable[[Batch[Request, Answer]], None], batch_size: int, wait_s: float
     ) -> None:
-        self._answer_batch: Callable[[Sequence[Any]], Sequence[Answer | Exception]] = answer_batch
+        self._answer_batch = answer_batch
         self._batch_size = batch_size
         self._wait_s = wait_s
         self._queue: queue.Queue[_Entry[Request] | None] = queue.Queue()
@@ -95,37 +127,45 @@ class BatchingThread(Generic[Request, Answer]):
 
     def _work(self) -> None:
         held: list[_Entry[Request] | None] = []
-        while (first := held.pop() if held else self._queue.get()) is not None:
-            batch = [first]
-            deadline = time.monotonic() + self._wait_s
-            while first.job is None and len(batch) < self._batch_size:
+
+        def gather(most: int, deadline: float) -> list[_Entry[Request]]:
+            found: list[_Entry[Request]] = []
+            while not held and len(found) < most:
                 try:
                     entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
                     break
                 if entry is None or entry.job is not None:
                     held.append(entry)  # the end, or a job of its own
-                    break
-                batch.append(entry)
-            live = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]
-            if not live:
-                continue
-            answers: Sequence[Any]
-            try:
-                answers = (
-                    [first.job()] if first.job else self._answer_batch([entry.request for entry in live])
-                )
-            except Exception as error:
-                answers = [error] * len(live)
-            for entry, answer in zip(live, answers, strict=True):
-                if isinstance(answer, Exception):
-                    entry.future.set_exception(answer)
                 else:
-                    entry.future.set_result(answer)
+                    found.append(entry)
+            return found
+
+        while (first := held.pop() if held else self._queue.get()) is not None:
+            if first.job is not None:
+                _run_job(first)
+                continue
+            rest = gather(self._batch_size - 1, time.monotonic() + self._wait_s)
+            batch: Batch[Request, Answer] = Batch([first, *rest], lambda most: gather(most, 0.0))
+            if not batch.requests:
+                continue
+            try:
+                self._answer_batch(batch)
+            except Exception as error:
+                batch.fail(error)
         while not self._queue.empty():
             waiting = self._queue.get_nowait()
             if waiting is not None and waiting.future.set_running_or_notify_cancel():
                 waiting.future.set_exception(EngineError("the model was closed"))
+
+
+def _run_job(entry: _Entry[Any]) -> None:
+    assert entry.job is not None
+    if entry.future.set_running_or_notify_cancel():
+        try:
+            entry.future.set_result(entry.job())
+        except Exception as error:
+            entry.future.set_exception(error)
 
 
 Prompt = tuple[int, ...]

@@ -20,7 +20,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
 from pcsuite.errors import EngineError, require
 
-CONVERTED = "safetensors-f32"
+CONVERTED = "safetensors-float32"
 STAMP = "pcsuite.json"
 
 
@@ -36,6 +36,8 @@ class LoadedModel:
     context_tokens: int | None
     dtype: str
     device: str
+    first_token: int | None = None
+    """Token that must begin a plain prompt and that the tokenizer does not put there by itself."""
 
 
 def require_stack() -> tuple[Any, Any]:
@@ -94,6 +96,7 @@ def converted_folder(weights_id: str, cache_dir: Path | None = None) -> Path:
             tokenizer.save_pretrained(scratch)
             stamp = {
                 "source_sha256": entry.sha256,
+                "first_token": _first_token(source),
                 "transformers": transformers.__version__,
                 "dtype": "float32",
             }
@@ -161,6 +164,7 @@ def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
         context_tokens=int(limit) if limit else None,
         dtype=str(model.dtype).removeprefix("torch."),
         device=str(model.device.type),
+        first_token=_read_stamp(source).get("first_token"),
     )
 
 
@@ -178,11 +182,24 @@ def _stop_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(found)
 
 
+def _first_token(file: Path) -> int | None:
+    """The token that a GGUF file wants before every text, which the tokenizer made of it leaves out."""
+    from gguf import GGUFReader
+
+    fields = GGUFReader(file).fields
+    wanted, token = (fields.get(f"tokenizer.ggml.{name}") for name in ("add_bos_token", "bos_token_id"))
+    return int(token.contents()) if wanted and token and wanted.contents() else None
+
+
+def _read_stamp(source: str) -> dict[str, Any]:
+    stamp = Path(source) / STAMP
+    return dict(json.loads(stamp.read_text(encoding="utf-8"))) if stamp.is_file() else {}
+
+
 def _weights_identity(model: Any, source: str) -> str:
     folder = Path(source)
     if not folder.is_dir():
         return str(getattr(model.config, "_commit_hash", None) or source)
-    stamp = folder / STAMP
-    if stamp.is_file():
-        return str(json.loads(stamp.read_text(encoding="utf-8"))["source_sha256"])
+    if stamp := _read_stamp(source):
+        return str(stamp["source_sha256"])
     return sha256_hex("".join(known_hash(path) for path in sorted(folder.glob("*.safetensors"))))

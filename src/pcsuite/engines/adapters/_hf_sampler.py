@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +23,11 @@ GREEDY_BELOW = 1e-5
 """Temperatures below this are greedy: dividing by them overflows."""
 SHORTLIST = 256
 """Tokens that are ranked first; the whole vocabulary only where they may not hold the nucleus."""
+WHOLE_AT_ONCE = 64
+"""Rows whose whole vocabulary is ranked on a device at a time."""
 
-RowMask = Callable[[Any, Any], Any]
-"""A Hugging Face logits processor for one row: (ids of shape 1 x n, logits of shape 1 x vocabulary) to logits."""
+RowMask = Callable[[Sequence[int]], np.ndarray]
+"""From a row's completion so far to the tokens that may follow it, a bit each, packed into 32-bit words."""
 
 
 def draw_key(prompt: str, seed: int) -> bytes:
@@ -104,19 +106,7 @@ def draw_next(scores: torch.Tensor, rows: Sequence[Row], stop_tokens: frozenset[
     ``scores`` has a row of logits for each of ``rows``. The token is added to its row, which ends with a stop token or
     at its limit; a row whose mask fails ends with that error and gets token 0.
     """
-    import torch
-
-    logits = scores
-    for index, row in enumerate(rows):
-        if row.mask is None:
-            continue
-        if logits is scores:
-            logits = scores.clone()
-        seen = torch.tensor([[*row.prompt, *row.tokens]], device=scores.device)
-        try:
-            logits[index] = row.mask(seen, scores[index : index + 1].clone())[0]
-        except Exception as error:  # one row's grammar must not take the others down
-            row.error, row.finish_reason = error, "error"
+    logits = _masked(scores, rows)
     sound = [index for index, row in enumerate(rows) if row.error is None]
     if scores.device.type == "cpu":
         drawn = [_draw_row(logits, rows[index], index) for index in sound]
@@ -133,6 +123,29 @@ def draw_next(scores: torch.Tensor, rows: Sequence[Row], stop_tokens: frozenset[
     return chosen
 
 
+def _masked(scores: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
+    """The scores without the tokens that the rows' masks forbid, all masks in one pass over the device."""
+    import torch
+
+    allowed: dict[int, np.ndarray] = {}
+    for index, row in enumerate(rows):
+        if row.mask is not None:
+            try:
+                allowed[index] = row.mask(row.tokens)
+            except Exception as error:  # one row's grammar must not take the others down
+                row.error, row.finish_reason = error, "error"
+    if not allowed:
+        return scores
+    words = torch.from_numpy(np.stack(list(allowed.values()))).to(scores.device)
+    bits = torch.arange(32, dtype=words.dtype, device=words.device)
+    may = ((words[:, :, None] >> bits) & 1).flatten(1)[:, : scores.shape[1]].bool()
+    may = torch.nn.functional.pad(may, (0, scores.shape[1] - may.shape[1]), value=False)
+    chosen = torch.tensor(list(allowed), device=scores.device)
+    logits = scores.clone()
+    logits[chosen] = scores[chosen].masked_fill(~may, -torch.inf)
+    return logits
+
+
 def _draw_row(logits: torch.Tensor, row: Row, index: int) -> int:
     return sample_token(logits[index].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))
 
@@ -146,29 +159,47 @@ def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[in
 
     if not live:
         return []
-    going = [rows[index] for index in live]
+    chosen = logits if len(live) == len(rows) else logits[list(live)]
+    likeliest = chosen.argmax(dim=-1).tolist()
+    warm = [place for place, index in enumerate(live) if rows[index].decoding.temperature >= GREEDY_BELOW]
+    if not warm:
+        return likeliest
+    if len(warm) < len(live):
+        chosen = chosen[warm]
+    going = [rows[live[place]] for place in warm]
     wide = {"dtype": torch.float64, "device": logits.device}
-    heat = torch.tensor([[max(row.decoding.temperature, GREEDY_BELOW)] for row in going], **wide)
+    heat = torch.tensor([[row.decoding.temperature] for row in going], **wide)
     top_p = torch.tensor([[row.decoding.top_p] for row in going], **wide)
     draw = torch.tensor([[uniform(row.key, len(row.tokens))] for row in going], **wide)
-    chosen = logits if len(live) == len(rows) else logits[list(live)]
     scaled = chosen.double() / heat
+    total = scaled.logsumexp(dim=-1, keepdim=True)
     tokens = chosen.topk(min(SHORTLIST, chosen.shape[-1]), dim=-1).indices.sort(dim=-1).values
-    likely = (scaled.gather(-1, tokens) - scaled.logsumexp(dim=-1, keepdim=True)).exp()
-    ranked = likely.sort(dim=-1, descending=True, stable=True)
-    mass_before = ranked.values.cumsum(dim=-1) - ranked.values
-    nucleus = torch.zeros_like(likely).scatter(-1, ranked.indices, (mass_before < top_p).double())
-    mass = (likely * nucleus).cumsum(dim=-1)
-    last = (nucleus * torch.arange(nucleus.shape[-1], **wide)).argmax(dim=-1, keepdim=True)
-    index = torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)
-    sampled = tokens.gather(-1, index)[:, 0]
+    likely = (scaled.gather(-1, tokens) - total).exp()
+    sampled = tokens.gather(-1, _choose_on_device(likely, top_p, draw))[:, 0]
     beyond_last = likely > likely.min(dim=-1, keepdim=True).values  # see sample_token
     whole = ((likely * beyond_last).sum(dim=-1) < top_p[:, 0]) | (top_p[:, 0] >= 1.0)
-    found = torch.stack([chosen.argmax(dim=-1), sampled, whole.long()], dim=1).tolist()
-    drawn = []
-    for (greedy, token, in_full), index in zip(found, live, strict=True):
-        if rows[index].decoding.temperature < GREEDY_BELOW:
-            drawn.append(greedy)
-        else:
-            drawn.append(_draw_row(logits, rows[index], index) if in_full else token)
+    found = torch.stack([sampled, whole.long()], dim=1).tolist()
+    wholly = [number for number, (_, in_full) in enumerate(found) if in_full]
+    for start in range(0, len(wholly), WHOLE_AT_ONCE):
+        part = wholly[start : start + WHOLE_AT_ONCE]
+        choice = _choose_on_device((scaled[part] - total[part]).exp(), top_p[part], draw[part])
+        for number, token in zip(part, choice[:, 0].tolist(), strict=True):
+            found[number][0] = token
+    drawn: list[int] = likeliest
+    for place, (token, _) in zip(warm, found, strict=True):
+        drawn[place] = token
     return drawn
+
+
+def _choose_on_device(likely: torch.Tensor, top_p: torch.Tensor, draw: torch.Tensor) -> torch.Tensor:
+    """For each row the place, in a list of probabilities in the order of their tokens, that ``choose`` would draw."""
+    import torch
+
+    ranked = likely.sort(dim=-1, descending=True, stable=True)
+    mass_before = ranked.values.cumsum(dim=-1) - ranked.values
+    within = (mass_before < top_p) | (top_p >= 1.0)
+    nucleus = torch.zeros_like(likely).scatter(-1, ranked.indices, within.double())
+    mass = (likely * nucleus).cumsum(dim=-1)
+    places = torch.arange(nucleus.shape[-1], dtype=torch.float64, device=likely.device)
+    last = (nucleus * places).argmax(dim=-1, keepdim=True)
+    return torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import NotRequired
 
 from pcsuite._util.hashing import seed_from
+from pcsuite._util.mappings import FieldMapping
+from pcsuite.config.spellings import hashed_regime_id
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.prompts.verbatim import decode_chat
 
@@ -83,17 +85,24 @@ class Generation(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoding:
-    """How to decode: the regime's parameters and the task's completion limit."""
+class Decoding(FieldMapping):
+    """How to decode: the regime's parameters and the task's completion limit.
+
+    An adapter may read it by attribute or as a mapping.
+
+    >>> decoding = Decoding("D1", 0.7, 0.95, 64)
+    >>> decoding.temperature, decoding["top_p"], decoding.get("max_tokens"), decoding.get("stop")
+    (0.7, 0.95, 64, None)
+    """
 
     id: str
     temperature: float
     top_p: float
     max_tokens: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain mapping for the log."""
-        return asdict(self)
+    def hashed(self) -> dict[str, Any]:
+        """What rows' ids are made of; the regime by the name it has always had there."""
+        return {**self, "id": hashed_regime_id(self.id)}
 
 
 @dataclass(frozen=True, slots=True)

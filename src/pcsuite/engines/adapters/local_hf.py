@@ -1,6 +1,7 @@
 """``hf``: a transformers model on the CPU or a GPU of this computer, in batches, repeatable by seed.
 
-Requests that arrive together run as one left-padded batch, in which a prompt is read once for all its rows.
+Requests that arrive together run as one batch, in which a prompt is read once for all its rows. On a GPU a row that
+ends leaves its place to the next request, and what prompts have in common at their beginning is read once.
 Each row is sampled by its own random numbers, a function of prompt, seed and position, so that in float32 on the
 CPU a row's text does not depend on its neighbours. In other precisions, and on a GPU in any, the batch changes
 rounding enough to change text, even greedy: there ``seed_honoured`` is false unless ``batch_size`` is 1.
@@ -21,17 +22,17 @@ from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._hf_decoding import (
+    Batch,
     BatchingThread,
     EagerSteps,
-    Steps,
     can_keep_prompts,
     decode,
     generate_recurrent,
     read_prompts,
 )
-from pcsuite.engines.adapters._hf_graph import Recorder, why_not_recordable
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import Row, RowMask, draw_key
+from pcsuite.engines.adapters._hf_slots import Slots, why_not_recordable
 from pcsuite.engines.adapters.base import (
     LOCAL_TOKEN_COUNTS_KEPT,
     Decoding,
@@ -68,9 +69,10 @@ class HfOptions(Definition):
     batch_wait_ms: float = Field(default=5.0, ge=0)
     """How long an incomplete batch waits for more requests."""
     prefix_reuse: bool = True
-    """Read a prompt once for all its rows of a batch, where the model can keep what it has read."""
+    """Read a prompt once for all its rows of a batch, and on a GPU what prompts share at their beginning, where the
+    model can keep what it has read."""
     cuda_graphs: bool | None = None
-    """Record decoding steps on a GPU; by default where the model's attention allows it."""
+    """Continuous batches of recorded decoding steps on a GPU; by default where the model's attention allows it."""
     chat: bool | None = None
     """Use the tokenizer's chat template; by default where it has one."""
     system_prompt: str | None = None
@@ -111,7 +113,7 @@ class LocalHfAdapter(ModelAdapter):
         if chat is None and self.options.weights is not None:
             chat = catalogue_entry(self.options.weights).chat
         self.chat = bool(self.loaded.tokenizer.chat_template) if chat is None else chat
-        self._recorder, self._cuda_graphs = self._make_recorder()
+        self._slots, self._cuda_graphs = self._make_slots()
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
         self._thread: BatchingThread[Row, Generation] = BatchingThread(
@@ -207,7 +209,9 @@ class LocalHfAdapter(ModelAdapter):
     def prompt_tokens(self, prompt: str) -> list[int]:
         """Token ids of the rendered prompt; a chat template brings its special tokens itself."""
         encoded = self.loaded.tokenizer(self.render(prompt), add_special_tokens=not self.chat)
-        return [int(token) for token in encoded["input_ids"]]
+        tokens = [int(token) for token in encoded["input_ids"]]
+        first = self.loaded.first_token
+        return tokens if self.chat or first is None or tokens[:1] == [first] else [first, *tokens]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of completion tokens, without special tokens."""
@@ -246,13 +250,17 @@ class LocalHfAdapter(ModelAdapter):
         """
         self._thread.close()
 
-    def _make_recorder(self) -> tuple[Recorder | None, str]:
-        """Recorded decoding steps where they are possible and wanted, and what the manifest says of them."""
+    def _make_slots(self) -> tuple[Slots | None, str]:
+        """Continuous batches of recorded steps where possible and wanted, and what the manifest says of them."""
         if self.options.cuda_graphs is False:
             return None, "off"
         reason = why_not_recordable(self.loaded.model)
         if reason is None:
-            return Recorder(self.loaded.model), "on"
+            keys = self.options
+            slots = Slots(
+                self.loaded.model, rows=keys.batch_size, filler=self.loaded.filler, share=keys.prefix_reuse
+            )
+            return slots, "on"
         if self.options.cuda_graphs:
             raise ConfigError(
                 f"model '{self.model_id}': cuda_graphs is not possible: {reason}",
@@ -260,30 +268,33 @@ class LocalHfAdapter(ModelAdapter):
             )
         return None, f"off: {reason}"
 
-    def _answer_batch(self, rows: Sequence[Row]) -> list[Generation | Exception]:
+    def _answer_batch(self, batch: Batch[Row, Generation]) -> None:
         torch, _ = require_stack()
-        started = time.perf_counter()
-        loaded = self.loaded
         try:
             with torch.inference_mode():
-                if can_keep_prompts(loaded.model):
-                    prompts = [row.prompt for row in rows]
-                    read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
-                    steps: Steps
-                    if self._recorder is None or read.kept is None:
-                        steps = EagerSteps(loaded.model, read)
-                    else:
-                        steps = self._recorder.start(read, max(row.decoding.max_tokens for row in rows))
-                    decode(rows, steps, loaded.stop_tokens)
+                if self._slots is not None:
+                    self._slots.run(batch, self.loaded.stop_tokens, self._generation)
                 else:
-                    generate_recurrent(loaded.model, rows, loaded.filler, loaded.stop_tokens)
+                    self._answer_together(batch)
         except torch.OutOfMemoryError as error:
             raise EngineError(
-                f"model '{self.model_id}': the device is out of memory with {len(rows)} rows",
+                f"model '{self.model_id}': the device is out of memory with up to {self.options.batch_size} rows",
                 hint=f"lower batch_size of model '{self.model_id}'",
             ) from error
-        elapsed = (time.perf_counter() - started) * 1000
-        return [self._generation(row, elapsed) for row in rows]
+
+    def _answer_together(self, batch: Batch[Row, Generation]) -> None:
+        """Answer the rows of a batch as one, which ends with the last of them."""
+        started = time.perf_counter()
+        loaded, rows = self.loaded, batch.requests
+        if can_keep_prompts(loaded.model):
+            prompts = [row.prompt for row in rows]
+            read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
+            decode(rows, EagerSteps(loaded.model, read), loaded.stop_tokens)
+        else:
+            generate_recurrent(loaded.model, rows, loaded.filler, loaded.stop_tokens)
+        elapsed = time.perf_counter() - started
+        for row in rows:
+            batch.done(row, self._generation(row, elapsed * 1000))
 
     def _generation(self, row: Row, elapsed_ms: float) -> Generation | Exception:
         if isinstance(row.error, EngineError):

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from pcsuite._util.hashing import digest
 from pcsuite.config.load import Suite
+from pcsuite.config.spellings import regime_id
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import ConfigError, did_you_mean
@@ -78,6 +79,7 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     where none is greedy. Raises :class:`~pcsuite.errors.ConfigError` for a name that is not defined.
     """
     settings, selection = suite.profile.integrations.promptbench, suite.profile.selection
+    regimes = [regime_id(name) for name in regimes]
     writer = settings.paraphrase_model
     kinds = [*PERTURBATIONS, *(f"{PREFIX}{attack}" for attack in ATTACKS)]
     for key, names, known, what in (

@@ -10,8 +10,9 @@ from functools import cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from pcsuite._util.mappings import FieldMapping
 from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSpec, OperatorUse
 from pcsuite.config.load import bundled_configs, bundled_operators
 from pcsuite.config.yaml_source import YamlSource
@@ -153,8 +154,9 @@ def _joining(name: str, labels: Sequence[str], orders: int) -> list[tuple[int, .
     return sorted(bundles, key=lambda chosen: (len(chosen), chosen))
 
 
-class PromptConstraint(NamedTuple):
-    """A hard constraint a condition asks for: its kind, what it enforces, and the backend wanted."""
+@dataclass(frozen=True, slots=True)
+class PromptConstraint(FieldMapping):
+    """A hard constraint a condition asks for, by attribute or as a mapping: its kind, what it enforces, who does."""
 
     kind: Literal["json_schema", "regex", "cfg"]
     value: str
@@ -182,9 +184,11 @@ class PromptCondition:
         return self.tree.assemble(self.templates_dir)
 
     @property
-    def react(self) -> bool:
-        """Whether the condition runs the act–observe–revise loop."""
-        return self.program is not None and self.program.spec.engine == "react"
+    def react(self) -> Mapping[str, Any] | None:
+        """The loop that the condition runs (``max_steps``, ``engine``); ``None`` where it runs none."""
+        if self.program is None or self.program.spec.engine != "react":
+            return None
+        return {"max_steps": self.program.spec.max_steps or 1, "engine": "react"}
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -259,8 +263,8 @@ def build_condition(
     decompose, input_label, answer_regex, grammar). An unknown condition is a ``ConfigError``, a bad context a
     ``PromptError``.
 
-    >>> build_condition("C0", ctx={"task_id": "sum", "task_kind": "reasoning", "input_text": "1 + 1"}).react
-    False
+    >>> build_condition("C0", ctx={"task_id": "sum", "task_kind": "reasoning", "input_text": "1 + 1"}).react is None
+    True
     """
     context = PromptContext.from_mapping(ctx or {})
     folder = Path(templates_dir) if templates_dir is not None else None

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
 from pcsuite.config.load import Suite
+from pcsuite.config.spellings import regime_id
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
 from pcsuite.engines.limits import RetryPolicy
@@ -50,7 +51,7 @@ class ImproveSettings:
     model: str
     condition: str = "C4"
     task: str = "buildingspec_json"
-    regime: str = "d0_greedy"
+    regime: str = "D0"
     seed: int = 0
     folder: Path | None = None
     """Folder of the loop's state; ``EVALS_DIR/improve`` by default."""
@@ -267,7 +268,8 @@ def _setup(
     suite: Suite, settings: ImproveSettings, planned: TaskPlan, items: dict[str, Item]
 ) -> ExtractionSetup:
     model_id = _known(settings.model, suite.models, "model")
-    regime = suite.regimes[_known(settings.regime, suite.regimes, "regime")]
+    regime = _known(regime_id(settings.regime), suite.regimes, "regime")
+    how = suite.regimes[regime]
     name = _known(settings.condition.partition(":")[0], suite.conditions, "condition")
     members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
     condition = members[_known(settings.condition, members, "condition")]
@@ -280,7 +282,7 @@ def _setup(
     reason = why_not_applicable(suite, task, adapter, options, condition)
     if reason is not None:
         raise PromptError(f"condition {condition.id} does not apply to '{task.id}' on '{model_id}': {reason}")
-    decoding = Decoding(settings.regime, regime.temperature, regime.top_p, task.spec.max_tokens)
+    decoding = Decoding(regime, how.temperature, how.top_p, task.spec.max_tokens)
     control = suite.profile.length_control
     bundle = condition.bundle(prompting.context(""))
     assert bundle is not None, "an applicable condition has a bundle"
@@ -291,7 +293,7 @@ def _setup(
             "exemplars": [[entry.input_text, entry.output_text] for entry in exemplars],
             "model": [model_id, suite.models[model_id]],
             "condition": [condition.id, [[operator.name, operator.spec] for operator in bundle]],
-            "decoding": [decoding.as_dict(), settings.seed],
+            "decoding": [decoding.hashed(), settings.seed],
             "length": [control, task.band],
         }
     )

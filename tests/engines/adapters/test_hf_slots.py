@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from pcsuite.engines.adapters._hf_graph import STEPS_KEPT, Recorder, round_size, why_not_fixed
 from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, _draw_row, draw_key
+from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_beginnings, why_not_fixed
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.errors import ConfigError
 from support.tiny_hf import answer_all, tiny_adapter
@@ -39,24 +42,93 @@ def test_shapes_are_rounded_up_to_few_sizes(least, size):
     assert round_size(least) == size
 
 
-def test_a_fixed_cache_gives_the_texts_of_a_growing_one():
-    fixed = tiny_adapter("full")
-    fixed._recorder = Recorder(fixed.loaded.model)
-    found = texts(fixed)
-    assert found == texts(tiny_adapter("full"))
-    assert len(set(found)) > len(ROWS) // 2
+def slotted(kind, **options):
+    adapter = tiny_adapter(kind, **options)
+    share = adapter.options.prefix_reuse
+    adapter._slots = Slots(
+        adapter.loaded.model, rows=adapter.options.batch_size, filler=adapter.loaded.filler, share=share
+    )
+    return adapter
 
 
-def test_few_recordings_are_kept_and_the_oldest_goes():
-    adapter = tiny_adapter("full", batch_size=1)
-    adapter._recorder = recorder = Recorder(adapter.loaded.model)
-    rows = [("w5 w6 " * 20, Decoding("d", 0.0, 1.0, new), 0) for new in (4, 300, 600, 4)]
-    texts(adapter, rows)
-    assert list(recorder._steps) == [(1, 768), (1, 256)]
-    assert len(recorder._steps) == STEPS_KEPT
+SAME = " ".join(f"w{20 + number * 7 % 40}" for number in range(100))
+MANY = [
+    (f"{beginning} w{number} w{number + 1}", replace(decoding, max_tokens=3 + number % 9), seed)
+    for number, beginning in enumerate([SAME, SAME + " w4 w4", LONG, ""] * 5, start=2)
+    for decoding, seed in ((D0, 0), (D1, 1))
+]
 
 
-@pytest.mark.parametrize(("kind", "said"), [("full", None), ("window", "full_attention, sliding_attention")])
+@pytest.mark.parametrize("kind", ["full", "window"])
+@pytest.mark.parametrize("options", [{}, {"prefix_reuse": False}, {"batch_size": 1}, {"batch_size": 17}])
+def test_slots_that_are_filled_again_give_the_texts_of_whole_batches(kind, options):
+    rows = ROWS + MANY
+    found = texts(slotted(kind, **options), rows)
+    assert found == texts(tiny_adapter(kind), rows)
+    assert len(set(found)) > len(rows) // 2
+
+
+def test_a_row_that_needs_a_longer_cache_waits_until_it_can_grow():
+    long = ("w5 w6 " * 20, Decoding("d", 0.0, 1.0, 300), 0)
+    rows = [*ROWS[:5], long, *ROWS[5:]]
+    adapter = slotted("full", batch_size=3)
+    assert texts(adapter, rows) == texts(tiny_adapter("full"), rows)
+    assert adapter._slots._columns == 384
+
+
+def test_an_error_fails_the_rows_on_their_way_and_frees_their_slots(monkeypatch):
+    adapter = slotted("full")
+    step, calls = adapter._slots._step, []
+
+    def failing(*shape):
+        calls.append(shape)
+        if len(calls) == 3:
+            raise RuntimeError("lost the device")
+        return step(*shape)
+
+    monkeypatch.setattr(adapter._slots, "_step", failing)
+    waiting = [adapter.submit(*row) for row in ROWS[:4]]
+    for future in waiting:
+        with pytest.raises(RuntimeError, match="lost the device"):
+            future.result(10)
+    again = [adapter.submit(*row) for row in ROWS]
+    assert [future.result(10)["text"] for future in again] == texts(tiny_adapter("full"))
+    adapter.close()
+
+
+def test_a_shared_beginning_is_read_once_and_kept_for_later_prompts(monkeypatch):
+    adapter = slotted("full", batch_size=6)
+    forward, read = adapter._slots._forward, []
+
+    def counted(token_ids, beginning):
+        read.append((tuple(token_ids.shape), beginning is not None))
+        return forward(token_ids, beginning)
+
+    monkeypatch.setattr(adapter._slots, "_forward", counted)
+    for numbers in (range(6), range(6, 12)):
+        answer_all(adapter, [(f"{SAME} w{20 + number} w9", D0, 0) for number in numbers])
+    adapter.close()
+    assert read == [((1, 1), False), ((1, 96), False), ((6, 5), True), ((6, 5), True)]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "groups"),
+    [
+        ([], []),
+        ([(1,)], [(0, [0])]),
+        ([tuple(range(64)), tuple(range(64))], [(0, [0]), (0, [1])]),
+        ([tuple(range(65)), (*range(64), 7)], [(64, [1, 0])]),
+        ([tuple(range(200)), tuple(range(130)), (*range(100), 5)], [(96, [2, 1, 0])]),
+        ([tuple(range(200)), tuple(range(180)), (*range(70), 990)], [(160, [1, 0]), (0, [2])]),
+    ],
+)
+def test_groups_by_what_prompts_have_in_common(prompts, groups):
+    assert sorted(shared_beginnings(prompts)) == sorted(groups)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("full", None), ("window", None), ("hybrid", "conv, full_attention")]
+)
 def test_what_cannot_have_a_fixed_cache_is_named(kind, said):
     adapter = tiny_adapter(kind)
     adapter.close()
@@ -99,10 +171,11 @@ def test_recorded_steps_give_the_texts_of_launched_ones_on_a_gpu():
 
 
 @on_gpu()
-def test_a_window_is_launched_step_by_step_on_a_gpu():
-    adapter = tiny_adapter("window", "cuda")
-    assert adapter.identity()["cuda_graphs"].startswith("off: its layers are of kinds")
-    assert texts(adapter) == texts(tiny_adapter("window", "cuda", cuda_graphs=False))
+@pytest.mark.parametrize("kind", ["full", "window"])
+def test_slots_on_a_gpu_are_filled_again(kind):
+    adapter = tiny_adapter(kind, "cuda", batch_size=5)
+    assert adapter.identity()["cuda_graphs"] == "on"
+    assert texts(adapter, ROWS + MANY) == texts(tiny_adapter(kind, "cuda", cuda_graphs=False), ROWS + MANY)
 
 
 @on_gpu()
@@ -116,9 +189,8 @@ def test_alone_on_a_gpu_a_row_repeats_whatever_came_before_it():
 def test_masks_bite_in_recorded_steps():
     adapter = tiny_adapter("full", "cuda", cuda_graphs=True)
 
-    def only_low(ids, logits):
-        logits[:, 10 + ids.shape[1] % 3 :] = float("-inf")
-        return logits
+    def only_low(tokens):
+        return np.array([(1 << 10 + len(tokens) % 3) - 1, 0], dtype=np.int32)
 
     try:
         waiting = [adapter.submit(*row, mask=only_low if row[2] == 1 else None) for row in ROWS]

@@ -1,0 +1,80 @@
+"""Model size as a factor: classes (S, M, L of the profile) beside the size that a model's entry names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+Classes = Mapping[str, tuple[float, float | None]]
+"""Size classes by name, in ascending order: billions of parameters from (included) and to (not included)."""
+
+
+class ModelInfo(NamedTuple):
+    """What the log and its manifest say of a model."""
+
+    family: str
+    size: str
+    provider: str
+    size_class: str = ""
+    """Its class by the profile's ``analysis.size_classes``; empty where nothing was classed."""
+
+
+class Levels(NamedTuple):
+    """The levels of a factor of the models: what it is called, the level of each model, and the levels in order."""
+
+    factor: str
+    of: Mapping[str, str]
+    order: Sequence[str]
+
+
+def size_classes(
+    models: Mapping[str, ModelInfo], parameters: Mapping[str, float | None], classes: Classes
+) -> dict[str, str]:
+    """The size class of each model, by billions of parameters as the manifest (else the size's name) has them.
+
+    A model whose size is a class's own name belongs there, one of unknown size to the last class, where models behind
+    an interface are.
+
+    >>> models = {"a": ModelInfo("f", "8B", "p"), "b": ModelInfo("f", "frontier", "p")}
+    >>> size_classes(models, {}, {"S": (0.0, 10.0), "L": (10.0, None)})
+    {'a': 'S', 'b': 'L'}
+    """
+    found = {}
+    for model, size in _billions(models, parameters).items():
+        named = {name.casefold(): name for name in classes}.get(models[model].size.casefold())
+        inside = [
+            name
+            for name, (low, high) in classes.items()
+            if size is not None and low <= size and (high is None or size < high)
+        ]
+        found[model] = (inside or ([named] if named else [list(classes)[-1]]))[0]
+    return found
+
+
+def model_levels(
+    models: Mapping[str, ModelInfo], parameters: Mapping[str, float | None], classes: Classes
+) -> Levels:
+    """The factor by which effects are compared over sizes: the size class of each model.
+
+    Where all models fall into one class but differ in size, the levels are the sizes as the models file names them.
+    """
+    found = size_classes(models, parameters, classes)
+    sizes = {models[model].size for model in found}
+    if len(set(found.values())) == 1 and len(sizes) > 1:
+        known = _billions(models, parameters)
+        ascending = sorted(found, key=lambda model: (known[model] or float("inf"), model))
+        order = list(dict.fromkeys(models[model].size for model in ascending))
+        return Levels("size", {model: models[model].size for model in found}, order)
+    return Levels("size class", found, [name for name in classes if name in found.values()])
+
+
+def _billions(
+    models: Mapping[str, ModelInfo], parameters: Mapping[str, float | None]
+) -> dict[str, float | None]:
+    known: dict[str, float | None] = {}
+    for model, info in models.items():
+        read = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
+        unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[read[2].upper()] if read else 1.0
+        known[model] = parameters.get(model) or (float(read[1]) * unit if read else None)
+    return known

@@ -1,0 +1,106 @@
+"""``by_size.csv``: where each condition stands, and what it changes, at every model size.
+
+An item's value at a size is its mean over the models of that size, so that models that answered the same items are
+never counted as independent. Sizes are the profile's classes (S, M, L), or the sizes as the models' entries name
+them where all models are of one class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.contrasts import item_matrix
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, natural_key
+from pcsuite.analysis.load.sizes import Levels
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
+from pcsuite.stats.permutation import sign_flip_test
+
+BY_SIZE = TableSpec(
+    "by_size",
+    "Conditions at every model size",
+    "task, regime, condition and model size, of runs with models of several sizes",
+    (
+        Column("task", "id of the task"),
+        Column("decoding", "decoding regime"),
+        Column("condition", "id of the condition"),
+        Column("factor", "size class of the profile, or the size itself where all are of one class", shown=False),
+        Column("level", "the class or size"),
+        Column("models", "models of that size, whose mean an item's value is"),
+        Column("n_items", "items that all of them answered", late=True),
+        *interval("score", "mean score, or micro-F1 of pooled counts (linearised)", digits=2),
+        Column("baseline", "the control that the effect is against", shown=False),
+        *interval("effect", "score less that of the control, same models and items", form="interval", digits=2),
+        Column("p_value", "two-sided sign-flip p-value of the effect over items", form="p"),
+    ),
+    note=(
+        "Intervals are over items. Whether an effect is the same at every size is a claim of its own: scale.csv has the"
+        " tests of equivalence."
+    ),
+    folded=True,
+)  # fmt: skip
+
+
+def by_size(scores: ItemScores, sizes: Levels) -> Table:
+    """Scores and effects by size; empty for a run of one size.
+
+    ``sizes`` are the levels of :func:`~pcsuite.analysis.load.sizes.model_levels`.
+    """
+    if len(sizes.order) < 2:
+        return Table(BY_SIZE)
+    controls = {group: scores.baseline(keys) for group, keys in scores.groups().items()}
+    cells: dict[tuple[str, str, str], dict[str, list[CellKey]]] = {}
+    for key in scores.cell_keys():
+        levels = cells.setdefault((key.task, key.decoding, key.condition), {})
+        levels.setdefault(sizes.of[key.model], []).append(key)
+    records = []
+    for task, decoding, condition in sorted(cells, key=lambda name: tuple(map(natural_key, name))):
+        for level in sizes.order:
+            keys = cells[task, decoding, condition].get(level, [])
+            if not keys:
+                continue
+            record = {
+                "task": task,
+                "decoding": decoding,
+                "condition": condition,
+                "factor": sizes.factor,
+                "level": level,
+            }
+            paired = [
+                (key, control)
+                for key in keys
+                if (control := controls[key.task, key.model, key.decoding]) is not None and control != key
+            ]
+            records.append(record | _level(scores, keys, level) | _effect(scores, paired, level))
+    return Table.of(BY_SIZE, records)
+
+
+def _level(scores: ItemScores, keys: Sequence[CellKey], level: str) -> dict[str, Any]:
+    """The score of a condition at a size."""
+    values = item_matrix(scores, keys, SCORE).mean(axis=1)
+    record: dict[str, Any] = {"models": len(keys), "n_items": len(values)}
+    if len(values):
+        rng = named_rng("by size", *keys[0].names().values(), level)
+        record |= estimate_columns("score", bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES))
+    return record
+
+
+def _effect(scores: ItemScores, pairs: Sequence[tuple[CellKey, CellKey]], level: str) -> dict[str, Any]:
+    """What the condition changes at a size, over the models that have their control too."""
+    if not pairs:
+        return {}
+    values = item_matrix(scores, [key for pair in pairs for key in pair], SCORE)
+    deltas = values[:, ::2].mean(axis=1) - values[:, 1::2].mean(axis=1)
+    deltas[np.abs(deltas) < 1e-12] = 0.0
+    if len(deltas) < 2:
+        return {}
+    rng = named_rng("effect by size", *pairs[0][0].names().values(), level)
+    return {
+        "baseline": pairs[0][1].condition,
+        **estimate_columns("effect", paired_bootstrap(deltas, rng=rng)),
+        "p_value": number(sign_flip_test(deltas, rng=rng).p_value),
+    }

@@ -1,0 +1,123 @@
+"""``key_fields.csv``: how much each field of a structured answer varies over replicates.
+
+A record may agree on its label and differ in every rationale; one figure for the whole answer cannot tell. Fields are
+the top level of the answer as it was read. A list is compared as a set: the order in which a model names entities is no
+variation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.stats.answer_variation import answer_counts, disagreement
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean
+
+FIELD_ITEMS = 300
+"""Items of a cell whose fields are compared, chosen by hash where there are more."""
+MOST_FIELDS = 30
+"""Fields of a task that are told apart, the most frequent first: a model may invent any number of them."""
+KEY_FIELDS = TableSpec(
+    "key_fields",
+    "Variation over replicates, field by field",
+    "field of the answers of a cell with replicates",
+    (
+        *CELL,
+        Column("field", "name of the field, at the top level of the answer"),
+        Column("kind", "what it mostly holds: number, truth value, text, list or record"),
+        Column("n_items", "items of which at least two replicates fill it", late=True),
+        Column("filled", "share of the answers without error that fill it"),
+        *interval("disagreement", "chance that two replicates that fill it differ in it (lists compared as sets)"),
+        Column("variance", "of numbers: mean variance over replicates within an item"),
+    ),
+    note="A field that is filled in some replicates only is compared among those.",
+    folded=True,
+)  # fmt: skip
+
+
+def key_fields(tables: RunTables, scores: ItemScores) -> Table:
+    """One record for each field and clean cell with replicates, on up to ``FIELD_ITEMS`` items of the cell."""
+    repeated = [key for key in scores.cell_keys() if scores.cells[key].replicates > 1]
+    cells: dict[CellKey, dict[str, list[Mapping[str, Any]]]] = {
+        key: defaultdict(list) for key in repeated
+    }  # in the order of the scores
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, item, fields in _answers(tables):
+        if key in cells:
+            cells[key][item].append(fields)
+            names[key.task].update(fields.keys())
+    records = []
+    for key, items in cells.items():
+        for field, _ in names[key.task].most_common(MOST_FIELDS):
+            record = _varied(key, field, items)
+            if record is not None:
+                records.append({**key.names(), "field": field, **record})
+    return Table.of(KEY_FIELDS, records)
+
+
+def _answers(tables: RunTables) -> Iterator[tuple[CellKey, str, Mapping[str, Any]]]:
+    rows = tables.query(
+        f"SELECT {CELL_KEY}, item_id, fields FROM (SELECT {CELL_KEY}, item_id, fields, dense_rank() OVER (PARTITION BY"
+        f" task_id ORDER BY md5(item_id)) AS place FROM runs WHERE {USABLE_CLEAN}) WHERE place <= {FIELD_ITEMS}"
+    )
+    for *names, item, text in rows:
+        fields = msgspec.json.decode(text) if text else {}
+        yield CellKey(*names), item, fields if isinstance(fields, dict) else {}
+
+
+def _varied(key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, Any] | None:
+    """How one field varies over the replicates of each item; ``None`` where no answer of the cell fills it."""
+    given = {
+        item: [answer[field] for answer in answers if _is_filled(answer.get(field))]
+        for item, answers in items.items()
+    }
+    values = [value for held in given.values() for value in held]
+    if not values:
+        return None
+    record: dict[str, Any] = {
+        "kind": Counter(map(_kind, values)).most_common(1)[0][0],
+        "filled": len(values) / sum(len(answers) for answers in items.values()),
+    }
+    several = [held for held in given.values() if len(held) > 1]
+    record["n_items"] = len(several)
+    if len(several) > 1:
+        varied = disagreement(answer_counts([[_canonical(value) for value in held] for held in several]))
+        rng = named_rng("key fields", *key, field)
+        record |= estimate_columns("disagreement", bootstrap_mean(varied, rng=rng, resamples=LEVEL_RESAMPLES))
+        numbers = [held for held in several if all(_kind(value) == "number" for value in held)]
+        if record["kind"] == "number" and numbers:
+            record["variance"] = number(np.mean([np.var(held, ddof=1) for held in numbers]))
+    return record
+
+
+def _is_filled(value: object) -> bool:
+    return value is not None and value != ""
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "truth value"
+    if isinstance(value, (int, float)):
+        return "number"
+    return {str: "text", list: "list", dict: "record"}.get(type(value), "text")
+
+
+def _canonical(value: object) -> str:
+    """A value as text that is equal where the values are: blanks and case of texts aside, lists as sets."""
+    if isinstance(value, str):
+        return " ".join(value.casefold().split())
+    if isinstance(value, list):
+        return json.dumps(sorted(_canonical(entry) for entry in value))
+    if isinstance(value, dict):
+        return json.dumps({name: _canonical(entry) for name, entry in value.items()}, sort_keys=True)
+    return json.dumps(float(value) if _kind(value) == "number" else value)  # type: ignore[arg-type]

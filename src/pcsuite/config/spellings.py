@@ -1,0 +1,238 @@
+"""Second spellings: names that people bring along from the written specification, read as the suite's own.
+
+They are applied where a file, a flag or an older log is read and nowhere else, so that everything after that, the log
+and the tables included, knows one form. ``docs/reference/specification.md`` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LONG_REGIME_IDS: Mapping[str, str] = {"d0_greedy": "D0", "d1_sampled": "D1"}
+"""Second names of the two regimes: keys of ``repro.seeds``, ids in logs of earlier versions, and part of rows' ids."""
+
+
+def regime_id(name: Any) -> Any:
+    """The id of a decoding regime that a file, a flag or an older log names; what is no such name stays as it is.
+
+    >>> regime_id("d0_greedy"), regime_id("D1"), regime_id("warm")
+    ('D0', 'D1', 'warm')
+    """
+    return LONG_REGIME_IDS.get(name, name) if isinstance(name, str) else name
+
+
+def hashed_regime_id(regime: str) -> str:
+    """The name by which a regime enters hashes: rows' ids were made of the long names, and an old log goes on."""
+    return next((long for long, short in LONG_REGIME_IDS.items() if short == regime), regime)
+
+
+def by_regime(value: Any) -> Any:
+    """A mapping by regime under the ids that count; raises :class:`ValueError` where two keys name one regime."""
+    if not isinstance(value, dict):
+        return value
+    found: dict[Any, Any] = {}
+    for name, entry in value.items():
+        if regime_id(name) in found:
+            raise ValueError(f"'{name}' and '{regime_id(name)}' are one regime: give one of them")
+        found[regime_id(name)] = entry
+    return found
+
+
+EVALUATOR_OF_KIND: Mapping[str, str] = {
+    "structured_extraction": "extraction",
+    "classification": "classification",
+    "mcq": "choice",
+    "verification": "fever",
+    "truthfulness": "truthfulqa",
+    "reasoning": "number",
+}
+"""Kinds of tasks, and the evaluator of a task that names none. All but the last answer in JSON."""
+
+
+def task_kind(name: Any) -> Any:
+    """The kind of a task: ``structured`` for every kind that answers in JSON, else the name itself.
+
+    >>> task_kind("mcq"), task_kind("reasoning")
+    ('structured', 'reasoning')
+    """
+    spelled = isinstance(name, str) and name in EVALUATOR_OF_KIND and name != "reasoning"
+    return "structured" if spelled else name
+
+
+DATASETS: Mapping[str, tuple[str, ...]] = {
+    "conll2003": ("conll", "conll03", "conll_2003"),
+    "ag_news": ("ag", "agnews"),
+    "gsm8k": ("gsm",),
+    "commonsense_qa": ("csqa", "commonsenseqa", "commonsense"),
+    "truthful_qa": ("truthfulqa", "truthful_qa_generation", "truthfulqa_generation", "truthful_qa_gen"),
+    "truthful_qa_mc": ("truthfulqa_mc", "truthful_qa_multiple_choice"),
+    "nq_open": ("nq", "natural_questions", "nqopen"),
+    "strategyqa": ("strategy_qa",),
+    "boolq": ("bool_q",),
+}
+"""Datasets by the name of their items files, and what else they are called."""
+_DATASET = {spelling: name for name, spellings in DATASETS.items() for spelling in spellings}
+SPLITS: Mapping[str, tuple[str, ...]] = {"dev": ("validation",), "validation": ("dev",)}
+"""Splits that have two names: a file is looked for under the task's own first."""
+
+
+def dataset_name(name: str) -> str:
+    """The dataset that a name stands for; a name that is no second spelling stays as it is.
+
+    >>> dataset_name("csqa"), dataset_name("tickets")
+    ('commonsense_qa', 'tickets')
+    """
+    return _DATASET.get(name, name)
+
+
+def file_stems(dataset: str, split: str) -> list[str]:
+    """Names, without their ending, under which the items of a split may lie; the suite's own first.
+
+    >>> file_stems("truthful_qa", "test")[:2]
+    ['truthful_qa_test', 'truthfulqa_test']
+    """
+    datasets = (dataset, *DATASETS.get(dataset, ()))
+    return [f"{name}_{part}" for part in (split, *SPLITS.get(split, ())) for name in datasets]
+
+
+_TASK_KEYS = {"output_schema_ref": "schema_ref"}
+_LABELS_OPTION = {"classification": "labels", "ner": "types"}
+"""Evaluators whose options list the labels."""
+_OWN_LABELS = ("choice", "fever")
+"""Evaluators that know their labels by nature: letters of the item's options, FEVER's three verdicts."""
+_EXTRACTORS = {
+    "json": ("json", "json_object", "json_label", "json_choice"),
+    "final_number": (
+        "final_number",
+        "gsm8k",
+        "gsm8k_final_number",
+        "number",
+        "last_number",
+        "numeric",
+        "####",
+    ),
+}
+"""What ``answer_extractor`` may name besides a regular expression: ways in which answers are read anyhow."""
+
+
+def task_spelled_out(task: dict[str, Any]) -> dict[str, Any]:
+    """A task's entry with every second spelling in the suite's own words; what is neither stays for the check.
+
+    ``split: {train, dev, test}`` names three splits: ``test`` is scored, or ``dev`` where there is no ``test``.
+    Raises :class:`ValueError` where two spellings of one thing disagree.
+    """
+    found = _renamed(task, _TASK_KEYS)
+    if "evaluator" not in found and found.get("kind") in EVALUATOR_OF_KIND:
+        found["evaluator"] = EVALUATOR_OF_KIND[found["kind"]]
+    split = found.get("split")
+    if isinstance(split, dict):
+        named = _renamed(split, {"validation": "dev"})
+        unknown = [key for key in named if key not in ("train", "dev", "test")]
+        if unknown or not {"dev", "test"} & set(named):
+            raise ValueError("'split' names train, dev and test; the test split (else dev) is scored")
+        found["split"] = named.get("test", named.get("dev"))
+        if "test" in named and "dev" in named:
+            found.setdefault("dev_split", named["dev"])
+        if "train" in named:
+            found.setdefault("train_split", named["train"])
+    retrieval = found.get("retrieval")
+    if isinstance(retrieval, dict) and set(retrieval) == {"enabled"}:
+        found["retrieval"] = retrieval["enabled"]
+    evaluator = found.get("evaluator")
+    for key, option in (("labels", _LABELS_OPTION.get(str(evaluator), "labels")), ("answer_extractor",) * 2):
+        if key not in found:
+            continue
+        value = found.pop(key)
+        if (key == "labels" and evaluator in _OWN_LABELS) or (
+            key == "answer_extractor" and _read_anyhow(found, value)
+        ):
+            continue
+        options = dict(found.get("evaluator_options") or {})
+        if options.setdefault(option, value) != value:
+            raise ValueError(f"'{key}' and 'evaluator_options.{option}' disagree: give one of them")
+        found["evaluator_options"] = options
+    return found
+
+
+def _read_anyhow(task: Mapping[str, Any], extractor: Any) -> bool:
+    """Whether an ``answer_extractor`` names the way in which the task's answers are read without it."""
+    kind = "json" if task_kind(task.get("kind")) == "structured" else "final_number"
+    return extractor is None or extractor in _EXTRACTORS[kind]
+
+
+_MODEL_KEYS: Mapping[str, Mapping[str, str]] = {
+    "hf": {"model_name_or_path": "path", "device": "device_map", "torch_dtype": "dtype"},
+    "llamacpp": {"model_name_or_path": "path"},
+    "openai": {"model_name_or_path": "model", "model_name": "model"},
+}
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
+
+
+def model_spelled_out(model: dict[str, Any]) -> dict[str, Any]:
+    """A model's entry with its provider's keys as the provider names them.
+
+    >>> model_spelled_out({"provider": "hf", "model_name_or_path": "org/name", "device": "cuda"})
+    {'provider': 'hf', 'path': 'org/name', 'device_map': 'cuda'}
+    """
+    provider = str(model.get("provider"))
+    found = _renamed(model, _MODEL_KEYS.get(provider, {}))
+    if provider == "hf" and isinstance(found.get("dtype"), str):
+        found["dtype"] = _DTYPES.get(found["dtype"], found["dtype"])
+    return found
+
+
+_KIND_OF_ENGINE = {"guidance_cfg": "cfg", "outlines_json": "json_schema", "lmql_program": "json_schema"}
+_KIND_OF_NAME = (
+    ("REGEX", "regex"),
+    ("CFG", "cfg"),
+    ("GRAMMAR", "cfg"),
+    ("JSON", "json_schema"),
+    ("TYPE", "json_schema"),
+)
+
+
+def operator_spelled_out(name: str, operator: Any) -> Any:
+    """An operator's entry with the kind of its constraint, which its name says, else its engine.
+
+    >>> operator_spelled_out("REGEX_CONSTRAIN", {"type": "constraint", "engine": "outlines_json"})["kind"]
+    'regex'
+    """
+    if (
+        not isinstance(operator, dict)
+        or operator.get("type") != "constraint"
+        or operator.get("kind") is not None
+    ):
+        return operator
+    kind = next((kind for word, kind in _KIND_OF_NAME if word in name.upper()), None)
+    kind = kind or _KIND_OF_ENGINE.get(str(operator.get("engine")))
+    return operator if kind is None else {**operator, "kind": kind}
+
+
+HELM_SCENARIOS: Mapping[str, tuple[str, ...]] = {
+    "truthfulqa": ("truthful_qa",),
+    "gsm8k": ("gsm",),
+    "mmlu": tuple(
+        f"mmlu:subject={subject}"
+        for subject in (
+            "abstract_algebra", "college_chemistry", "computer_security", "econometrics", "us_foreign_policy",
+        )
+    ),
+}  # fmt: skip
+"""What a scenario is called beside HELM's own name; ``mmlu`` alone is the five subjects of HELM's light leaderboard."""
+
+
+def helm_scenarios(value: Any) -> Any:
+    """A list of scenarios under the names that HELM has for them."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    return [name for entry in value for name in HELM_SCENARIOS.get(str(entry), (entry,))]
+
+
+def _renamed(values: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A mapping with its keys under other names; raises :class:`ValueError` where both are there and differ."""
+    found = {key: value for key, value in values.items() if key not in names}
+    for key, name in names.items():
+        if key in values and found.setdefault(name, values[key]) != values[key]:
+            raise ValueError(f"'{key}' and '{name}' are one key: give one of them")
+    return found

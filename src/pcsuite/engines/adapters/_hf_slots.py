@@ -1,0 +1,481 @@
+"""Continuous batches on a GPU: rows that end leave their slot to the next request, and steps are recorded.
+
+A slot is one row of a cache of fixed size in which every row writes at its own position. A step of a 7B model is a
+thousand small kernels, which Python launches more slowly than the GPU runs them: recorded once as a CUDA graph for a
+number of rows and of cache columns, it is one launch. Both are rounded up to a few sizes, so that few recordings are
+needed and a step reads little more of the cache than the rows have filled. What new prompts have in common at their
+beginning, as the prompts of one condition have, is read once and kept for those that follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pcsuite.engines.adapters._hf_decoding import (
+    Batch,
+    Prompt,
+    can_keep_prompts,
+    layer_kinds,
+    understood_by,
+)
+from pcsuite.engines.adapters._hf_sampler import Row, draw_next
+
+if TYPE_CHECKING:
+    import torch
+
+Answer = TypeVar("Answer")
+
+SHORTEST_CACHE = 256
+RECORDINGS_KEPT = 32
+WARM_UP_STEPS = 3
+"""Steps before recording, in which libraries choose their kernels and take their memory."""
+LEAST_SHARED = 64
+"""Tokens that prompts must have in common for these to be read apart; beginnings are cut to multiples of half."""
+BEGINNINGS_KEPT = 16
+TOKENS_READ_AT_ONCE = 16_384
+FOLDED = "pcsuite_folded"
+"""Name under which transformers knows our attention of one new token a row."""
+
+
+def why_not_recordable(model: Any) -> str | None:
+    """Why the steps of a model cannot be recorded; ``None`` where they can, which a short recording proves.
+
+    Running out of memory in it is no reason: that error is raised.
+    """
+    import torch
+
+    if model.device.type != "cuda":
+        return "the model is not on a GPU"
+    if len({parameter.device for parameter in model.parameters()}) > 1:
+        return "the model is spread over several devices"
+    if not can_keep_prompts(model):
+        return "the model is recurrent"
+    reason = why_not_fixed(model)
+    if reason is None:
+        try:
+            with torch.inference_mode():
+                Slots(model, rows=1, filler=0, share=False).prove()
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, AttributeError) as error:
+            reason = f"recording fails: {' '.join(str(error).split())[:200]}"
+    return reason
+
+
+def why_not_fixed(model: Any) -> str | None:
+    """Why a model cannot decode from a cache of fixed size; ``None`` where it can.
+
+    It needs full or sliding attention in every layer, computed by torch itself, and positions that no length rescales.
+    """
+    config = model.config.get_text_config()
+    kinds = layer_kinds(model)
+    if not kinds <= {"full_attention", "sliding_attention"}:
+        return f"its layers are of kinds {', '.join(sorted(kinds))}"
+    if getattr(config, "_attn_implementation", "") != "sdpa":
+        return f"its attention is {getattr(config, '_attn_implementation', 'unknown')}"
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type", "default") in ("dynamic", "longrope"):
+        return f"its positions are scaled by the length of the text ({rope['rope_type']})"
+    return None
+
+
+def round_size(least: int) -> int:
+    """The smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24 … that is not less: powers of two and the middles between.
+
+    >>> round_size(5), round_size(9)
+    (6, 12)
+    """
+    power = 1 << max(0, least - 1).bit_length()
+    middle = power // 4 * 3
+    return middle if middle >= least else power
+
+
+def folded_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of one new token a row, in which the query heads that share keys stand as if one after the other.
+
+    Keys and values are read as they lie in the cache, where the usual way first copies them for every query head.
+    """
+    from torch.nn.functional import scaled_dot_product_attention
+
+    rows, heads, _new, width = query.shape
+    shared = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
+    out = scaled_dot_product_attention(shared, key, value, attn_mask=attention_mask, scale=scaling)
+    return out.reshape(rows, 1, heads, width), None
+
+
+@contextmanager
+def _folded(model: Any) -> Iterator[None]:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(FOLDED, folded_attention)
+    config = model.config.get_text_config()
+    usual = config._attn_implementation
+    config._attn_implementation = FOLDED
+    try:
+        yield
+    finally:
+        config._attn_implementation = usual
+
+
+def shared_beginnings(prompts: Sequence[Prompt]) -> list[tuple[int, list[int]]]:
+    """Groups of prompts (by index) with the number of tokens that each group has in common at its beginning.
+
+    0 where that is less than 64 or the group is a prompt alone. Every prompt is in one group, and keeps at least one
+    token of its own.
+
+    >>> same = tuple(range(70))
+    >>> shared_beginnings([(*same, 1, 2), (5, 6), (*same, 3, 4)])
+    [(64, [0, 2]), (0, [1])]
+    """
+    unit = LEAST_SHARED // 2
+    groups: list[tuple[int, list[int]]] = []
+    for index in sorted(range(len(prompts)), key=lambda number: prompts[number]):
+        prompt = prompts[index]
+        if groups:
+            length, members = groups[-1]
+            common = _common(prompts[members[-1]], prompt) // unit * unit
+            common = min(common, (len(prompt) - 1) // unit * unit)
+            kept = common if len(members) == 1 else min(common, length)
+            if kept >= LEAST_SHARED and (len(members) == 1 or kept >= length * 3 // 4):
+                groups[-1] = (min(kept, (len(prompts[members[0]]) - 1) // unit * unit), [*members, index])
+                continue
+        groups.append((0, [index]))
+    return [(length if len(members) > 1 else 0, members) for length, members in groups]
+
+
+def _common(one: Prompt, other: Prompt) -> int:
+    least = min(len(one), len(other))
+    if one[:least] == other[:least]:
+        return least
+    return next(index for index in range(least) if one[index] != other[index])
+
+
+class _FixedCache:
+    """Keys and values in tensors that keep their place; a step writes one column of each row, its own.
+
+    Models ask a cache for nothing but ``update`` once they are given positions and four-dimensional masks.
+    """
+
+    def __init__(
+        self, layers: Sequence[tuple[torch.Tensor, torch.Tensor]], rows: torch.Tensor, column: torch.Tensor
+    ) -> None:
+        self._layers = layers
+        self._rows, self._column = rows, column
+
+    def update(
+        self, keys: torch.Tensor, values: torch.Tensor, layer: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        all_keys, all_values = self._layers[layer]
+        all_keys[self._rows, :, self._column] = keys[:, :, 0]
+        all_values[self._rows, :, self._column] = values[:, :, 0]
+        return all_keys, all_values
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A row in its slot."""
+
+    row: Row
+    position: int
+    """Column of the next token."""
+    token: int
+    since: float
+
+
+Layers = list[tuple[Any, Any]]
+
+
+class Slots:
+    """The slots of one model: requests go in as slots come free, and each is answered when it ends."""
+
+    def __init__(self, model: Any, *, rows: int, filler: int, share: bool) -> None:
+        self._model = model
+        self._filler = filler
+        self._share = share
+        self._rows = rows
+        self._columns = 0
+        self._layers: Layers = []
+        self._seats: list[_Seat | None] = [None] * rows
+        self._recordings: OrderedDict[tuple[int, int], tuple[Any, Any]] = OrderedDict()
+        self._beginnings: OrderedDict[Prompt, Layers] = OrderedDict()
+        self._pool: Any = None
+        self._state: Any = None
+
+    def prove(self) -> None:
+        """Take one step, so that a model which cannot be recorded fails here."""
+        import torch
+
+        self._grow(SHORTEST_CACHE)
+        self._seats[0] = _Seat(Row(None, b""), 0, 0, 0.0)  # type: ignore[arg-type]
+        self._scores([0])
+        torch.cuda.synchronize()
+
+    def run(
+        self,
+        batch: Batch[Row, Answer],
+        stop_tokens: frozenset[int],
+        answer: Callable[[Row, float], Answer | Exception],
+    ) -> None:
+        """Answer the batch and whatever else is asked meanwhile, until nothing is left.
+
+        ``answer`` makes the answer of a row that has ended from it and its milliseconds since it got its slot. An error
+        leaves the slots empty.
+        """
+        waiting = deque(batch.requests)
+        refill = max(1, self._rows // 8)
+        try:
+            while True:
+                taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
+                free = self._rows - len(taken)
+                if free >= refill or not taken:
+                    if len(waiting) < free:
+                        waiting.extend(batch.more(free - len(waiting)))
+                    if waiting:
+                        self._admit(waiting, free, growing=not taken)
+                        taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
+                if not taken:
+                    return
+                seats = [self._seats[slot] for slot in taken]
+                rows = [seat.row for seat in seats if seat is not None]
+                tokens = draw_next(self._scores(taken), rows, stop_tokens)
+                for slot, seat, token in zip(taken, seats, tokens, strict=True):
+                    assert seat is not None
+                    seat.token, seat.position = token, seat.position + 1
+                    if seat.row.finish_reason is not None:
+                        self._seats[slot] = None
+                        batch.done(seat.row, answer(seat.row, (time.perf_counter() - seat.since) * 1000))
+        except BaseException:
+            self._seats = [None] * self._rows
+            raise
+
+    def _admit(self, waiting: deque[Row], free: int, *, growing: bool) -> None:
+        """Give slots to waiting rows, in their order; one that needs a longer cache waits until all slots are free."""
+        admitted: list[Row] = []
+        need = max(_columns_of(row) for row in waiting)
+        if growing and need > self._columns:
+            self._grow(round_size(max(SHORTEST_CACHE, need)))
+        while waiting and len(admitted) < free and _columns_of(waiting[0]) <= self._columns:
+            admitted.append(waiting.popleft())
+        if not admitted:
+            return
+        started = time.perf_counter()
+        slots = [slot for slot, seat in enumerate(self._seats) if seat is None][: len(admitted)]
+        self._read(admitted, slots)
+        for slot, row in zip(slots, admitted, strict=True):
+            self._seats[slot] = _Seat(row, len(row.prompt) - 1, row.prompt[-1], started)
+
+    def _grow(self, columns: int) -> None:
+        """A cache of so many columns; what was recorded for the old one is forgotten."""
+        import torch
+
+        self._recordings.clear()
+        self._layers, self._pool = [], None
+        device, kind = self._model.device, self._model.dtype
+        one = self._forward(torch.zeros((1, 1), dtype=torch.long, device=device), None)
+        self._layers = [
+            tuple(
+                torch.zeros((self._rows, part.shape[1], columns, part.shape[3]), dtype=kind, device=device)
+                for part in layer
+            )
+            for layer in one
+        ]
+        self._columns = columns
+        self._state = torch.zeros((2, self._rows), dtype=torch.long, device=device)
+
+    def _forward(self, token_ids: torch.Tensor, beginning: Layers | None) -> Layers:
+        """Keys and values of each layer after reading right-padded prompts, behind a beginning that all share."""
+        from transformers import DynamicCache
+
+        # Without the model's configuration it keeps every column of every layer, sliding ones included.
+        cache = DynamicCache()
+        for number, (keys, values) in enumerate(beginning or []):
+            rows = token_ids.shape[0]
+            cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), number)
+        self._model(
+            input_ids=token_ids,
+            past_key_values=cache,
+            use_cache=True,
+            **understood_by(self._model, {"logits_to_keep": 1}),
+        )
+        return [(layer.keys, layer.values) for layer in cache.layers]
+
+    def _read(self, rows: Sequence[Row], slots: Sequence[int]) -> None:
+        """Read the prompts but their last tokens into the slots: each distinct one, and each shared beginning, once."""
+        import torch
+
+        device = self._model.device
+        seats_of: dict[Prompt, list[int]] = {}
+        for number, (row, slot) in enumerate(zip(rows, slots, strict=True)):
+            read = row.prompt[:-1]
+            seats_of.setdefault(read if self._share else (*read, -1 - number), []).append(slot)
+        prompts = [prompt if self._share else prompt[:-1] for prompt in seats_of]
+        places = list(seats_of.values())
+        everyone = torch.tensor(list(slots), device=device)
+        for layer in self._layers:
+            for part in layer:
+                part[everyone] = 0  # what an earlier row left could be infinite, which no mask hides
+        lots: dict[Prompt, list[int]] = {}
+        groups = shared_beginnings(prompts) if self._share else [(0, list(range(len(prompts))))]
+        for length, members in groups:
+            for index in members:
+                shared = prompts[index][:length] if length else self._known_beginning(prompts[index])
+                lots.setdefault(shared, []).append(index)
+        for shared, members in lots.items():
+            length = len(shared)
+            beginning = self._beginning(shared) if shared else None
+            for part in _chunks(members, [len(prompts[index]) - length for index in members]):
+                self._fill(
+                    [prompts[index] for index in part], [places[index] for index in part], length, beginning
+                )
+
+    def _known_beginning(self, prompt: Prompt) -> Prompt:
+        # Without sharing none was ever kept.
+        fits = (kept for kept in self._beginnings if len(kept) < len(prompt) and prompt[: len(kept)] == kept)
+        return max(fits, key=len, default=())
+
+    def _beginning(self, tokens: Prompt) -> Layers:
+        import torch
+
+        known = self._beginnings.pop(tokens, None)
+        if known is None:
+            known = self._forward(torch.tensor([tokens], device=self._model.device), None)
+            while len(self._beginnings) >= BEGINNINGS_KEPT:
+                self._beginnings.popitem(last=False)
+        self._beginnings[tokens] = known
+        return known
+
+    def _fill(
+        self,
+        prompts: Sequence[Prompt],
+        places: Sequence[Sequence[int]],
+        shared: int,
+        beginning: Layers | None,
+    ) -> None:
+        import torch
+
+        device = self._model.device
+        width = max(len(prompt) for prompt in prompts) - shared
+        found = beginning
+        if width > 0:
+            padded = [
+                [*prompt[shared:], *[self._filler] * (width + shared - len(prompt))] for prompt in prompts
+            ]
+            found = self._forward(torch.tensor(padded, device=device), beginning)
+        if found is None:
+            return  # prompts of a single token, which the first step reads
+        # Padding on the right is never seen: a row's own tokens take its columns before they come into view.
+        source = [index if width > 0 else 0 for index, seats in enumerate(places) for _ in seats]
+        target = torch.tensor([slot for seats in places for slot in seats], device=device)
+        chosen = torch.tensor(source, device=device)
+        for (keys, values), (new_keys, new_values) in zip(self._layers, found, strict=True):
+            end = min(new_keys.shape[2], self._columns)
+            keys[target, :, :end] = new_keys[chosen, :, :end]
+            values[target, :, :end] = new_values[chosen, :, :end]
+
+    def _scores(self, taken: Sequence[int]) -> torch.Tensor:
+        """The scores of the next token (rows x vocabulary) of the slots taken, after one step of them all."""
+        import torch
+
+        state = torch.zeros((2, self._rows), dtype=torch.long)
+        seats = [self._seats[slot] for slot in taken]
+        state[0, taken] = torch.tensor([seat.token for seat in seats if seat is not None])
+        state[1, taken] = torch.tensor([seat.position for seat in seats if seat is not None])
+        self._state.copy_(state)
+        longest = 1 + int(state[1].max())
+        shape = (
+            min(self._rows, round_size(1 + taken[-1])),
+            min(self._columns, round_size(max(SHORTEST_CACHE, longest))),
+        )
+        if self._model.device.type != "cuda":
+            return self._step(*shape)[taken]
+        recording = self._recordings.pop(shape, None)
+        if recording is None:
+            while len(self._recordings) >= RECORDINGS_KEPT:
+                self._recordings.popitem(last=False)
+            recording = self._record(*shape)
+        self._recordings[shape] = recording
+        graph, scores = recording
+        graph.replay()
+        return scores[torch.tensor(taken, device=scores.device)] if len(taken) < shape[0] else scores
+
+    def _record(self, rows: int, columns: int) -> tuple[Any, Any]:
+        import torch
+
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UP_STEPS):
+                self._step(rows, columns)
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            scores = self._step(rows, columns)
+        if self._pool is None:
+            self._pool = graph.pool()
+        return graph, scores
+
+    def _step(self, rows: int, columns: int) -> torch.Tensor:
+        import torch
+
+        tokens, positions = self._state[0, :rows, None], self._state[1, :rows, None]
+        seats = torch.arange(rows, device=positions.device)
+        layers = [(keys[:rows, :, :columns], values[:rows, :, :columns]) for keys, values in self._layers]
+        with _folded(self._model):
+            out = self._model(
+                input_ids=tokens,
+                attention_mask=self._masks(positions, columns),
+                past_key_values=_FixedCache(layers, seats, positions[:, 0]),
+                use_cache=True,
+                **understood_by(self._model, {"position_ids": positions}),
+            )
+        return out.logits[:, -1]
+
+    def _masks(self, positions: torch.Tensor, columns: int) -> Any:
+        """What each row may see of the cache: a mask, or one for each kind of layer."""
+        import torch
+
+        config = self._model.config.get_text_config()
+        column = torch.arange(columns, device=positions.device)[None, None, None, :]
+        here = positions[:, None, None, :]
+
+        def mask(seen: torch.Tensor) -> torch.Tensor:
+            hidden = torch.finfo(self._model.dtype).min
+            return torch.zeros(seen.shape, dtype=self._model.dtype, device=seen.device).masked_fill(
+                ~seen, hidden
+            )
+
+        kinds = layer_kinds(self._model)
+        whole = mask(column <= here)
+        if kinds == {"full_attention"}:
+            return whole
+        window = mask((column <= here) & (column > here - config.sliding_window))
+        return {"full_attention": whole, "sliding_attention": window}
+
+
+def _columns_of(row: Row) -> int:
+    return len(row.prompt) + row.decoding.max_tokens
+
+
+def _chunks(members: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The members, shortest first, in lots whose padded tokens fit into one pass."""
+    lot: list[int] = []
+    for length, member in sorted(zip(lengths, members, strict=True)):
+        if lot and (len(lot) + 1) * max(1, length) > TOKENS_READ_AT_ONCE:
+            yield lot
+            lot = []
+        lot.append(member)
+    if lot:
+        yield lot

@@ -1,0 +1,290 @@
+"""Scorers without a package: a function in a file beside the profile (``evaluator: my_scorer.py:score``).
+
+    def score(answer, item):
+        return item["queue"] in answer.casefold()
+
+``answer`` is the text (with ``.json`` and ``.number`` read from it), ``item`` the row: its columns by name,
+``item.id``, ``item.input`` and ``item.expected``. What comes back is a number from 0 to 1, ``True`` or ``False``, or a
+mapping of metrics with ``score`` among them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from random import Random
+from types import ModuleType
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, Field
+
+from pcsuite._util.text import describe, shorten
+from pcsuite.config.definitions import Definition
+from pcsuite.config.load import ScorerFile
+from pcsuite.data.items import Item
+from pcsuite.errors import ConfigError, DataError
+from pcsuite.evaluation.base import (
+    Answer,
+    Evaluation,
+    Evaluator,
+    MetricValue,
+    Parsed,
+    conclude,
+    fold,
+)
+from pcsuite.evaluation.numerals import final_number
+from pcsuite.evaluation.parsing import clean_text, parse_object
+
+SCORE_NAMES = ("score", "task_score", "pass")
+"""Keys of a returned mapping that may hold the score, the first that is there."""
+EXPECTED_NAMES = (
+    "expected",
+    "answer",
+    "answers",
+    "label",
+    "choice",
+    "target",
+    "gold",
+    "output",
+)
+"""Keys of the truth taken for the expected answer, the first that is there."""
+_RESERVED = frozenset(
+    {"answered", "truncated", "abstained", "unanswerable", "lenient_score", "token_cost", "cost_usd"}
+)
+_METRIC_NAME = re.compile(r"[A-Za-z_]\w{0,60}")
+_LONGEST_CANONICAL = 2_000
+_WRONG = ("none of these", "I cannot say", "no", "0")
+
+
+class Reply(str):
+    """An answer as a scorer gets it: the text without reasoning blocks, and what can be read from it."""
+
+    finish_reason: str
+    """Why generation ended: ``stop``, ``length``, …"""
+
+    @property
+    def json(self) -> dict[str, Any] | None:
+        """The JSON object that is the answer or stands in it, ``None`` where there is none."""
+        parsed = parse_object(str(self), None)
+        return parsed.fields if parsed.json_valid else None
+
+    @property
+    def number(self) -> float | None:
+        """The number that is marked as the answer, else the last one in the text, else ``None``."""
+        found = final_number(str(self))[0]
+        return None if found is None else _as_float(found)
+
+
+def _as_float(text: str) -> float | None:
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+class ScoredItem(Mapping[str, Any]):
+    """An item as a scorer gets it: every column of the truth and of the table by name."""
+
+    def __init__(self, item: Item, expected: str | None) -> None:
+        self.id = item.item_id
+        self.input = item.input_text
+        self._values: dict[str, Any] = {**item.columns, **item.truth}
+        self._expected = expected
+
+    @property
+    def expected(self) -> Any:
+        """The expected answer: the key the task names, else the first of the usual names that the truth has."""
+        names = EXPECTED_NAMES if self._expected is None else (self._expected,)
+        return next((self._values[name] for name in names if name in self._values), None)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"ScoredItem(id={self.id!r}, {', '.join(self._values)})"
+
+
+class OwnScorerOptions(Definition):
+    """Options of a scorer of one's own."""
+
+    expected: str | None = None
+    """Key of the truth that holds the expected answer; by default ``expected``, ``answer``, ``label`` and the like."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of the function, by name."""
+
+
+class OwnScorer(Evaluator):
+    """Scores by a user's function; it is loaded from the text that was hashed, so that both are the same."""
+
+    Options: ClassVar[type[BaseModel]] = OwnScorerOptions
+    options: OwnScorerOptions
+
+    def __init__(
+        self, scorer: ScorerFile, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(options, schema)
+        self.scorer = scorer
+        self._function = load_scorer(scorer, self.options.settings)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as text: the file need not be on another machine, and a function made by ``exec`` has no address."""
+        return type(self), (self.scorer, self.options, self.schema)
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Call the function; raises :class:`ConfigError` of one line, with file, line and item, where it fails.
+
+        As for every task, an empty answer and one that was cut off at the token limit score 0.
+        """
+        text = clean_text(answer.text)
+        reply = Reply(text)
+        reply.finish_reason = answer.finish_reason
+        try:
+            returned = self._function(reply, ScoredItem(item, self.options.expected), **self.options.settings)
+        except Exception as error:
+            raise ConfigError(
+                f"{self._position(error)} fails on item '{item.item_id}': {describe(error)}",
+                hint="mend the function; pcsuite rescore then scores the stored answers",
+            ) from error
+        score, metrics, said = self._read(returned, item)
+        canonical = said if said is not None else fold(text)[:_LONGEST_CANONICAL]
+        parsed = parse_object(text, self.schema) if self.schema is not None else Parsed()
+        parsed.answer = canonical or None
+        return conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
+
+    def _read(self, returned: Any, item: Item) -> tuple[float, dict[str, MetricValue], str | None]:
+        """Score, further metrics and canonical answer of what the function returned."""
+        where = f"{self.scorer.name} on item '{item.item_id}'"
+        if not isinstance(returned, Mapping):
+            return self._score(returned, where), {}, None
+        key = next((name for name in SCORE_NAMES if name in returned), None)
+        if key is None:
+            raise ConfigError(
+                f"{where} returned a mapping without 'score'",
+                hint="return {'score': 0..1 or True/False, …}",
+            )
+        metrics: dict[str, MetricValue] = {}
+        said: str | None = None
+        for name, value in returned.items():
+            if name == key:
+                continue
+            if name == "answer":
+                said = None if value is None else str(value)
+                continue
+            if not isinstance(name, str) or not _METRIC_NAME.fullmatch(name) or name in _RESERVED:
+                raise ConfigError(f"{where} returned a metric called {name!r}", hint="choose another name")
+            metrics[name] = self._metric(value, name, where)
+        return self._score(returned[key], where), metrics, said
+
+    def _score(self, value: Any, where: str) -> float:
+        value = _plain(value)
+        if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
+            return float(value)
+        raise ConfigError(
+            f"{where} returned {shorten(repr(value), 60)}: a score is a number from 0 to 1, True or False",
+            hint="divide it by its maximum, or return {'score': …, 'points': …}",
+        )
+
+    def _metric(self, value: Any, name: str, where: str) -> MetricValue:
+        value = _plain(value)
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        raise ConfigError(
+            f"{where} returned {shorten(repr(value), 60)} as '{name}': metrics are finite numbers, True/False or text"
+        )
+
+    def _position(self, error: Exception) -> str:
+        """The function, with the line of its own file where the error happened."""
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(self.scorer.path)]
+        line = f" (line {lines[-1]})" if lines else ""
+        return f"{self.scorer.name}{line}"
+
+    def gold_answer(self, item: Item) -> str:
+        """The expected answer as text, the first of several; ``DataError`` where the truth has none."""
+        expected = ScoredItem(item, self.options.expected).expected
+        if isinstance(expected, (list, tuple)) and expected:
+            expected = expected[0]
+        if expected is None:
+            raise DataError(
+                f"item '{item.item_id}': nothing says what the expected answer is",
+                hint="name its column: evaluator_options: {expected: COLUMN}",
+            )
+        return str(expected)
+
+    def wrong_answer(self, item: Item, rng: Random) -> str:
+        """A text that the function scores below 1; ``DataError`` where it accepts everything that was tried."""
+        candidates = rng.sample(_WRONG, len(_WRONG))
+        for candidate in candidates:
+            if float(self.evaluate(item, Answer(candidate)).metrics["task_score"] or 0) < 1:
+                return candidate
+        raise DataError(
+            f"{self.scorer.name} scores {', '.join(candidates)} as right on item '{item.item_id}'"
+        )
+
+    def check_items(self, items: Sequence[Item]) -> None:
+        """Call the function once, on the first item, so that one that cannot work is told before any call is paid."""
+        for item in items[:1]:
+            expected = ScoredItem(item, self.options.expected).expected
+            self.evaluate(item, Answer(str(expected) if expected is not None else "an answer"))
+
+
+def _plain(value: Any) -> Any:
+    """A Python value for a scalar of numpy and the like."""
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return value
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function of a scorer's file, its own folder on the path while it is loaded.
+
+    Raises :class:`ConfigError` of one line where the file cannot be executed, has no such function, or one that cannot
+    be called with an answer, an item and the task's ``settings``.
+    """
+    module = ModuleType(f"pcsuite_scorer_{scorer.path.stem}")
+    module.__file__ = str(scorer.path)
+    sys.path.insert(0, str(scorer.path.parent))
+    try:
+        exec(compile(scorer.source, str(scorer.path), "exec"), module.__dict__)
+    except SyntaxError as error:
+        raise ConfigError(f"{scorer.path}:{error.lineno}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == str(scorer.path)
+        ]
+        raise ConfigError(f"{scorer.path}:{lines[-1] if lines else 1}: {describe(error)}") from error
+    finally:
+        sys.path.remove(str(scorer.path.parent))
+    function = module.__dict__.get(scorer.function)
+    if not callable(function):
+        there = [name for name, value in module.__dict__.items() if inspect.isfunction(value)]
+        own = [name for name in there if module.__dict__[name].__module__ == module.__name__]
+        hint = f"it has {', '.join(own)}" if own else f"write def {scorer.function}(answer, item): …"
+        raise ConfigError(f"{scorer.path}: no function '{scorer.function}'", hint=hint)
+    if inspect.iscoroutinefunction(function):
+        raise ConfigError(f"{scorer.name} is async: a plain function is needed")
+    try:
+        inspect.signature(function).bind("answer", {}, **settings)
+    except TypeError as error:
+        hint = f"def {scorer.function}(answer, item{''.join(f', {name}' for name in settings)}): …"
+        raise ConfigError(
+            f"{scorer.name} cannot be called with an answer and an item: {error}", hint=hint
+        ) from error
+    except ValueError:
+        pass  # a builtin without a signature
+    return function
