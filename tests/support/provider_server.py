@@ -34,6 +34,7 @@ class ProviderServer:
 
     def __init__(self, faults: Iterable[str] = (), *, key: str | None = None, text: str = "Paris") -> None:
         self.faults, self.key, self.text = deque(faults), key, text
+        self.logprobs = [("Par", -0.1), ("is", -0.3)]
         self.seen: list[tuple[str, dict[str, str], Any]] = []
         self._ready, self._port = threading.Event(), 0
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -115,7 +116,7 @@ class ProviderServer:
             "finish_reason": "stop",
         }
         if body.get("logprobs"):
-            tokens = [("Par", -0.1), ("is", -0.3)]
+            tokens = self.logprobs
             choice["logprobs"] = {"content": [{"token": token, "logprob": value} for token, value in tokens]}
         details = {"cached_tokens": CACHED}
         usage = {"prompt_tokens": PROMPT, "completion_tokens": COMPLETION, "prompt_tokens_details": details}
@@ -168,7 +169,7 @@ class ProviderServer:
         usage |= {"candidatesTokenCount": COMPLETION - 2, "thoughtsTokenCount": 2}
         candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
         if body["generationConfig"].get("responseLogprobs"):
-            tokens = [("Par", -0.1), ("is", -0.3)]
+            tokens = self.logprobs
             chosen = [{"token": token, "logProbability": value} for token, value in tokens]
             candidate["logprobsResult"] = {"chosenCandidates": chosen}
         return {"candidates": [candidate], "usageMetadata": usage}

@@ -23,6 +23,12 @@ from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import BudgetExceededError, EngineError, MissingExtraError, PcsuiteError
+from pcsuite.evaluation.answer_probability import (
+    LABEL_PROBABILITY,
+    PERPLEXITY,
+    label_probability,
+    perplexity,
+)
 from pcsuite.evaluation.base import Answer, Evaluation, Parsed
 from pcsuite.logging.row import (
     ConditionRef,
@@ -195,6 +201,7 @@ class Pipeline:
                 scored["retrieval"] = outcome.retrieved is not None
             for name, value in outcome.metrics.items():
                 scored[f"{PROGRAM_METRIC}{name}"] = value
+            scored |= _probabilities(outcome, evaluation)
             if constraint is not None:
                 scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             metrics, parsed = scored, evaluation.parsed
@@ -272,6 +279,18 @@ class Pipeline:
             tokens_exact=prompt.exact,
         )
         return _Prepared(prompt, record, cell.program())
+
+
+def _probabilities(outcome: Outcome, evaluation: Evaluation) -> dict[str, object]:
+    """What the model's own log probabilities say of a row's final answer, where its server gave them."""
+    last = outcome.calls[-1] if outcome.calls else None
+    if last is None or "logprobs" not in last or last["text"] != outcome.text:
+        return {}
+    tokens, parsed = last["logprobs"], evaluation.parsed
+    return {
+        PERPLEXITY: perplexity(tokens),
+        LABEL_PROBABILITY: label_probability(tokens, parsed.answer, parsed.fields),
+    }
 
 
 def bound_depth(text: str, parsed: Parsed) -> None:
