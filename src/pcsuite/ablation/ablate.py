@@ -37,15 +37,13 @@ from pcsuite.logging.row import RunRow
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import Plan, Scope, build_plan
+from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
 
-ITEMS_TOGETHER = 8
-"""Items that an arm asks before the next arm: a server that keeps a single prompt still finds most of the next one."""
 FINGERPRINT = "ablation.sha256"
 MEASURES = {
     "answered": "readable answers",
@@ -209,7 +207,7 @@ def ablate(
     study = prepare(request)
     _claim(study)
     suite = study.write(study.design.arms)
-    plan = build_plan(suite, scope=replace(Scope.of_selection(suite), items_together=ITEMS_TOGETHER))
+    plan = build_plan(suite)
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
     return asyncio.run(_Running(study, plan, quiet=quiet).run(chosen))
