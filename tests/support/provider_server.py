@@ -25,7 +25,7 @@ MESSAGE_FIELDS = {
 }  # fmt: skip
 CONFIG_FIELDS = {
     "temperature", "topP", "maxOutputTokens", "seed", "responseMimeType", "responseSchema", "responseJsonSchema",
-    "responseLogprobs",
+    "responseLogprobs", "thinkingConfig",
 }  # fmt: skip
 
 

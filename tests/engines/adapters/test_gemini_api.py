@@ -46,6 +46,14 @@ def test_a_seed_is_sent_where_it_is_configured_and_omitted_fields_are_not():
     assert config == {"temperature": 0.0, "maxOutputTokens": 32, "seed": 5}
 
 
+def test_a_thinking_budget_is_sent_and_names_the_identity():
+    quiet = adapter(thinking_budget=0)
+    config = quiet.wire(Request("Hi", GREEDY)).body["generationConfig"]
+    assert config["thinkingConfig"] == {"thinkingBudget": 0}
+    assert quiet.identity()["thinking_budget"] == "0"
+    assert "thinking_budget" not in adapter().identity()
+
+
 def test_a_schema_goes_as_json_schema_or_as_what_openapi_can_say():
     schema = {"type": "object", "properties": {"c": {"const": "x"}}, "additionalProperties": False}
     asked = Request("Hi", GREEDY, constraint=Constraint("json_schema", json.dumps(schema)))

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from pcsuite._util.http import Reply
 from pcsuite._util.text import read_json, shorten
@@ -52,6 +52,9 @@ class GeminiOptions(HttpOptions):
     """Whether a seed is sent and taken to be honoured; the service promises best effort only."""
     logprobs: bool = False
     """Whether the log probabilities of the answer's tokens are asked for."""
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    """Most tokens of thought, 0 for none, -1 for as many as the model likes; by default the model's own. Thoughts are
+    taken out of the completion limit."""
 
 
 class GeminiAdapter(HttpAdapter):
@@ -72,11 +75,13 @@ class GeminiAdapter(HttpAdapter):
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""
+        budget = self.options.thinking_budget
         return {
             **super().identity(),
             "structured": self.options.structured,
             "seed_supported": str(self.options.seed_supported),
             **({"logprobs": "True"} if self.options.logprobs else {}),
+            **({"thinking_budget": str(budget)} if budget is not None else {}),
         }
 
     def wire(self, request: Request, samples: int = 1) -> Wire:
@@ -93,6 +98,8 @@ class GeminiAdapter(HttpAdapter):
             config["seed"] = request.seed
         if self.options.logprobs:
             config["responseLogprobs"] = True
+        if self.options.thinking_budget is not None:
+            config["thinkingConfig"] = {"thinkingBudget": self.options.thinking_budget}
         names = {"top_p": "topP", "max_tokens": "maxOutputTokens"}
         omitted = {names.get(name, name) for name in self.options.omit}
         config = {name: value for name, value in config.items() if name not in omitted}
