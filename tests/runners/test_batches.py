@@ -1,6 +1,5 @@
 """Runs through batch APIs: every row once, whatever becomes of batches and of the process."""
 
-import json
 import signal
 
 import pytest
@@ -8,55 +7,19 @@ import yaml
 
 from pcsuite.cli import main
 from pcsuite.logging.log import iter_rows
+from support.batch_profiles import log_of, profile_in, rows_of, run
 from support.batch_server import BatchServer
 from support.forked_cli import ForkedCli
-from support.profiles import write_profile
 
 STEPS = [
     (step, moment)
     for step in ("upload", "create", "state", "results")
     for moment in ("before", "during", "after")
 ]
-QUICK = {"gather_s": 0.1, "poll_s": 0.03, "settle_s": 0.2}
-
-
-def profile_in(folder, server, *, provider="openai", seeds=2, items=6, max_requests=1000, **more):
-    folder.mkdir(parents=True, exist_ok=True)
-    model = {"provider": provider, "family": "f", "size": "1B", "base_url": server.base_url, "model": "m"}
-    if provider == "openai":
-        model |= {"seed_supported": True}
-    return write_profile(
-        folder,
-        {"served": model | more},
-        conditions=("C0", "C1", "C2", "C3"),
-        regimes=("D1",),
-        items=items,
-        repro={"seeds": {"D1": list(range(1, seeds + 1))}, "seeds_per_task": {"default": seeds}},
-        limits={"max_items_per_task": items, "retry": {"base_s": 0.02}},
-        batch=QUICK | {"max_requests": max_requests},
-    )
-
-
-def rows_of(folder):
-    """Rows by id as an unbatched run would have them: without times, ids of batches and numbers of tries."""
-    found = {}
-    for row in iter_rows(folder / "outputs" / "runs" / "t.jsonl"):
-        assert row.run_id not in found
-        assert not row.errors
-        made = row.generation
-        found[row.run_id] = (
-            row.task.item_id, row.condition.id, row.seed, row.prompt, made.text, made.finish_reason, made.usage,
-            made.cache_hit, row.parsed, row.metrics, row.engine, row.seed_honoured,
-        )  # fmt: skip
-    return found
 
 
 def batch_ids(folder):
-    return {row.generation.batch for row in iter_rows(folder / "outputs" / "runs" / "t.jsonl")}
-
-
-def run(profile, *more):
-    return main(["run", "--quiet", "--no-cache", "--config", str(profile), *more])
+    return {row.generation.batch for row in iter_rows(log_of(folder))}
 
 
 def test_two_thousand_rows_through_every_trouble_and_a_kill_at_every_step(tmp_path):
@@ -244,70 +207,3 @@ def test_calls_of_programs_come_in_further_batches(tmp_path):
     rows = list(iter_rows(tmp_path / "outputs" / "runs" / "t.jsonl"))
     assert len(rows) == 12
     assert all(row.generation.batch and row.generation.attempts == 3 for row in rows)
-
-
-def answers_for(requests, server_answer, *, fail=()):
-    lines = []
-    for number, line in enumerate(requests.read_text().splitlines()):
-        asked = json.loads(line)
-        assert (asked["method"], asked["url"]) == ("POST", "/v1/chat/completions")
-        status = 500 if number in fail else 200
-        body = {"error": {"message": "out of memory"}} if status == 500 else server_answer(asked["body"])
-        response = {"status_code": status, "request_id": "r", "body": body}
-        lines.append(
-            json.dumps({"id": "v", "custom_id": asked["custom_id"], "response": response, "error": None})
-        )
-    return "\n".join(lines) + "\n"
-
-
-def test_a_file_of_requests_comes_back_as_the_rows_of_a_run(tmp_path, capsys):
-    with BatchServer() as server:
-        profile = profile_in(tmp_path / "offline", server)
-        requests, answers = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
-        assert run(profile, "--batch-export", str(requests)) == 0
-        assert server.single == 0
-        assert len(requests.read_text().splitlines()) == 48
-        chat = lambda body: server._answer("/chat/completions", body)  # noqa: E731
-        answers.write_text(answers_for(requests, chat, fail={0, 7}))
-        assert run(profile, "--batch-import", str(answers)) == 4
-        assert "2 failed" in capsys.readouterr().out
-        assert run(profile, "--batch-export", str(requests)) == 0
-        assert len(requests.read_text().splitlines()) == 2
-        answers.write_text(answers_for(requests, chat))
-        assert run(profile, "--batch-import", str(answers)) == 0
-        assert run(profile, "--batch-import", str(answers)) == 2
-        assert "none of its 2 answers belongs" in capsys.readouterr().err
-        assert server.single == 0
-        plain = profile_in(tmp_path / "plain", server)
-        assert run(plain) == 0
-    done = {
-        row.run_id: row
-        for row in iter_rows(tmp_path / "offline" / "outputs" / "runs" / "t.jsonl")
-        if not row.errors
-    }
-    assert {key: row.generation.text for key, row in done.items()} == {
-        key: entry[4] for key, entry in rows_of(tmp_path / "plain").items()
-    }
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "no answers in it"),
-        ("nonsense\n", "answers.jsonl:1: no line of batch results"),
-        ('{"a": 1}\n', "custom_id"),
-    ],
-)
-def test_a_file_that_holds_no_answers_is_refused(tmp_path, content, said, capsys):
-    with BatchServer() as server:
-        profile = profile_in(tmp_path, server)
-        answers = tmp_path / "answers.jsonl"
-        answers.write_text(content)
-        assert run(profile, "--batch-import", str(answers)) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_model_that_is_no_servers_has_nothing_to_export(tmp_path, capsys):
-    profile = write_profile(tmp_path, conditions=("C0",), items=2)
-    assert run(profile, "--batch-export", str(tmp_path / "r.jsonl")) == 2
-    assert "no requests to export" in capsys.readouterr().err

@@ -224,7 +224,9 @@ class BatchServer:
         batch |= {"output_file_id": f"{batch['id']}-out", "error_file_id": f"{batch['id']}-err"}
 
     async def _state(self, request: web.Request) -> web.Response:
-        batch = self.batches[request.match_info["id"]]
+        batch = self.batches.get(request.match_info["id"])
+        if batch is None:
+            return web.json_response({"error": {"message": "no such batch"}}, status=404)
         self._look(batch)
         return web.json_response(self._shown(batch))
 
