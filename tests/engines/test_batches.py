@@ -148,3 +148,18 @@ def test_an_id_that_is_no_name_is_never_asked_for(tmp_path, reply):
 
     with pytest.raises(EngineError, match="no id"):
         _id_of({"id": reply})
+
+
+@pytest.mark.parametrize(
+    "shown", [[], {"status": "completed", "request_counts": 3}, {"status": "in_progress", "errors": "x"}]
+)
+def test_nobody_waits_for_ever_for_a_server_that_makes_no_sense(tmp_path, shown):
+    asked = question("a")
+    with BatchServer() as server:
+        server._shown = lambda batch: (
+            {"id": "batch_0"} | shown
+            if isinstance(shown, dict)
+            else {"id": "batch_0", "status": 7, "errors": 1}
+        )
+        (found,) = answered(tmp_path, server, asked)
+    assert isinstance(found, EngineError)

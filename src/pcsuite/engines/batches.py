@@ -28,7 +28,7 @@ import msgspec
 from pcsuite._util.files import replace_atomically, sync_folder
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.secrets import redact
-from pcsuite._util.text import shorten
+from pcsuite._util.text import describe, shorten
 from pcsuite.config.profile import BatchSection
 from pcsuite.engines.adapters._batch_wire import (
     BatchLine,
@@ -384,6 +384,11 @@ class BatchDesk:
             return
         except LogError as error:
             self._fail(batch.ids, EngineError(error.message, hint=error.hint))
+            return
+        except Exception as error:  # whatever a server sent: nobody may wait for ever
+            why = f"batch {batch.batch_id or batch.token}: {describe(error)}"
+            _LOGGER.warning("%s", why)
+            self._fail(batch.ids, EngineError(why))
             return
         store = self._opened()
         missing = EngineError("the batch ended without an answer to this request", retryable=True)

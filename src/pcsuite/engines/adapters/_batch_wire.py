@@ -18,7 +18,7 @@ import msgspec
 from pcsuite._util.http import send
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters._openai_wire import status_error
-from pcsuite.errors import EngineError
+from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 if TYPE_CHECKING:
     from pcsuite.engines.adapters._http_adapter import HttpAdapter
@@ -27,6 +27,7 @@ LARGEST_FILE = 1 << 30
 """Bytes of a results file that are read."""
 TRANSFER_S = 1800.0
 """Longest wait for a file to be sent or brought."""
+CHAT = "/chat/completions"
 CLOCKS_APART = timedelta(minutes=10)
 """How far a server's clock may be behind ours where a batch is looked for by its time."""
 _PAGES = 50
@@ -172,6 +173,10 @@ class OpenAIBatches(BatchService):
 
     def encode(self, line: BatchLine) -> bytes:
         """The line that vLLM's ``run-batch`` reads too."""
+        if line.path != CHAT:
+            raise ConstraintUnavailableError(
+                f"batches take {CHAT} only, and this request goes to {line.path}"
+            )
         return openai_line(line)
 
     async def upload(self, content: bytes, token: str) -> str:
