@@ -60,3 +60,13 @@ def test_a_model_by_name_is_checked_without_an_entry(capsys, monkeypatch):
         monkeypatch.setenv("OLLAMA_HOST", server.origin)
         assert main(["models", "check", "ollama/llama3.2"]) == 0
     assert "ollama/llama3.2: answered 'Paris'" in capsys.readouterr().out
+
+
+def test_models_as_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path))
+    assert main(["models", "list", "smollm2-135m", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(entry["id"], entry["state"]) for entry in found["models"]] == [("smollm2-135m", "not pulled")]
+    assert main(["models", "check", "smollm2-135m", "simulated", "--json"]) == 1
+    checked = json.loads(capsys.readouterr().out)["checked"]
+    assert [(entry["id"], entry["ok"]) for entry in checked] == [("smollm2-135m", False), ("simulated", True)]

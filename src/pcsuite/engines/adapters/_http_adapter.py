@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import BaseModel, Field, field_validator
 
-from pcsuite._util.http import Reply, new_session, run_blocking, send
+from pcsuite._util.http import Reply, new_session, send
+from pcsuite._util.loops import run_blocking
 from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
 from pcsuite._util.text import check_depth, read_json, shorten
 from pcsuite.config.definitions import Definition
