@@ -50,7 +50,7 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(name, help=summary, description=summary)
         what = "provider" if name == "providers" else "model or catalogue id, or PROVIDER/MODEL"
         action.add_argument("ids", nargs="*", metavar="ID", help=what)
-        action.add_argument("--models", **FILE, help="models file (default: models_v1.yaml)")
+        action.add_argument("--models-file", **FILE, help="models file (default: models_v1.yaml)")
         add_json_argument(action)
         if name == "pull":
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
@@ -59,12 +59,12 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
 def execute_models(args: argparse.Namespace) -> int:
     """List the models, pull their files, or ask each a question; 1 where a model that was checked did not answer.
 
-    The models are those of ``--models``, else of ``configs/models_v1.yaml`` here, else of the bundled file.
+    The models are those of ``--models-file``, else of ``configs/models_v1.yaml`` here, else of the bundled file.
     """
     if args.action == "providers":
         _list_providers(args.ids, as_json=args.json)
         return 0
-    path = args.models
+    path = args.models_file
     if path is None:
         local = Path("configs") / "models_v1.yaml"
         path = local if local.is_file() else bundled_configs() / "models_v1.yaml"

@@ -264,4 +264,5 @@ class HttpAdapter(ModelAdapter):
             retryable=error.retryable,
             status=error.status,
             retry_after=error.retry_after,
+            unreachable=error.unreachable,
         )
