@@ -217,7 +217,7 @@ def _document(summary: RunSummary, name: str, result: Result | None) -> dict[str
         "failed": tally.failed,
         "cache_hits": tally.cache_hits,
         "tokens": tally.tokens,
-        "cost_usd": tally.cost_usd,
+        "cost_usd": None if tally.unpriced else tally.cost_usd,
         "seconds": summary.seconds,
         "not_applicable": [options.not_applicable_entry(entry) for entry in summary.not_applicable],
         "looks": [msgspec.to_builtins(look) for look in summary.looks],
@@ -233,6 +233,8 @@ def print_summary(
     words = [f"{tally.done} rows in {summary.seconds:.1f} s", f"{tally.tokens:,} tokens"]
     if tally.cost_usd:
         words.append(f"${tally.cost_usd:.4f}")
+    if tally.unpriced:
+        words.append(f"the price of {tally.unpriced} rows is not known (price_in, price_out)")
     if summary.skipped:
         words.append(f"{summary.skipped} were done before")
     if tally.cache_hits:

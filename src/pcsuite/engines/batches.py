@@ -436,7 +436,7 @@ class BatchDesk:
                 if not error.retryable:
                     store.collect(batch, b"")  # refused for good: nothing of it will ever come
                     raise
-                if attempt >= SEND_ATTEMPTS:
+                if attempt >= SEND_ATTEMPTS or error.unreachable:
                     raise
                 _LOGGER.warning("batch %s: %s; trying again", batch.token, error.message)
                 await asyncio.sleep(error.retry_after or min(self.settings.poll_s, 2.0**attempt))
@@ -482,7 +482,8 @@ class BatchDesk:
                 return await ask()
             except EngineError as error:
                 attempt += 1
-                if not error.retryable or attempt >= attempts:
+                given_up = attempt >= attempts or (error.unreachable and attempts < math.inf)
+                if given_up or not error.retryable:
                     raise
                 if attempt == 1 or attempt % 20 == 0:
                     _LOGGER.warning("batches of %s: %s; asking again", self.model_id, error.message)

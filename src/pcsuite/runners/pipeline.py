@@ -94,7 +94,8 @@ class FinishedRow:
     error: str | None
     tokens: int
     """Tokens that were paid for now; none for a stored answer."""
-    cost_usd: float
+    cost_usd: float | None
+    """What is paid now in US dollars; ``None`` where the model's price is not known."""
     cache_hit: bool
 
     @classmethod
@@ -112,7 +113,7 @@ class FinishedRow:
             prompt=prompt,
             error=row.errors[0] if row.errors else None,
             tokens=made.usage.total_tokens if paid and made and made.usage else 0,
-            cost_usd=(row.metrics.get("cost_usd") or 0.0) if paid else 0.0,
+            cost_usd=row.metrics.get("cost_usd", 0.0) if paid else 0.0,
             cache_hit=made is not None and made.cache_hit,
         )
 
