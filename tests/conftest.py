@@ -36,6 +36,7 @@ SLOW_FILES = {
     "tests/analysis/test_simulated_truth.py",
     "tests/report/test_build.py",
     "tests/report/test_page.py",
+    "tests/runners/test_batches.py",
 }
 SLOW_TESTS = {
     "test_markdown_report",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.config.prices import price_of
 from pcsuite.evaluation.base import Pooling
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.conditions.conditions import apply_condition
@@ -41,8 +42,9 @@ class CellEstimate:
     done: int
     prompt_tokens: int
     """Estimated mean over a few items, about four characters a token."""
-    max_cost_usd: float
-    """Cost of what is left if every completion runs to its limit and every loop to its last turn."""
+    max_cost_usd: float | None
+    """Cost of what is left if every completion runs to its limit and every loop to its last turn; ``None`` where the
+    model's price is not known."""
     max_row_tokens: int
     """Tokens of one row in that case."""
 
@@ -75,14 +77,21 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
         key = (cell.task.id, cell.condition.id)
         if key not in tokens:
             tokens[key] = _mean_tokens(plan, cell)
-        model = plan.suite.models[cell.model_id]
+        price = price_of(plan.suite.models[cell.model_id])
         left = cell.calls - done[id(cell)]
         worst = cell.program.worst_case(cell.max_steps)
         prompts = tokens[key] * worst.calls + worst.extra_prompt_tokens
         completions = cell.decoding.max_tokens * worst.completions
-        cost = left * model.cost(prompts, completions)
+        cost = left * price.cost(prompts, completions) if price is not None else None
         estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost, prompts + completions))
     return estimates
+
+
+def total_cost(estimates: Iterable[CellEstimate]) -> float | None:
+    """The most that cells can cost together, in USD; ``None`` where the price of one of them is not known."""
+    costs = [entry.max_cost_usd for entry in estimates]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
 
 
 def _mean_tokens(plan: Plan, cell: Cell) -> int:
