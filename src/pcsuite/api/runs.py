@@ -459,9 +459,9 @@ def report(
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
-    measures of information need; without it the rows of bundled tasks still say what was expected of them. ``formats``
-    are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises ``ConfigError`` for a run
-    that there is none of.
+    measures of information need; without it the rows of bundled tasks still say what was expected of them.
+    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
+    ``ConfigError`` for a run that there is none of.
 
         pcs.report("quickstart").index
     """
