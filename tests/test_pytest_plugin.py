@@ -56,7 +56,7 @@ def test_a_baseline_is_written_held_and_broken_by_a_real_regression(project):
     (project / "test_prompt.py").write_text(TEST.replace("{effects}", "{}"))
     status, said = run_pytest(project)
     assert status == 1
-    assert "worse than test_prompt__test_triage.json by more than 0.1" in said
+    assert "worse than test_prompt__test_triage.json: reliably lower, and the loss seen is over 0.1" in said
     assert "items that score lower" in said
     assert "Traceback" not in said
     left = {path.name for path in project.iterdir()} - {"__pycache__"}
