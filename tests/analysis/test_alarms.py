@@ -94,7 +94,7 @@ def test_seven_equal_answers_prove_nothing(alarms):
 def test_no_condition_beats_the_majority_class(alarms):
     found = alarms(cells(lambda name, k: {}), majority_label="World", majority_share=0.6)
     assert found["majority class"] == (
-        "No condition beats the majority class on agnews_json × m1 × d0_greedy: the best scores 0.50, always answering"
+        "No condition beats the majority class on agnews_json × m1 × D0: the best scores 0.50, always answering"
         " “World” 0.60."
     )
 

@@ -93,6 +93,18 @@ def test_the_hint_for_a_missing_compiled_prompt_can_be_pasted(tmp_path, capsys):
     assert main(shown) == 0
 
 
+def test_plan_json_is_all_that_is_printed(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)
+    assert main(["plan", "--config", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tasks"]["agnews_json"]["items"] == 4
+    assert found["rows"] == found["rows_left"] == sum(cell["rows"] for cell in found["cells"])
+    assert found["power"] is None
+    assert main(["plan", "--config", str(path), "--json", "--power"]) == 0
+    (first, *_) = json.loads(capsys.readouterr().out)["power"]
+    assert (first["items"], first["can_hold"]) == (4, False)
+
+
 def test_operators_in_the_system_message_are_shown_as_such_and_reach_the_model(tmp_path, capsys):
     conditions = tmp_path / "conditions.yaml"
     conditions.write_text(

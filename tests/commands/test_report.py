@@ -113,3 +113,31 @@ def test_a_baseline_takes_the_place_of_the_first_run(runs, tmp_path, capsys):
     path.write_text("{}")
     assert main(["compare", str(path), runs[0]]) == 2
     assert "not a baseline of the suite" in capsys.readouterr().err
+
+
+def test_report_json_is_all_that_is_printed(log, capsys):
+    assert main(["report", str(log), "--no-plots", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    folder = log.parent.parent
+    assert found["files"]["index"] == str(folder / "reports" / "mine" / "index.html")
+    assert found["files"]["runs"] == str(folder / "reports" / "index.html")
+    stored = json.loads((folder / "reports" / "mine" / "result.json").read_text(encoding="utf-8"))
+    assert {key: found[key] for key in stored} == stored
+    assert [alarm["kind"] for alarm in found["alarms"]] == ["unreadable", "cannot decide"]
+
+
+def test_the_next_line_opens_the_run(log, monkeypatch, capsys):
+    monkeypatch.chdir(log.parent.parent.parent)
+    assert main(["report", "mine", "--no-plots"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "next: pcsuite view mine"
+    assert main(["report", str(log), "--no-plots"]) == 0
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == f"next: pcsuite view mine --output-dir {log.parent.parent}"
+    )
+
+
+def test_compare_json(runs, capsys):
+    assert main(["compare", *runs, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["first"], found["second"], found["regressions"]) == ("good", "bad", 1)

@@ -105,7 +105,7 @@ def block_views(result: AblationResult) -> list[BlockView]:
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
         tokens = result.block_tokens[block.name]
-        text = (block.source or "{{ input }}").rstrip("\r\n")
+        text = (block.shown or "{{ input }}").rstrip("\r\n")
         role = ", ".join(dict.fromkeys(found["role"] for found in decode_chat(block.text) or ()))
         entry = verdicts.get(block.name)
         if entry is None:

@@ -34,7 +34,7 @@ from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, load_suite
 from pcsuite.config.spellings import regime_id
 from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
-from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
+from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
 from pcsuite.data.task_recipes import Columns
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.session import check_model
@@ -276,7 +276,6 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
         "model": "qwen2.5-coder-0.5b",
         "design": "leave-one-out",
         "margin": 0.2,
-        "limit": 24,
         "max_tokens": 8,
         "name": "example",
     }
@@ -336,7 +335,7 @@ def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
     model_id, model = resolve_model(request, base, free)
     source = task.items
     if source is None:
-        source = load_items(task.spec.dataset, task.spec.split, Path(base.profile.run.cache_dir)).items
+        source = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
     count = min(len(source), request.limit or len(source))
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -174,19 +174,25 @@ def _csv_cell(value: Any) -> str:
 
     Python's own writer leaves a bare carriage return unquoted (before 3.13), and readers begin a new row there.
     """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    if value is None:
         return ""
+    if isinstance(value, float):
+        return format(value, ".10g") if math.isfinite(value) else ""
+    if isinstance(value, str):
+        return _csv_text(value)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return format(value, ".10g")
-    text = str(value)
-    if isinstance(value, str):
-        text = text.encode("utf-8", "backslashreplace").decode(
-            "utf-8"
-        )  # lone surrogates, which UTF-8 has not
-        if text.startswith(FORMULA_STARTS):
-            text = "'" + text
+    return _quoted(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _csv_text(text: str) -> str:
+    """A text as it stands in the file; names come again in every row."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates, which UTF-8 has not
+    return _quoted("'" + text if text.startswith(FORMULA_STARTS) else text)
+
+
+def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 

@@ -32,6 +32,11 @@ SELECTION = {
 }
 """Flags that hold a list, and the profile's keys they replace."""
 
+BY_ITEM_MEANS = (
+    "looks judge the mean of item scores, each item weighing the same, not micro-F1 of pooled counts"
+)
+"""Said of tasks with pooled counts: no confidence sequence is known to hold for a ratio of sums at every look."""
+
 
 def listed(text: str | None) -> list[str]:
     """The names of a list that a user typed; none for an empty text.

@@ -331,6 +331,9 @@ def _print_registered(console: Console, plan: Plan) -> None:
             f"  stops an arm when it is {rule.replace('_', ' ')}{margin}: a look every {section.stopping.batch} items,"
             f" false decisions in at most {section.alpha:g} of studies over all looks and arms"
         )
+        for task in plan.tasks.values():
+            if section.metric == "task_score" and task.evaluator.pooling == "micro_f1":
+                console.print(f"  {task.id}: {options.BY_ITEM_MEANS}")
 
 
 def _print_power(console: Console, designs: list[DesignPower], settings: PowerSettings) -> None:
@@ -372,6 +375,15 @@ def _print_power(console: Console, designs: list[DesignPower], settings: PowerSe
         f" report) below {settings.alpha:g} where {hit} the effect and the others none; sign-flip test over items,"
         " simulated; 'none': not even the largest possible change is found"
     )
+    pooled = {design.key[0]: design.from_pilot for design in designs if design.measure == "micro_f1"}
+    for task, measured in pooled.items():
+        how = (
+            "planned on micro-F1, as the report states it, by each item's share in the pilot's pooled counts"
+            if measured
+            else "its report states micro-F1 of pooled counts, of which stated rates say nothing: this is the power of"
+            " right-or-wrong items; --pilot LOG plans on micro-F1"
+        )
+        console.print(f"{task}: {how}")
     if not all(design.from_pilot for design in designs):
         console.print(
             f"* stated, not measured: accuracy {settings.accuracy:g}, correlation "

@@ -40,6 +40,10 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     )
     add("--baseline", metavar="CONDITION", help=about)
     add("--no-plots", action="store_true", help="leave the figures out")
+    about = (
+        "write runs.csv whatever its size (default: up to 1,048,575 rows; runs.parquet always has them all)"
+    )
+    add("--runs-csv", action="store_true", help=about)
     add_json_argument(parser)
 
 
@@ -71,6 +75,7 @@ def execute_report(args: argparse.Namespace) -> int:
         formats=args.format or ("html",),
         embeddings=args.embeddings,
         baseline=args.baseline,
+        runs_csv=args.runs_csv,
     )
     result = Result.read(files.result)
     if args.json:
@@ -80,6 +85,10 @@ def execute_report(args: argparse.Namespace) -> int:
         return 0
     print_result(result, output_console())
     print(f"\ntables  {files.tables[0].parent} ({len(files.tables)} files)")
+    if all(table.name != "runs.csv" for table in files.tables):
+        print(
+            "        rows in runs.parquet alone: too many for a spreadsheet (--runs-csv writes runs.csv too)"
+        )
     if files.plots:
         print(f"plots   {files.plots[0].parent} ({len(files.plots)} files)")
     print(f"report  {files.index}")

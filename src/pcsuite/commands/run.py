@@ -15,6 +15,7 @@ from pcsuite.commands import options
 from pcsuite.config.load import Suite
 from pcsuite.engines.weights import catalogue_entry, is_present, pull_weights
 from pcsuite.errors import ConfigError, Exit, PcsuiteError
+from pcsuite.logging.manifest import read_manifest
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary
 from pcsuite.runners.verifier_pass import verifier_pass
@@ -198,6 +199,10 @@ def print_summary(
             f"  {arm} is {look.verdict}"
             f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
         )
+    if summary.looks and (manifest := read_manifest(summary.paths.log)) is not None:
+        judged = {look.task for look in summary.looks if look.metric == "task_score"}
+        for task in sorted(name for name in judged if manifest.tasks[name].pooling == "micro_f1"):
+            print(f"  {task}: {options.BY_ITEM_MEANS}")
     print(f"log: {summary.paths.log}")
     if result is not None:
         from pcsuite.report.results import print_result

@@ -140,7 +140,8 @@ class TaskSpec(Definition):
     primary_metric: str = "accuracy"
     """Name of the primary metric, for tables and plots; ``task_score`` carries its per-item value."""
     retrieval: bool = False
-    """Whether REACT_LOOP applies (the task has a corpus to search)."""
+    """Whether loops apply (REACT_LOOP, REVISE_LOOP): answers can be held against a corpus, which is searched where
+    ``integrations.retrieval.enabled_for_tasks`` names the task."""
 
     @model_validator(mode="before")
     @classmethod
@@ -206,6 +207,7 @@ WORDINGS = 3
 OperatorType = Literal[
     "prefix_block", "block", "post_block", "fewshot", "rule", "program", "constraint", "verbatim"
 ]
+OperatorMode = Literal["none", "brief", "full", "shown", "hidden"]
 ConditionDesign = Literal["ladder", "leave_one_out", "add_one_in", "factorial", "orders"]
 
 
@@ -255,8 +257,9 @@ class OperatorSpec(_Placed):
     ``{{ input }}`` and ``{{ column }}`` of the item's columns are filled in."""
     k: int | None = Field(default=None, ge=0)
     """Number of exemplars (fewshot)."""
-    mode: Literal["none", "brief", "full"] | None = None
-    """Amount of visible reasoning (REASONING_MODE)."""
+    mode: OperatorMode | None = None
+    """Amount of visible reasoning (REASONING_MODE: none, brief, full), or whether steps are written out (DECOMPOSE:
+    shown, the default, or hidden)."""
     engine: str | None = None
     """Constraint backend (``auto`` chooses among those the model supports) or program name."""
     kind: Literal["json_schema", "regex", "cfg"] | None = None
@@ -303,8 +306,8 @@ class OperatorUse(_Placed):
     """Operator name."""
     k: int | None = Field(default=None, ge=0)
     """Overrides the operator's number of exemplars."""
-    mode: Literal["none", "brief", "full"] | None = None
-    """Overrides the operator's reasoning mode."""
+    mode: OperatorMode | None = None
+    """Overrides the operator's mode."""
     engine: str | None = None
     """Overrides the constraint backend."""
     max_steps: int | None = Field(default=None, gt=0)
