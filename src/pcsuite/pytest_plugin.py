@@ -61,8 +61,9 @@ class PromptRegression:
         ``given`` is a profile, or with ``data`` (a table) a prompt; files are looked for beside the test first.
         ``settings`` are those of ``pcs.run`` or ``pcs.ablate`` (``model``, ``scorer``, ``limit``; a sampled ``regime``
         with ``seeds=5`` answers every item five times). ``margin`` is how much lower a score may be. The test fails
-        where it is reliably lower and the loss seen is over it, and with ``undecided="fail"`` also where it is not shown to
-        be no worse. Calls are made anew unless ``use_cache``. The baseline is named after the test, or by ``baseline``.
+        where it is reliably lower and the loss seen is over the margin, and with ``undecided="fail"`` also where it is
+        not shown to be no worse. Calls are made anew unless ``use_cache``. The baseline is named after the test, or by
+        ``baseline``.
         """
         import pcsuite as pcs
         from pcsuite.api.regression import check_regression

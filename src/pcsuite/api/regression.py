@@ -2,8 +2,8 @@
 
 A test must not fail because one answer of forty came out differently today. So the new run is compared with the
 baseline item by item (replicates averaged first), by the rules of ``pcsuite compare``: it fails only where the score is
-reliably lower and the loss seen is over the margin; it is shown to be no worse where non-inferiority holds at the margin; what lies
-between is undecided, and said to be.
+reliably lower and the loss seen is over the margin; it is shown to be no worse where non-inferiority holds at the
+margin; what lies between is undecided, and said to be.
 """
 
 from __future__ import annotations
