@@ -1,6 +1,7 @@
 """Runs from Python: profiles in every form, results, tables, event loops."""
 
 import asyncio
+import html
 import http.cookiejar
 import urllib.request
 
@@ -31,8 +32,9 @@ def test_a_run_says_what_it_did_and_what_it_found(made):
     assert effect["delta"] == pytest.approx(scores["C1"] - scores["C0"])
     assert (effect["condition"], effect["baseline"], effect["n_items"]) == ("C1", "C0", 40)
     shown = made._repr_html_()
-    assert "C1 − C0" in shown
-    assert "delta_low" in shown
+    assert made.result.sentence in html.unescape(shown)
+    assert "<td>no reliable change</td>" in shown
+    assert [row["verdict"] for row in made.result.rows] == ["control", "no reliable change"]
 
 
 def test_items_have_the_scorers_own_metrics_and_agree_with_the_rows(made):
