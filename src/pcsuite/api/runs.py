@@ -413,8 +413,8 @@ class Run:
     def _repr_html_(self) -> str:
         """Sentence, alarms and cells, for notebooks."""
         found = self.result
-        names = ("task", "model", "decoding", "condition", "n_items", "score")
-        names += ("effect", "effect_low", "effect_high", "p_adjusted", "verdict", "tokens")
+        names = ["task", "model", "decoding", "condition", "n_items", "score"]
+        names += ["effect", "effect_low", "effect_high", "p_adjusted", "verdict", "tokens"]
         spec = TableSpec("result", "", "", tuple(Column(name, "") for name in names))
         cells = Table(spec, [tuple(row.get(name) for name in names) for row in found.rows])
         alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in found.alarms)
