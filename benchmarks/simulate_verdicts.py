@@ -10,14 +10,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores, ModelInfo
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores
+from pcsuite.analysis.load.sizes import ModelInfo
 from pcsuite.analysis.tables.replicates import Arms, EqualTokenArms
-from pcsuite.analysis.twins import CONSTRAINT, LOOP, condition_pairs, operator_pairs
+from pcsuite.analysis.twins import CONSTRAINT, LOOP, LOOP_ALONE, condition_pairs, operator_pairs
 from pcsuite.analysis.verdicts import criteria, scale, structure
 from pcsuite.analysis.verdicts.evidence import (
     DISAGREEMENT,
@@ -195,171 +196,380 @@ class World:
             for answers, tokens in ((free, 0.0), (retried, cost), (held, 0.5 * cost.mean()))
         ]  # fmt: skip
         keys = Arms(*(CellKey(task, model.name, "D1", CLEAN, name) for name in ("C4", "C4R", "C6")))
-        found = compare_at_equal_tokens(*arms, rng=rng, resamples=200)
-        return EqualTokenArms(keys, found, np.arange(self.items))
-
-
-NEVER_SAID = {"true": ("contradicted",), "false": ("supported",), "open": ("supported", "contradicted")}
-"""Verdicts that would be false, by what a world's name says of the claim; at a bound it is not to be supported."""
-C2, C4, C7 = ({name: LADDER[name] for name in pair} for pair in (("C2", "C3"), ("C4", "C6"), ("C3", "C7")))
-RUNGS = {name: LADDER[name] for name in ("C0", "C1", "C2", "C3", "C4")}
-ONE, PAIR = {"C0": (), "C3": ("SCHEMA",)}, {"C0": (), "A": ("A",), "B": ("B",)}
-SIZES = (Model("s", "f", "8B"), Model("m", "f", "32B"), Model("l", "f", "235B"))
-GRID = {"items": 60, "tasks": ("a", "b", "c"), "models": SIZES}
-TWO = {"models": (Model("s", "f", "8B"), Model("l", "f", "70B")), "item_sd": 0.5}
-FIVE = {"items": 100, "replicates": 5}
-STEADY, UNSTEADY = {"sharpness": {"C6": 0.9}}, {"sharpness": {"C4": 0.9}}
-HALF = {"readable": {"C4": 0.5}}
-RETRY = {"readable": {"C4": 0.6}, "retry": True}
-GROUNDED = {"unsupported": {"C3": 0.5, "C7": 0.3}}
-
-
-def shifts(**points: float) -> dict[str, dict[tuple[str, str], float]]:
-    """Changes in points by model and condition, ``s_C3=0.1`` for C3 on the model s."""
-    return {"model_shift": {tuple(name.split("_")): value for name, value in points.items()}}
-
-
-WORLDS: tuple[tuple[str, Mapping[str, tuple[str, ...]], dict[str, Any]], ...] = (
-    ("H1 true: SCHEMA +1.5", C2, {"effects": {"SCHEMA": 1.5}, "items": 60}),
-    ("H1 true, n = 8", C2, {"effects": {"SCHEMA": 3.0}, "items": 8, "base": 0.2}),
-    (
-        "H1 false: SCHEMA −1, CONSTRAINTS +2 in the ladder",
-        LADDER,
-        {"effects": {"SCHEMA": -1, "CONSTRAINTS": 2}},
-    ),
-    ("H1 false: the same as a factorial", RULES, {"effects": {"SCHEMA": -1, "CONSTRAINTS": 2}}),
-    ("H1 open: SCHEMA 0", C2, {"items": 60}),
-    ("H1 open: SCHEMA 0, n = 8", C2, {"items": 8, "replicates": 1}),
-    ("H1 open: mean 0 over 3 tasks, τ = 0.1", C2, {"tasks": ("a", "b", "c"), "tau": 0.07, "items": 60}),
-    ("H1 open: mean 0 over 6 tasks, τ = 0.1", C2, {"tasks": "abcdef", "tau": 0.07, "items": 60}),
-    *(
-        (f"{name} readable, n = {n}", C2, {"items": n, "guess": True, **own})
-        for n in (10, 16)
-        for name, own in (
-            *(
-                (
-                    f"{verdict} open: guessing, 5 % against 100 %",
-                    {"replicates": 1, "readable": {"C2": 0.05, "C3": 1.0}, "wrong": ("supported",)},
-                )
-                for verdict in ("H1", "H1I")
-            ),
-            ("H1I open: guessing, 60 % against 100 %", {"readable": {"C2": 0.6}}),
-        )
-    ),
-    ("H1I open: the same information on both sides", C2, {"items": 60}),
-    ("H1I true: 0.5 against 0.85 right", C2, {"effects": {"SCHEMA": 2.0}, "items": 100}),
-    ("H1I false: 0.85 against 0.5 right", C2, {"effects": {"SCHEMA": -2.0}, "items": 100, "base": 0.85}),
-    ("H1V true: 0.5 against 0.95 right", C2, {"effects": {"SCHEMA": 3.0}, "items": 100}),
-    ("H1V false: 0.95 against 0.5 right", C2, {"effects": {"SCHEMA": -3.0}, "items": 100, "base": 0.95}),
-    ("H1V open: half of the free answers unreadable", C2, {"items": 100, "readable": {"C2": 0.5}}),
-    *(
-        (
-            f"H2 open: constraint changes no choice, free validity {free}, n = {n}",
-            C4,
-            {"items": n, "replicates": 10, "readable": {"C4": free}},
-        )
-        for free in (0.02, 0.5, 0.9)
-        for n in (8, 50, 200)
-    ),
-    ("H2 true: wrong answers become steady", C4, FIVE | STEADY | HALF),
-    ("H2 false: wrong answers become unsteady", C4, FIVE | UNSTEADY | HALF),
-    ("H2U open: no choice changed", C4, FIVE | HALF),
-    ("H2U true: wrong answers become steady", C4, FIVE | STEADY | HALF),
-    ("H2R open: no choice changed, free validity 0.5", C4, FIVE | RETRY | HALF | {"items": 60}),
-    ("H2R open: free validity 0.02", C4, FIVE | RETRY | {"items": 60, "readable": {"C4": 0.02}}),
-    ("H2R true: wrong answers become steady", C4, FIVE | STEADY | RETRY),
-    ("H2R false: wrong answers become unsteady", C4, FIVE | UNSTEADY | RETRY),
-    ("P2 true: entropy falls, validity rises", C4, FIVE | STEADY | HALF),
-    ("P2 open: validity alone rises", C4, FIVE | HALF),
-    ("P2 false: entropy rises", C4, FIVE | UNSTEADY | HALF),
-    ("H3 true: 0.5 against 0.3 unsupported", C7, GROUNDED | {"items": 60}),
-    ("H3 false: 0.3 against 0.5", C7, {"items": 60, "unsupported": {"C3": 0.3, "C7": 0.5}}),
-    ("H3 open: no difference", C7, {"items": 60, "unsupported": {"C3": 0.4, "C7": 0.4}}),
-    *(
-        (
-            f"P3 false: a loss of 0.08, n = {n}",
-            C7,
-            GROUNDED | {"items": n, "shift": {"C7": -0.08}, "item_sd": 0.5},
-        )
-        for n in (60, 200, 500)
-    ),
-    (
-        "P3 at the margin: a loss of 0.05, n = 200",
-        C7,
-        GROUNDED | {"items": 200, "shift": {"C7": -0.05}, "item_sd": 0.5},
-    ),
-    ("P3 true: no loss, n = 500", C7, GROUNDED | {"items": 500, "item_sd": 0.5}),
-    *(
-        (
-            f"H4 true: interaction 0.04 within ±0.05, n = {n}",
-            ONE,
-            TWO | shifts(s_C3=0.1, l_C3=0.1 + 0.04) | {"items": n},
-        )
-        for n in (100, 400, 2000)
-    ),
-    ("H4 true: no interaction, n = 2000", ONE, TWO | shifts(s_C3=0.1, l_C3=0.1) | {"items": 2000}),
-    ("H4 at the bound: interaction 0.05, n = 400", ONE, TWO | shifts(l_C3=0.05) | {"items": 400}),
-    (
-        "H4 at the bound, near the ceiling, n = 100",
-        ONE,
-        TWO | shifts(l_C3=-0.05) | {"items": 100, "replicates": 1, "base": 0.9, "item_sd": 0.2},
-    ),
-    *(
-        (f"H4 false: interaction 0.2, n = {n}", ONE, TWO | shifts(l_C3=0.2) | {"items": n})
-        for n in (8, 100, 400)
-    ),
-    (
-        "H4 false: interaction 0.2 of one condition of four, three sizes",
-        RUNGS,
-        shifts(l_C3=0.2) | {"items": 200, "models": SIZES, "item_sd": 0.5},
-    ),
-    (
-        "H4O true: A helps everywhere, B at the largest size",
-        PAIR,
-        TWO | shifts(s_A=0.15, l_A=0.15, l_B=0.3) | {"items": 2000},
-    ),
-    (
-        "H4O false: both help everywhere",
-        PAIR,
-        TWO | shifts(s_A=0.15, l_A=0.15, s_B=0.1, l_B=0.1) | {"items": 2000},
-    ),
-    ("H4O open: 100 items", PAIR, TWO | shifts(s_A=0.1, l_A=0.1, s_B=0.1, l_B=0.14) | {"items": 100}),
-    ("P1 true: SCHEMA +1.2 in 3 domains at 3 sizes", C2, GRID | {"effects": {"SCHEMA": 1.2}}),
-    ("P1 open: nothing helps", C2, GRID),
-    (
-        "P1 false: helps in 2 of 3 domains",
-        C2,
-        GRID | {"task_effects": {"a": {"SCHEMA": 2}, "b": {"SCHEMA": 2}}},
-    ),
-    (
-        "P1 false: helps in one domain, harms in another",
-        C2,
-        GRID | {"task_effects": {"a": {"SCHEMA": 2}, "b": {"SCHEMA": -2}}},
-    ),
-    ("P1 false: helps the largest model only", C2, GRID | shifts(l_C3=0.2)),
-    ("P4 true: one of six operators carries all", SINGLE, {"effects": {"OP2": 2.0}, "items": 600}),
-    ("P4 true: the same, in the ladder", RUNGS, {"effects": {"SCHEMA": 2.0}, "items": 600}),
-    (
-        "P4 false: six carry the same",
-        SINGLE,
-        {"effects": {f"OP{j}": 0.55 for j in range(6)}, "items": 300, "base": 0.15},
-    ),
-    (
-        "P4 open: two of six, each in a step of two",
-        RUNGS,
-        {"effects": {"ROLE": 1.0, "CONSTRAINTS": 1.0}, "items": 200, "wrong": ("contradicted",)},
-    ),
-    ("P4 open: nothing helps", SINGLE, {"items": 100}),
-)
-"""Every world of the table: its name (which verdict is looked at, and what is true of it), conditions, settings."""
+        if self.says != "H2":
+            found = compare_at_equal_tokens(*arms, rng=rng, resamples=200)
+            return EqualTokenArms(keys, found, np.arange(self.items))
+        # Wrong answers stand for unsupported content: right ones count as one and the same.
+        checked = [
+            replace(arm, answers=np.where(arm.answers == true[:, None], LABELS, arm.answers)) for arm in arms
+        ]
+        found = compare_at_equal_tokens(*checked, rng=rng, resamples=200)
+        return EqualTokenArms(keys, found, np.arange(self.items), grounded=found)
 
 
 def worlds() -> Iterator[World]:
     """Every world of the table."""
-    for name, conditions, settings in WORLDS:
-        says, truth = name.split()[:2]
-        usual = NEVER_SAID.get(truth.rstrip(":,"), ("supported",))
-        yield World(name, says, **{"wrong": usual, "conditions": conditions, **settings})
+    no, yes, never = ("supported", "contradicted"), ("contradicted",), ("supported",)
+    three = ("a", "b", "c")
+    sizes = (Model("s", "f", "8B"), Model("m", "f", "32B"), Model("l", "f", "235B"))
+    c2, c4 = ({name: LADDER[name] for name in names} for names in (("C2", "C3"), ("C4", "C6")))
+    c7 = {name: LADDER[name] for name in ("C3", "C7")}
+    yield World("H1 true: SCHEMA +1.5", "H1", yes, c2, {"SCHEMA": 1.5}, items=60)
+    yield World("H1 true, n = 8", "H1", yes, c2, {"SCHEMA": 3.0}, items=8, base=0.2)
+    yield World(
+        "H1 false: SCHEMA −1, CONSTRAINTS +2 in the ladder",
+        "H1",
+        never,
+        LADDER,
+        {"SCHEMA": -1, "CONSTRAINTS": 2},
+    )
+    yield World("H1 false: the same as a factorial", "H1", never, RULES, {"SCHEMA": -1, "CONSTRAINTS": 2})
+    yield World("H1 open: SCHEMA 0", "H1", no, c2, items=60)
+    yield World("H1 open: SCHEMA 0, n = 8", "H1", no, c2, items=8, replicates=1)
+    yield World("H1 open: mean 0 over 3 tasks, τ = 0.1", "H1", no, c2, tasks=three, tau=0.07, items=60)
+    yield World("H1 open: mean 0 over 6 tasks, τ = 0.1", "H1", no, c2, tasks="abcdef", tau=0.07, items=60)
+    for n in (10, 16):
+        told = {"C2": 0.05, "C3": 1.0}
+        for verdict in ("H1", "H1I"):
+            yield World(
+                f"{verdict} open: guessing, 5 % against 100 % readable, n = {n}",
+                verdict,
+                never,
+                c2,
+                items=n,
+                replicates=1,
+                readable=told,
+                guess=True,
+            )
+        yield World(
+            f"H1I open: guessing, 60 % against 100 % readable, n = {n}",
+            "H1I",
+            no,
+            c2,
+            items=n,
+            readable={"C2": 0.6},
+            guess=True,
+        )
+    yield World("H1I open: the same information on both sides", "H1I", no, c2, items=60)
+    yield World("H1I true: 0.5 against 0.85 right", "H1I", yes, c2, {"SCHEMA": 2.0}, items=100)
+    yield World("H1I false: 0.85 against 0.5 right", "H1I", never, c2, {"SCHEMA": -2.0}, items=100, base=0.85)
+    yield World("H1V true: 0.5 against 0.95 right", "H1V", yes, c2, {"SCHEMA": 3.0}, items=100)
+    yield World("H1V false: 0.95 against 0.5 right", "H1V", never, c2, {"SCHEMA": -3.0}, items=100, base=0.95)
+    yield World(
+        "H1V open: half of the free answers unreadable", "H1V", no, c2, items=100, readable={"C2": 0.5}
+    )
+    for free in (0.02, 0.5, 0.9):
+        for n in (8, 50, 200):
+            yield World(
+                f"H2E open: constraint changes no choice, free validity {free}, n = {n}",
+                "H2E",
+                no,
+                c4,
+                items=n,
+                replicates=10,
+                readable={"C4": free},
+            )
+    yield World(
+        "H2E true: wrong answers become steady",
+        "H2E",
+        yes,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C6": 0.9},
+        readable={"C4": 0.5},
+    )
+    yield World(
+        "H2E false: wrong answers become unsteady",
+        "H2E",
+        never,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C4": 0.9},
+        readable={"C4": 0.5},
+    )
+    yield World("H2U open: no choice changed", "H2U", no, c4, items=100, replicates=5, readable={"C4": 0.5})
+    yield World(
+        "H2U true: wrong answers become steady",
+        "H2U",
+        yes,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C6": 0.9},
+        readable={"C4": 0.5},
+    )
+    for name, wrong, sharpness, free in (
+        ("open: no choice changed, free validity 0.5", no, {}, 0.5),
+        ("open: free validity 0.02", no, {}, 0.02),
+        ("true: unsupported content becomes steady", yes, {"C6": 0.9}, 0.6),
+        ("false: unsupported content becomes unsteady", never, {"C4": 0.9}, 0.6),
+    ):
+        yield World(
+            f"H2 {name}", "H2", wrong, c4, items=100, replicates=5, sharpness=sharpness, readable={"C4": free},
+            retry=True,
+        )  # fmt: skip
+    yield World(
+        "H2R open: no choice changed, free validity 0.5",
+        "H2R",
+        no,
+        c4,
+        items=60,
+        replicates=5,
+        readable={"C4": 0.5},
+        retry=True,
+    )
+    yield World(
+        "H2R open: free validity 0.02",
+        "H2R",
+        no,
+        c4,
+        items=60,
+        replicates=5,
+        readable={"C4": 0.02},
+        retry=True,
+    )
+    yield World(
+        "H2R true: wrong answers become steady",
+        "H2R",
+        yes,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C6": 0.9},
+        readable={"C4": 0.6},
+        retry=True,
+    )
+    yield World(
+        "H2R false: wrong answers become unsteady",
+        "H2R",
+        never,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C4": 0.9},
+        readable={"C4": 0.6},
+        retry=True,
+    )
+    yield World(
+        "P2 true: entropy falls, validity rises",
+        "P2",
+        yes,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C6": 0.9},
+        readable={"C4": 0.5},
+    )
+    yield World("P2 open: validity alone rises", "P2", no, c4, items=100, replicates=5, readable={"C4": 0.5})
+    yield World(
+        "P2 false: entropy rises",
+        "P2",
+        never,
+        c4,
+        items=100,
+        replicates=5,
+        sharpness={"C4": 0.9},
+        readable={"C4": 0.5},
+    )
+    loop = {"C3": 0.5, "C7": 0.3}
+    yield World("H3 true: 0.5 against 0.3 unsupported", "H3", yes, c7, items=60, unsupported=loop)
+    yield World("H3 false: 0.3 against 0.5", "H3", never, c7, items=60, unsupported={"C3": 0.3, "C7": 0.5})
+    yield World("H3 open: no difference", "H3", no, c7, items=60, unsupported={"C3": 0.4, "C7": 0.4})
+    alone = {"C3": LADDER["C3"], "C7L": (*LADDER["C3"], "REVISE_LOOP")}
+    revised = {"C3": 0.5, "C7L": 0.3}
+    yield World("H3L true: 0.5 against 0.3 unsupported", "H3L", yes, alone, items=60, unsupported=revised)
+    yield World("H3L open: no difference", "H3L", no, alone, items=60, unsupported={"C3": 0.4, "C7L": 0.4})
+    for n in (60, 200, 500):
+        yield World(
+            f"P3 false: a loss of 0.08, n = {n}",
+            "P3",
+            never,
+            c7,
+            items=n,
+            unsupported=loop,
+            shift={"C7": -0.08},
+            item_sd=0.5,
+        )
+    yield World(
+        "P3 at the margin: a loss of 0.05, n = 200",
+        "P3",
+        never,
+        c7,
+        items=200,
+        unsupported=loop,
+        shift={"C7": -0.05},
+        item_sd=0.5,
+    )
+    yield World("P3 true: no loss, n = 500", "P3", yes, c7, items=500, unsupported=loop, item_sd=0.5)
+    one = {"C0": (), "C3": ("SCHEMA",)}
+    two = (Model("s", "f", "8B"), Model("l", "f", "70B"))
+    for gap, n in ((0.04, 100), (0.04, 400), (0.04, 2000)):
+        yield World(
+            f"H4C true: interaction {gap} within ±0.05, n = {n}",
+            "H4C",
+            yes,
+            one,
+            items=n,
+            models=two,
+            model_shift={("s", "C3"): 0.1, ("l", "C3"): 0.1 + gap},
+            item_sd=0.5,
+        )
+    yield World(
+        "H4C true: no interaction, n = 2000",
+        "H4C",
+        yes,
+        one,
+        items=2000,
+        models=two,
+        model_shift={("s", "C3"): 0.1, ("l", "C3"): 0.1},
+        item_sd=0.5,
+    )
+    yield World(
+        "H4C at the bound: interaction 0.05, n = 400",
+        "H4C",
+        never,
+        one,
+        items=400,
+        models=two,
+        model_shift={("l", "C3"): 0.05},
+        item_sd=0.5,
+    )
+    yield World(
+        "H4C at the bound, near the ceiling, n = 100",
+        "H4C",
+        never,
+        one,
+        items=100,
+        replicates=1,
+        base=0.9,
+        models=two,
+        model_shift={("l", "C3"): -0.05},
+        item_sd=0.2,
+    )
+    for n in (8, 100, 400):
+        yield World(
+            f"H4C false: interaction 0.2, n = {n}",
+            "H4C",
+            never,
+            one,
+            items=n,
+            models=two,
+            model_shift={("l", "C3"): 0.2},
+            item_sd=0.5,
+        )
+    yield World(
+        "H4C false: interaction 0.2 of one condition of four, three sizes",
+        "H4C",
+        never,
+        {name: LADDER[name] for name in ("C0", "C1", "C2", "C3", "C4")},
+        items=200,
+        models=sizes,
+        model_shift={("l", "C3"): 0.2},
+        item_sd=0.5,
+    )
+    pair = {"C0": (), "A": ("A",), "B": ("B",)}
+    yield World(
+        "H4 true: A helps everywhere, B at the largest size",
+        "H4",
+        yes,
+        pair,
+        items=2000,
+        models=two,
+        model_shift={("s", "A"): 0.15, ("l", "A"): 0.15, ("l", "B"): 0.3},
+        item_sd=0.5,
+    )
+    yield World(
+        "H4 false: both help everywhere",
+        "H4",
+        never,
+        pair,
+        items=2000,
+        models=two,
+        model_shift={("s", "A"): 0.15, ("l", "A"): 0.15, ("s", "B"): 0.1, ("l", "B"): 0.1},
+        item_sd=0.5,
+    )
+    yield World(
+        "H4 open: 100 items",
+        "H4",
+        no,
+        pair,
+        items=100,
+        models=two,
+        model_shift={("s", "A"): 0.1, ("l", "A"): 0.1, ("s", "B"): 0.1, ("l", "B"): 0.14},
+        item_sd=0.5,
+    )
+    yield World(
+        "P1 true: SCHEMA +1.2 in 3 domains at 3 sizes",
+        "P1",
+        yes,
+        c2,
+        {"SCHEMA": 1.2},
+        items=60,
+        tasks=three,
+        models=sizes,
+    )
+    yield World("P1 open: nothing helps", "P1", no, c2, items=60, tasks=three, models=sizes)
+    yield World(
+        "P1 false: helps in 2 of 3 domains",
+        "P1",
+        never,
+        c2,
+        items=60,
+        tasks=three,
+        models=sizes,
+        task_effects={"a": {"SCHEMA": 2}, "b": {"SCHEMA": 2}},
+    )
+    yield World(
+        "P1 false: helps in one domain, harms in another",
+        "P1",
+        never,
+        c2,
+        items=60,
+        tasks=three,
+        models=sizes,
+        task_effects={"a": {"SCHEMA": 2}, "b": {"SCHEMA": -2}},
+    )
+    yield World(
+        "P1 false: helps the largest model only",
+        "P1",
+        never,
+        c2,
+        items=60,
+        tasks=three,
+        models=sizes,
+        model_shift={("l", "C3"): 0.2},
+    )
+    ladder = {k: LADDER[k] for k in ("C0", "C1", "C2", "C3", "C4")}
+    six = {f"OP{j}": 0.55 for j in range(6)}
+    yield World(
+        "P4 true: one of six operators carries all, at three sizes", "P4", yes, SINGLE, {"OP2": 2.0}, items=2000,
+        models=sizes, item_sd=0.5,
+    )  # fmt: skip
+    yield World(
+        "P4 true: the same, in the ladder", "P4", yes, ladder, {"SCHEMA": 2.0}, items=2000, models=sizes, item_sd=0.5,
+    )  # fmt: skip
+    yield World("P4 false: one size tells nothing of others", "P4", never, SINGLE, {"OP2": 2.0}, items=600)
+    yield World(
+        "P4 false: it carries all, at the larger sizes less", "P4", never, SINGLE, {"OP2": 2.0}, items=600,
+        models=(Model("s", "f", "8B"), Model("m", "f", "32B", 0.7), Model("l", "f", "235B", 0.4)), item_sd=0.5,
+    )  # fmt: skip
+    yield World(
+        "P4 at the bound: the sizes differ by 0.05", "P4", never, {"C0": (), "A": ("A",), "AB": ("A", "B")}, items=600,
+        models=sizes[:2], item_sd=0.5, base=0.3,
+        model_shift={("s", "A"): 0.3, ("s", "AB"): 0.3, ("m", "A"): 0.25, ("m", "AB"): 0.25},
+    )  # fmt: skip
+    yield World("P4 false: six carry the same", "P4", never, SINGLE, six, items=300, base=0.15, models=sizes)
+    yield World(
+        "P4 false: the best three of six carry 72 %", "P4", never, SINGLE,
+        {"OP0": 0.9, "OP1": 0.9, "OP2": 0.9, "OP3": 0.35, "OP4": 0.35, "OP5": 0.35}, items=2000, base=0.15,
+        models=sizes, item_sd=0.2,
+    )  # fmt: skip
+    yield World(
+        "P4 open: two of six, each in a step of two", "P4", yes, ladder, {"ROLE": 1.0, "CONSTRAINTS": 1.0}, items=200,
+    )  # fmt: skip
+    yield World("P4 open: nothing helps", "P4", no, SINGLE, items=100)
 
 
 def judged(wanted: str, evidence: Evidence, retries: Sequence[EqualTokenArms]) -> Iterator[Finding]:
@@ -369,17 +579,13 @@ def judged(wanted: str, evidence: Evidence, retries: Sequence[EqualTokenArms]) -
         yield from structure.structure_findings(structure.structure_blocks(evidence, operators))
     elif wanted.startswith("H2") or wanted == "P2":
         yield from restriction_findings(evidence, operators[CONSTRAINT], retries)
-    elif wanted in ("H3", "P3"):
-        yield from loop_findings(evidence, operators[LOOP])
+    elif wanted.startswith("H3") or wanted == "P3":
+        yield from loop_findings(evidence, operators.get(LOOP, []), operators.get(LOOP_ALONE, []))
     elif wanted.startswith("H4"):
         rows = scale.scale_rows(evidence, conditions, operators)
         yield from scale.scale_findings(rows, evidence.sizes, evidence.analysis.scale_bound)
     else:
-        yield (
-            criteria.replicated(evidence, operators)
-            if wanted == "P1"
-            else criteria.small_basis(evidence, conditions, [])
-        )
+        yield (criteria.replicated(evidence, operators) if wanted == "P1" else criteria.small_basis(evidence))
 
 
 def study(world: World, seed: int) -> str:

@@ -156,12 +156,12 @@ def unreachable(modules: list[Module]) -> list[Definition]:
     ``open``. So the list errs on the short side, never on the long one.
     """
     everything = definitions(modules)
-    reached: set[str] = set()
+    reached: set[str] = {"_repr_html_"}  # called by notebooks
     for module in modules:
         for node in module.tree.body:
             if not isinstance(node, (*FunctionNode, ast.ClassDef, ast.Import, ast.ImportFrom)):
                 reached.update(mentions_of(node))
-            elif isinstance(node, FunctionNode) and re.match(r"(configure|execute)_", node.name):
+            elif isinstance(node, FunctionNode) and re.match(r"(configure|execute|pytest)_", node.name):
                 reached.update((node.name, *mentions_of(node)))
         if module.name == "cli.py":
             reached.update(mentions_of(module.tree))
@@ -202,7 +202,7 @@ def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
             for inner in node.body:
                 if isinstance(inner, FunctionNode):
                     hooked = any(
-                        {"field_validator", "model_validator", "field_serializer"}
+                        {"field_validator", "model_validator", "field_serializer", "model_serializer"}
                         & set(mentions_of(decorator))
                         for decorator in inner.decorator_list
                     )

@@ -50,10 +50,10 @@ def test_a_new_row_another_option_or_a_missing_file_makes_it_anew(log, tmp_path,
     build_report([log], out, plots=False, title="Another")
     assert len(analysed) == 3
     assert "Another" in files.index.read_text(encoding="utf-8")
-    (out / "tables" / "effects.csv").unlink()
+    (out / "tables" / "a" / "effects.csv").unlink()
     build_report([log], out, plots=False, title="Another")
     assert len(analysed) == 4
-    assert (out / "tables" / "effects.csv").is_file()
+    assert (out / "tables" / "a" / "effects.csv").is_file()
     log.with_suffix(".manifest.json").write_text("{}")
     build_report([log], out, plots=False, title="Another")
     assert len(analysed) == 5

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate
 
@@ -105,8 +106,8 @@ MAIN_CELL = tuple(
 N_ITEMS = Column("n_items", "items the figures rest on")
 
 
-@dataclass(slots=True)
-class Table:
+@dataclass(slots=True, repr=False)
+class Table(Frame):
     """Rows of a declared table; ``None`` is an empty cell."""
 
     spec: TableSpec
@@ -144,10 +145,13 @@ class Table:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Rows as mappings."""
-        for row in self.rows:
-            yield dict(zip(self.columns, row, strict=True))
+    def head(self, rows: int = SHOWN_ROWS) -> list[tuple[Any, ...]]:
+        """The first rows."""
+        return self.rows[:rows]
+
+    def relation(self) -> Any:
+        """The rows as a DuckDB relation; raises ``MissingExtraError`` where DuckDB is not installed."""
+        return relation_of(self.columns, self.rows)
 
     def write_csv(self, path: Path) -> Path:
         """Write the table as UTF-8 CSV and return the path.

@@ -262,16 +262,19 @@ class Suite:
         return limits.max_items_per_task
 
 
-def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> Suite:
+def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
-    ``path`` is a profile file or the name of a bundled one. ``overrides`` replaces profile values by dotted key, as the
+    ``path`` is a profile file, the name of a bundled one, or a profile's content, whose files are then looked for from
+    the working folder. ``overrides`` replaces profile values by dotted key, as the
     command line does; every mistake in the files is a ``ConfigError``.
 
     >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
     'mine'
     """
-    source = YamlSource.read(profile_path(str(path)))
+    source = (
+        YamlSource.of_profile(path) if isinstance(path, Mapping) else YamlSource.read(profile_path(str(path)))
+    )
     written = source.data.get("selection") if isinstance(source.data, dict) else None
     if overrides and isinstance(source.data, dict):
         data = json.loads(json.dumps(source.data, default=str))
@@ -304,6 +307,8 @@ def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> 
         sources[key] = YamlSource.read(found)
         if key == "tasks_ref":
             sources[key] = _with_bundled_words(sources[key])
+        elif key == "metrics_ref":
+            sources[key] = _over_bundled_metrics(sources[key])
         parsed[key] = sources[key].parse(model)
     suite = Suite(
         path=source.path,
@@ -355,9 +360,25 @@ def _with_bundled_words(source: YamlSource) -> YamlSource:
             own = task_spelled_out({"evaluator": base["evaluator"], **task})
         except ValueError:
             continue  # said, with its place, when the file is checked
-        options = {**base.get("evaluator_options", {}), **own.get("evaluator_options", {})}
-        completed[name] = {**base, **own, **({"evaluator_options": options} if options else {})}
+        options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}
+        completed[name] = {
+            **base,
+            **own,
+            "evaluator_options": options | dict(own.get("evaluator_options") or {}),
+        }
     return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
+
+
+def _over_bundled_metrics(source: YamlSource) -> YamlSource:
+    """A metrics file laid over the bundled one, entry by entry and key by key: it need only say what is different."""
+    given = source.data.get("metrics") if isinstance(source.data, dict) else None
+    if not isinstance(given, dict):
+        return source
+    merged: dict[Any, Any] = dict(YamlSource.read(bundled_configs() / "metrics_v1.yaml").data["metrics"])
+    for name, entry in given.items():
+        known = merged.get(name)
+        merged[name] = {**known, **entry} if isinstance(known, dict) and isinstance(entry, dict) else entry
+    return YamlSource(source.path, source.text, {**source.data, "metrics": merged})
 
 
 def _with_operator_effects(

@@ -81,7 +81,8 @@ class ReproSection(Definition):
     seeds_per_task: dict[str, int] = Field(default_factory=lambda: {"default": 3})
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
     num_workers: int = Field(default=8, gt=0)
-    """Worker processes that ask servers on a cluster (``--executor ray``), at most."""
+    """Worker processes that make prompts, ask servers and score answers on a cluster (``--executor ray``), at most; in
+    one process (``local``) preparing and scoring go on beside the calls."""
     max_inflight: int = Field(default=16, gt=0)
     """Calls in flight at once, over the whole run."""
 

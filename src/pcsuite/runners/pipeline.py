@@ -167,7 +167,8 @@ class Pipeline:
             stage = SCORING
             evaluation = task.evaluator.evaluate(item, outcome)
             bound_depth(outcome.text, evaluation.parsed)
-            scored: dict[str, object] = {**evaluation.metrics, **metrics}
+            # A row has one answer and no entropy; the name stands for what summaries fill in.
+            scored: dict[str, object] = {**evaluation.metrics, **metrics, "entropy_cat": None}
             if task.spec.retrieval:
                 scored["retrieval"] = outcome.retrieved is not None
             for name, value in outcome.metrics.items():
@@ -185,7 +186,7 @@ class Pipeline:
         row = RunRow(
             run_id=unit.run_id,
             timestamp_utc=utc_now(),
-            profile=self._suite.path.stem,
+            profile=self._suite.profile.run.name,
             config_hash=self._suite.config_hash,
             pcsuite_version=__version__,
             git_commit=self._commit,

@@ -25,8 +25,9 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.loops import run_blocking
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, open_models
@@ -167,7 +168,7 @@ def verifier_pass(
 
     Raises :class:`LogError` where there is no log, and what ends a run: a used-up budget, too many errors.
     """
-    return asyncio.run(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
+    return run_blocking(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
 
 
 def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], ContradictionRate]:
@@ -264,7 +265,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
         key = (row.task.id, row.task.split)
         if key not in items:
             cache_dir = Path(suite.profile.run.cache_dir)
-            loaded = load_items(suite.tasks[row.task.id].dataset, row.task.split, cache_dir)
+            loaded = task_items(suite.tasks[row.task.id], row.task.split, cache_dir)
             items[key] = {item.item_id: item for item in loaded.items}
         found = items[key].get(row.task.item_id)
         if found is None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest
@@ -377,7 +377,7 @@ class OpenRun:
             spec = suite.tasks.get(task)
             if spec is not None:
                 try:
-                    items = load_items(spec.dataset, spec.split, Path(suite.profile.run.cache_dir)).items
+                    items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
                 except PcsuiteError:
                     continue
                 found[task] = {item.item_id: item for item in items}

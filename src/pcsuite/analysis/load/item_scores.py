@@ -17,7 +17,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_na
 from pcsuite.analysis.load.sizes import ModelInfo, size_classes
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import AnalysisSection
-from pcsuite.data.items import LABEL_KEYS, load_items
+from pcsuite.data.items import LABEL_KEYS, task_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
 from pcsuite.stats.estimate import FloatArray
@@ -66,7 +66,7 @@ def truth_texts(suite: Suite) -> TruthTexts:
     for task in suite.profile.selection.tasks:
         spec = suite.tasks[task]
         try:
-            items = load_items(spec.dataset, spec.split, cache_dir).items
+            items = task_items(spec, spec.split, cache_dir).items
         except DataError:
             continue
         labels = {
