@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -150,7 +151,18 @@ async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
         hint = None
         if isinstance(error, OSError) and error.errno in _OWN_LIMITS:
             hint = "too many files are open: raise the limit (ulimit -n) or lower repro.max_inflight"
-        raise EngineError(f"cannot reach the server: {describe(error)}", hint=hint, retryable=True) from None
+        said = describe(error)
+        # A connection that broke may come back; where none is had, or nobody knows the name, there is no server.
+        down = hint is None and isinstance(error, aiohttp.ClientConnectorError)
+        if isinstance(error, aiohttp.ClientConnectorError):
+            number = error.os_error.errno or 0
+            reason = (
+                os.strerror(number) if number > 0 else error.os_error.strerror or describe(error.os_error)
+            )
+            said = f"no connection to {error.host}:{error.port} ({reason})"
+        raise EngineError(
+            f"cannot reach the server: {said}", hint=hint, retryable=True, unreachable=down
+        ) from None
 
 
 async def _read_bounded(response: ClientResponse, most_bytes: int) -> bytes:

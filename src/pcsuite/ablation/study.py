@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,10 +32,10 @@ from pcsuite.ablation.arms import (
 )
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
-from pcsuite.config.load import ScorerFile, Suite, load_suite
+from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
 from pcsuite.config.spellings import regime_id
-from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
-from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
+from pcsuite.data.init_task import TaskRequest, likely_kind, read_table, read_table_task
+from pcsuite.data.items import Item, Row, datasets_dir, dump_line, task_items
 from pcsuite.data.task_recipes import Columns
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.session import check_model
@@ -148,6 +149,8 @@ class Study:
     base: Suite
     count: int
     """Items."""
+    results: str = "."
+    """Folder of the run's results, as the profile in :attr:`folder` names it."""
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -189,8 +192,11 @@ class Study:
         if self.task.grammar is not None:
             files["grammar.lark"] = self.task.grammar
             task["grammar_ref"] = "grammar.lark"
+        # Bundled files are found under their names from anywhere; files of the user's by their whole paths.
         refs = {
-            f"{kind}_ref": str(base.sources[f"{kind}_ref"].path.resolve()) for kind in ("decoding", "metrics")
+            key: str(path.resolve())
+            for key in ("decoding_ref", "metrics_ref")
+            if (path := base.sources[key].path).resolve().parent != bundled_configs().resolve()
         }
         regime = request.regime
         greedy = base.regimes[regime].greedy
@@ -215,8 +221,9 @@ class Study:
                 "version": "1.0",
                 "run": {
                     "name": request.run_name,
-                    "output_dir": str(self.folder),
-                    "cache_dir": base.profile.run.cache_dir,
+                    "relative_to": "profile",
+                    "output_dir": self.results,
+                    "cache_dir": os.path.relpath(base.profile.run.cache_dir, self.folder),
                 },
                 "repro": {
                     "seeds": {regime: [0] if greedy else list(range(1, request.seeds + 1))},
@@ -512,33 +519,12 @@ def _answer_column(
     )
 
 
-def _kind(request: AblationRequest, rows: Sequence[Any], answer: str | None) -> str:
+def _kind(request: AblationRequest, rows: Sequence[Row], answer: str | None) -> str:
     """The kind of task that a table looks like; a scorer of one's own reads short answers."""
-    if request.choices:
-        return "choice"
-    if request.fields:
-        return "extraction"
-    values = [str(row.values.get(answer, "")).strip() for row in rows]
-    if request.labels:
-        return "classification"
-    if request.scorer is not None:
+    columns = Columns(request.inputs, answer, request.labels, request.choices, request.fields)
+    if request.scorer is not None and not (request.choices or request.fields or request.labels):
         return request.scorer if request.scorer in ("classification", "number") else "short_answer"
-    if all(_is_number(value) for value in values):
-        return "number"
-    if all(
-        isinstance(row.values.get(answer), dict) or str(row.values.get(answer, "")).startswith("{")
-        for row in rows
-    ):
-        return "extraction"
-    distinct = len({value.casefold() for value in values})
-    return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text.replace(",", "").removeprefix("$")))
-    except ValueError:
-        return False
+    return likely_kind(rows, columns)
 
 
 def _check_context(study: Study, items: Sequence[Item]) -> None:

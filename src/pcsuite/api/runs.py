@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.analysis.baseline import Baseline, is_baseline
 from pcsuite.analysis.compare import Comparison, ItemChange, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, item_scores, truth_texts
+from pcsuite.analysis.load.item_scores import (
+    SCORE,
+    CellKey,
+    ItemScores,
+    item_scores,
+    items_at_hand,
+    truth_texts,
+)
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name, sql_text
 from pcsuite.analysis.metrics import Metrics, metrics_of
@@ -440,11 +447,13 @@ def report(
     formats: Sequence[str] = ("html",),
     embeddings: str | None = None,
     baseline: str | None = None,
+    runs_csv: bool = False,
 ) -> ReportFiles:
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
-    measures of information need. ``formats`` are of ``html``, ``md`` and ``latex``. Raises ``ConfigError`` for a run
+    measures of information need; without it the rows of bundled tasks still say what was expected of them. ``formats``
+    are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises ``ConfigError`` for a run
     that there is none of.
 
         pcs.report("quickstart").index
@@ -456,6 +465,7 @@ def report(
     known = [entry.suite for entry in listed if isinstance(entry, Run) and entry.suite is not None]
     suite = load(profile) if profile is not None else known[0] if known else None
     truths = truth_texts(suite) if suite is not None else None
+    items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
     folder = logs[0].parent
     return build_report(
         logs,
@@ -468,6 +478,8 @@ def report(
         embeddings=embeddings,
         metrics=suite.metrics if suite is not None else None,
         baseline=baseline,
+        items=items,
+        runs_csv=runs_csv,
     )
 
 

@@ -46,7 +46,7 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
     for name, summary in summaries.items():
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("ids", nargs="*", metavar="ID", help="model or catalogue id")
-        action.add_argument("--models", **FILE, help="models file (default: models_v1.yaml)")
+        action.add_argument("--models-file", **FILE, help="models file (default: models_v1.yaml)")
         add_json_argument(action)
         if name == "pull":
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
@@ -55,9 +55,9 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
 def execute_models(args: argparse.Namespace) -> int:
     """List the models, pull their files, or ask each a question; 1 where a model that was checked did not answer.
 
-    The models are those of ``--models``, else of ``configs/models_v1.yaml`` here, else of the bundled file.
+    The models are those of ``--models-file``, else of ``configs/models_v1.yaml`` here, else of the bundled file.
     """
-    path = args.models
+    path = args.models_file
     if path is None:
         local = Path("configs") / "models_v1.yaml"
         path = local if local.is_file() else bundled_configs() / "models_v1.yaml"

@@ -16,6 +16,7 @@ from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
@@ -40,7 +41,7 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
     add("task", help="task id")
     add("condition", help="condition id")
     add("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
-    add("--model", metavar="ID", help="model of a compiled prompt (default: the profile's first)")
+    options.add_one(parser, "model", "model of a compiled prompt (default: the profile's first)")
     add("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
     options.add_profile_arguments(parser, selection=False)
 
@@ -76,11 +77,13 @@ def execute_prompt(args: argparse.Namespace) -> int:
 
 
 def _build(suite: Suite, task: TaskPlan, item: Item, condition_id: str, model_id: str) -> PromptCondition:
-    name = condition_id.partition(":")[0]
-    members = {one.id: one for one in expand_conditions([name], suite.conditions, suite.operators)}
-    if condition_id not in members:
-        raise ConfigError(f"unknown condition '{condition_id}'", hint=did_you_mean(condition_id, members))
-    chosen = with_compiled_prompt(suite, members[condition_id], task.id, model_id)
+    members = expand_conditions([condition_id], suite.conditions, suite.operators)
+    if len(members) > 1:
+        hint = ", ".join(one.id for one in members[:8])
+        raise ConfigError(
+            f"'{condition_id}' is a design of {len(members)} conditions", hint=f"name one: {hint}"
+        )
+    chosen = with_compiled_prompt(suite, members[0], task.id, model_id)
     return apply_condition(chosen, task.prompting.context(item.input_text, item.columns))
 
 
@@ -201,9 +204,11 @@ def execute_plan(args: argparse.Namespace) -> int:
     """
     from rich.table import Table
 
+    asks_power = args.power or args.pilot is not None or args.effect is not None
+    if asks_power:  # a mistake is told before the grid is printed
+        args.pilot = _checked_power(args)
     plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
     estimates = estimate_plan(plan)
-    asks_power = args.power or args.pilot is not None or args.effect is not None
     settings = options.settings_from(PowerSettings, args, power=args.target)
     if args.json:
         powers = plan_power(plan, settings, args.pilot) if asks_power else None
@@ -256,6 +261,22 @@ def execute_plan(args: argparse.Namespace) -> int:
     if asks_power:
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
+
+
+def _checked_power(args: argparse.Namespace) -> Path | None:
+    """The pilot's log, after the figures that were stated are found to be possible; raises ``ConfigError``."""
+    for flag, low, high in (
+        ("accuracy", 0, 1), ("alpha", 0, 1), ("target", 0, 1), ("correlation", -1, 1), ("noise", 0, 1), ("effect", -1, 1),
+    ):  # fmt: skip
+        value = getattr(args, flag)
+        inside = value is None or (
+            low <= value <= high if flag in ("correlation", "noise") else low < value < high
+        )
+        if not inside or (flag == "effect" and value == 0):
+            raise ConfigError(f"--{flag} {value:g}: it must lie between {low} and {high}")
+    if args.affected < 1:
+        raise ConfigError(f"--affected {args.affected}: at least 1 comparison has the effect")
+    return None if args.pilot is None else find_log(args.pilot, args.output_dir or "outputs")
 
 
 def _plan_document(

@@ -47,7 +47,14 @@ from pcsuite.engines.limits import (
     check_error_rate,
 )
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
-from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, PcsuiteError, did_you_mean
+from pcsuite.errors import (
+    ConfigError,
+    ConstraintUnavailableError,
+    EngineError,
+    PcsuiteError,
+    ServerDownError,
+    did_you_mean,
+)
 from pcsuite.prompts.conditions.conditions import PromptCondition
 
 ResultT = TypeVar("ResultT")
@@ -241,6 +248,8 @@ class ModelClient:
         """Most calls of this model at once."""
         self.identity = dict(adapter.identity())
         self._limiter = limiter
+        self._reached = False
+        """Whether the model has answered in this session."""
         self._cache = session.cache if adapter.cacheable else None
         self._rng = Random(model_id)
         self._bites: dict[tuple[str, ConstraintKind], bool] = {}
@@ -250,8 +259,9 @@ class ModelClient:
         """The answer to one request, from the cache where the same was asked before.
 
         ``attempts`` of the answer says how many tries it took, 0 for a stored one. Raises
-        :class:`RetriesExhaustedError` when the policy ends or another try cannot help, and
-        :class:`BudgetExceededError` where what is spent leaves too little for the call.
+        :class:`RetriesExhaustedError` when the policy ends or another try cannot help,
+        :class:`ServerDownError` where nothing listens at the model's address, and :class:`BudgetExceededError` where
+        what is spent leaves too little for the call.
         """
         key = ""
         if self._cache is not None:
@@ -265,8 +275,8 @@ class ModelClient:
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
-        policy = self.session.policy
-        generation, attempts = await call_with_retries(lambda: self._attempt(request), policy, self._rng)
+        policy, attempt = self.session.policy, partial(self._attempt, request)
+        generation, attempts = await call_with_retries(partial(self._reach, attempt), policy, self._rng)
         if self._cache is not None:
             await self.session.keep(key, generation)
         generation["attempts"] = attempts
@@ -294,7 +304,22 @@ class ModelClient:
 
         For requests beside the calls, such as counting tokens. Raises :class:`RetriesExhaustedError`.
         """
-        return (await call_with_retries(function, self.session.policy, self._rng))[0]
+        return (await call_with_retries(partial(self._reach, function), self.session.policy, self._rng))[0]
+
+    async def _reach(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """One try; a server that nobody ever reached is not tried again.
+
+        Raises :class:`ServerDownError` for it, which ends a run at once: the next thousand rows would fail alike.
+        """
+        try:
+            answer = await function()
+        except EngineError as error:
+            if error.unreachable and not self._reached:
+                hint = "start it, or correct base_url of the model; finished rows are kept"
+                raise ServerDownError(error.message, hint=hint) from error
+            raise
+        self._reached = True
+        return answer
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""

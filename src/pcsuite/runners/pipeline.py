@@ -22,7 +22,13 @@ from pcsuite._util.text import check_depth, describe, shorten
 from pcsuite.engines.adapters.base import Constraint, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
-from pcsuite.errors import BudgetExceededError, EngineError, MissingExtraError, PcsuiteError
+from pcsuite.errors import (
+    BudgetExceededError,
+    EngineError,
+    MissingExtraError,
+    PcsuiteError,
+    ServerDownError,
+)
 from pcsuite.evaluation.base import Answer, Evaluation, Parsed
 from pcsuite.logging.row import (
     ConditionRef,
@@ -133,7 +139,8 @@ class Pipeline:
         """The row of a unit, answered or failed, whatever happens while it is prepared, asked or scored.
 
         What went wrong becomes the row's error, and the unit is tried again on resume; an answer that could not be
-        scored is kept. Only what concerns every unit is raised: a used-up budget, a package that is not installed.
+        scored is kept. Only what concerns every unit is raised: a used-up budget, a package that is not installed,
+        a server that is down.
         """
         cell, item, task = unit.cell, unit.item, unit.cell.task
         client = self.session.clients[cell.model_id]
@@ -176,7 +183,7 @@ class Pipeline:
             if constraint is not None:
                 scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             metrics, parsed = scored, evaluation.parsed
-        except (BudgetExceededError, MissingExtraError):
+        except (BudgetExceededError, MissingExtraError, ServerDownError):
             raise
         except EngineError as error:
             errors.append(shorten(str(error), _LONGEST_ERROR))

@@ -91,7 +91,12 @@ class TokenEndpoint:
         try:
             reply = post_blocking(self._url, data, headers=self._headers, timeout_s=self._timeout_s)
         except EngineError as error:
-            raise EngineError(f"{where}: {error.message}", hint=hint, retryable=error.retryable) from None
+            raise EngineError(
+                f"{where}: {error.message}",
+                hint=hint,
+                retryable=error.retryable,
+                unreachable=error.unreachable,
+            ) from None
         if reply.status != 200:
             raise EngineError(
                 f"{where}: HTTP {reply.status}",
@@ -454,4 +459,5 @@ class OpenAIAdapter(ModelAdapter):
             retryable=error.retryable,
             status=error.status,
             retry_after=error.retry_after,
+            unreachable=error.unreachable,
         )
