@@ -92,7 +92,9 @@ def loop_findings(evidence: Evidence, pairs: Sequence[Pair], alone: Sequence[Pai
         pool(evidence.deltas(chosen, UNSUPPORTED), name, UNSUPPORTED, reason=reason)
         for chosen, name in ((pairs, LOOP), (alone, LOOP_ALONE))
     )
-    statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content more than the open loop on grounded tasks."
+    statement = (
+        "H3: a closed loop (REACT_LOOP) lowers unsupported content more than the open loop on grounded tasks."
+    )
     missing = "no REACT_LOOP condition beside its open-loop twin (C7 beside C3)."
     told = "H3L: the loop alone, without search (REVISE_LOOP), lowers unsupported content on grounded tasks."
     absent = "no REVISE_LOOP condition beside its open-loop twin (C7L beside C3)."
