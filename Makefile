@@ -8,9 +8,8 @@ JOBS ?= 2
 .PHONY: demo test check lint clean local-stack
 
 demo: $(DEMO)/.ready
-	$(DEMO)/bin/pcsuite models pull smollm2-135m
-	$(DEMO)/bin/pcsuite run --config quickstart
-	$(DEMO)/bin/pcsuite report --config quickstart
+	$(DEMO)/bin/pcsuite models pull qwen2.5-coder-0.5b
+	$(DEMO)/bin/pcsuite ablate example
 
 test: $(TEST)/.ready lint
 	$(TEST)/bin/pcsuite models pull smollm2-135m
@@ -30,7 +29,7 @@ lint: $(TEST)/.ready
 $(DEMO)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)
 	$(DEMO)/bin/pip install --quiet --upgrade pip
-	$(DEMO)/bin/pip install --quiet --editable '.[local,openai,eval,stats]'
+	$(DEMO)/bin/pip install --quiet --editable '.[local,openai,eval,stats,view]'
 	touch $@
 
 $(TEST)/.ready: pyproject.toml

@@ -180,8 +180,7 @@ def report_state(folder: Path) -> State:
     for table in sorted((folder / "outputs" / "tables").glob("*.csv")):
         text = table.read_text()
         assert not text or text.endswith("\n"), f"{table.name} is cut off"
-    page = folder / "outputs" / "reports" / "index.html"
-    if page.exists():
+    for page in (folder / "outputs" / "reports").glob("**/index.html"):
         assert page.read_text().rstrip().endswith("</html>"), "the page is cut off"
     return state
 

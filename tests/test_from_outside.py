@@ -134,7 +134,7 @@ def test_a_task_a_metric_and_a_provider_reach_the_report(project):
     }
     # Bare, the parrot repeats in small letters and rudely; in its role it shouts and says please.
     assert effects["C1", "score"] == effects["C1", "politeness"] == 1.0
-    page = (project / "outputs" / "reports" / "index.html").read_text()
+    page = (project / "outputs" / "reports" / "outside" / "index.html").read_text()
     assert "politeness of the answer" in page
     assert "Shouting" in page
     assert "polly" in page

@@ -118,7 +118,7 @@ def test_a_metric_of_a_users_scorer_reaches_tables_and_page(tmp_path, monkeypatc
     assert header[-3:] == ["pleases", "pleases_low", "pleases_high"]
     with (tables / "mixed_model.csv").open(encoding="utf-8") as stream:
         assert "pleases" in {row["metric"] for row in csv.DictReader(stream)}
-    page = (tmp_path / "outputs" / "reports" / "index.html").read_text(encoding="utf-8")
+    page = (tmp_path / "outputs" / "reports" / "t" / "index.html").read_text(encoding="utf-8")
     effects = unescape(re.search(r'<section id="effects">.*?</section>', page, re.DOTALL).group())
     assert "courtesy <count>" in effects
     assert "courtesy <count>" in unescape(

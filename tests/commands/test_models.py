@@ -42,3 +42,13 @@ def test_the_command_shows_and_clears(tmp_path, capsys):
     assert "1 answers forgotten" in capsys.readouterr().out
     with ResponseCache(tmp_path / "responses.sqlite") as cache:
         assert cache.stats().as_dict()["entries"] == 0
+
+
+def test_models_as_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path))
+    assert main(["models", "list", "smollm2-135m", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(entry["id"], entry["state"]) for entry in found["models"]] == [("smollm2-135m", "not pulled")]
+    assert main(["models", "check", "smollm2-135m", "simulated", "--json"]) == 1
+    checked = json.loads(capsys.readouterr().out)["checked"]
+    assert [(entry["id"], entry["ok"]) for entry in checked] == [("smollm2-135m", False), ("simulated", True)]

@@ -91,3 +91,42 @@ def test_the_hint_for_a_missing_compiled_prompt_can_be_pasted(tmp_path, capsys):
     search = ["--method", "blocks", "--candidates", "2", "--limit", "4", "--quiet"]
     assert main([*shlex.split(hint), *search]) == 0
     assert main(shown) == 0
+
+
+def test_plan_json_is_all_that_is_printed(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)
+    assert main(["plan", "--config", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tasks"]["agnews_json"]["items"] == 4
+    assert found["rows"] == found["rows_left"] == sum(cell["rows"] for cell in found["cells"])
+    assert found["power"] is None
+    assert main(["plan", "--config", str(path), "--json", "--power"]) == 0
+    (first, *_) = json.loads(capsys.readouterr().out)["power"]
+    assert (first["items"], first["can_hold"]) == (4, False)
+
+
+def test_operators_in_the_system_message_are_shown_as_such_and_reach_the_model(tmp_path, capsys):
+    conditions = tmp_path / "conditions.yaml"
+    conditions.write_text(
+        "version: '1.0'\nconditions:\n  C0: []\n  apart: [{ROLE: {role: system}}, GOAL]\n  together: [ROLE, GOAL]\n"
+    )
+    path = write_profile(
+        tmp_path, conditions=("apart", "together"), suite={"models_ref": "models.yaml", "conditions_ref": "conditions.yaml"}
+    )  # fmt: skip
+    assert main(["prompt", "agnews_json", "apart", "--config", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        "[system]\nYou are a news editor who files incoming items under one of four desks.\n\n[user]\n"
+    )
+    assert main(["prompt", "agnews_json", "apart", "--diff", "together", "--config", str(path)]) == 0
+    assert "+[system]" in capsys.readouterr().out
+    assert main(["run", "--config", str(path), "--limit", "2", "--regimes", "D0", "--quiet"]) == 0
+    log = tmp_path / "outputs" / "runs" / "t.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {row["condition"]["id"] for row in rows} == {"apart", "together"}
+    assert not [row for row in rows if row["errors"]]
+    conditions.write_text(conditions.read_text().replace("role: system", "role: assistant"))
+    assert main(["prompt", "agnews_json", "apart", "--config", str(path)]) == 2
+    assert (
+        "operator ROLE: the role assistant is for verbatim pieces (system or user)" in capsys.readouterr().err
+    )

@@ -16,7 +16,7 @@ def log(tmp_path):
 
 def test_the_report_is_written_beside_the_run(log, capsys):
     assert main(["report", str(log), "--no-plots"]) == 0
-    index = log.parent.parent / "reports" / "index.html"
+    index = log.parent.parent / "reports" / "mine" / "index.html"
     assert index.is_file()
     assert f"report  {index}" in capsys.readouterr().out
 
@@ -79,6 +79,65 @@ def test_a_negative_margin_is_refused(runs, capsys):
 def test_a_run_that_is_not_there_is_one_line(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
+    said = "nowhere: no file and no run in outputs/runs (pcsuite run --config PROFILE makes one)"
+    assert capsys.readouterr().err == f"pcsuite: {said}\n"
+
+
+def test_a_comment_for_github_names_the_items_that_broke(runs, capsys):
+    assert main(["compare", *runs, "--format", "github", "--margin", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("<!-- pcsuite compare -->\n\n### :x: bad is worse than good (margin 0.05)\n")
+    assert "12 items broke, 0 mended" in out
+    assert out.count("1 → 0") == 12
+    assert "<details><summary>" in out
+    assert len(out) < 65_536
+    assert main(["compare", *reversed(runs), "--format", "github"]) == 0
+    assert "0 items broke, 12 mended." in capsys.readouterr().out
+
+
+def test_json_says_how_the_second_run_stands_and_what_broke(runs, capsys):
+    assert main(["compare", *runs, "--json", "--margin", "0.05"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["standing"], len(document["broke"])) == ("worse", 12)
+
+
+def test_a_baseline_takes_the_place_of_the_first_run(runs, tmp_path, capsys):
+    import pcsuite as pcs
+
+    good = pcs.read(runs[0])
+    path = good.baseline().write(tmp_path / "good.json", good.metrics)
+    assert main(["compare", str(path), runs[1], "--fail-on-regression"]) == 1
+    assert "bad against good: 1 regression" in capsys.readouterr().out
+    assert main(["compare", str(path), runs[0], "--margin", "0.3", "--format", "github"]) == 0
+    assert ":white_check_mark: good is no worse than good" in capsys.readouterr().out
+    path.write_text("{}")
+    assert main(["compare", str(path), runs[0]]) == 2
+    assert "not a baseline of the suite" in capsys.readouterr().err
+
+
+def test_report_json_is_all_that_is_printed(log, capsys):
+    assert main(["report", str(log), "--no-plots", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    folder = log.parent.parent
+    assert found["files"]["index"] == str(folder / "reports" / "mine" / "index.html")
+    assert found["files"]["runs"] == str(folder / "reports" / "index.html")
+    stored = json.loads((folder / "reports" / "mine" / "result.json").read_text(encoding="utf-8"))
+    assert {key: found[key] for key in stored} == stored
+    assert [alarm["kind"] for alarm in found["alarms"]] == ["unreadable", "cannot decide"]
+
+
+def test_the_next_line_opens_the_run(log, monkeypatch, capsys):
+    monkeypatch.chdir(log.parent.parent.parent)
+    assert main(["report", "mine", "--no-plots"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "next: pcsuite view mine"
+    assert main(["report", str(log), "--no-plots"]) == 0
     assert (
-        capsys.readouterr().err == "pcsuite: nowhere: no such log (pcsuite run --config PROFILE writes it)\n"
+        capsys.readouterr().out.splitlines()[-1]
+        == f"next: pcsuite view mine --output-dir {log.parent.parent}"
     )
+
+
+def test_compare_json(runs, capsys):
+    assert main(["compare", *runs, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["first"], found["second"], found["regressions"]) == ("good", "bad", 1)

@@ -1,5 +1,6 @@
 """What ``run`` and its kin print, and that the command they name next can be pasted."""
 
+import json
 import shlex
 
 import pytest
@@ -63,8 +64,10 @@ def test_next_reports_on_the_run_that_was_made(tmp_path, monkeypatch, capsys, co
     assert "run.overwrite=true" not in words
     assert main([*words, "--no-plots", "--format", "md"]) == 0
     folder = tmp_path / ("other results" if "--output-dir" in flags else "outputs")
-    report = capsys.readouterr().out.splitlines()[-1].removeprefix("report  ")
-    assert (tmp_path / report).resolve() == folder / "reports" / "report.md"
+    printed = capsys.readouterr().out.splitlines()
+    (report,) = [line.removeprefix("report  ") for line in printed if line.startswith("report  ")]
+    assert (tmp_path / report).resolve() == folder / "reports" / "trial" / "report.md"
+    assert (folder / "reports" / "report.md").resolve() == folder / "reports" / "trial" / "report.md"
     assert [log.name for log in (folder / "runs").glob("*.jsonl")] == ["trial.jsonl"]
 
 
@@ -74,3 +77,35 @@ def test_rescore_counts_what_would_change(tmp_path, capsys):
     capsys.readouterr()
     assert main(["rescore", "--config", str(path), "--dry-run"]) == 0
     assert capsys.readouterr().out == "6 rows read, 0 would change, 0 without an answer or item\n"
+
+
+def test_a_run_ends_with_its_result_and_then_what_is_next(tmp_path, capsys):
+    pytest.importorskip("duckdb")
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("next: pcsuite report")
+    assert any(line.split()[:2] == ["condition", "score"] for line in lines)
+    assert any(line.startswith("! Nothing can hold on agnews_json: 4 items are too few") for line in lines)
+
+
+def test_run_json_is_all_that_is_printed(tmp_path, capsys):
+    pytest.importorskip("duckdb")
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)
+    assert main(["run", "--config", str(path), "--quiet", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["done_before"], found["failed"]) == (found["result"]["answers"], 0, 0)
+    assert main(["run", "--config", str(path), "--quiet", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["rows"], again["done_before"]) == (0, found["rows"])
+    assert again["result"] == found["result"]
+
+
+def test_a_result_that_cannot_be_had_does_not_fail_the_run(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs" / "tables").write_text("in the way")
+    assert main(["run", "--config", str(path), "--quiet", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["result"] is None
+    assert "no result table" in printed.err

@@ -75,7 +75,7 @@ def test_an_interrupt(tmp_path, monkeypatch, capsys):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pcsuite.commands.run.run_suite", interrupted)
+    monkeypatch.setattr("pcsuite.api.runs.run_suite", interrupted)
     assert main(["run", "--config", str(write_profile(tmp_path))]) == Exit.INTERRUPTED
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -101,7 +101,7 @@ def test_what_nobody_foresaw_is_one_line_too(tmp_path, monkeypatch, capsys, erro
     def broken(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("pcsuite.commands.run.run_suite", broken)
+    monkeypatch.setattr("pcsuite.api.runs.run_suite", broken)
     path = str(write_profile(tmp_path))
     assert main(["run", "--config", path]) == status
     told = capsys.readouterr().err

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import sqlite3
 
 import pytest
@@ -39,6 +40,7 @@ def test_run_where_nothing_can_be_written(profile, tmp_path, capsys):
 def test_report_where_nothing_can_be_written(profile, tmp_path, capsys, taken):
     pytest.importorskip("duckdb")
     assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
+    shutil.rmtree(tmp_path / "outputs" / taken, ignore_errors=True)
     (tmp_path / "outputs" / taken).write_text("a file where a folder should be")
     capsys.readouterr()
     assert main(["report", "--config", str(profile)]) == Exit.BAD_INPUT
@@ -67,7 +69,7 @@ def test_a_database_that_is_full_is_no_fault_of_ours(profile, capsys, monkeypatc
     def full(*arguments, **options):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("pcsuite.commands.run.run_suite", full)
+    monkeypatch.setattr("pcsuite.api.runs.run_suite", full)
     assert main(["run", "--config", str(profile)]) == Exit.BAD_INPUT
     assert "disk is full" in one_line_of(capsys)
 

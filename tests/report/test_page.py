@@ -124,6 +124,6 @@ def test_files_have_their_contract_names(page):
 
 
 def test_the_same_log_gives_the_same_page(page, tmp_path):
-    log = page.index.parent.parent / "runs" / "demo.jsonl"
+    log = page.index.parents[2] / "runs" / "demo.jsonl"
     again = build_report([log], tmp_path)
     assert again.index.read_text(encoding="utf-8") == page.index.read_text(encoding="utf-8")

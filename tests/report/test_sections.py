@@ -64,7 +64,7 @@ def test_the_matrix_has_a_column_for_each_condition(analysis):
 def test_levels_have_declared_headings_and_items_last(analysis):
     section = levels_section(analysis)
     assert [column.label for column in section.table.columns] == [
-        "task", "model", "regime", "condition", "score", "lenient score", "format gap", "median", "IQR", "seed variance", "JSON valid",
+        "task", "model", "regime", "condition", "score", "majority class", "lenient score", "format gap", "median", "IQR", "seed variance", "JSON valid",
         "schema valid", "truncated", "tokens", "items", "rows", "errors",
     ]  # fmt: skip
     (extra,) = section.extras

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import threading
 import zlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from pcsuite._util.loops import run_blocking
 from pcsuite._util.text import describe, shorten
 from pcsuite.errors import EngineError
 
@@ -29,8 +29,6 @@ _BLOCK_BYTES = 1 << 16
 _MOST_REDIRECTS = 5
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _OWN_LIMITS = (errno.EMFILE, errno.ENFILE)
-
-ResultT = TypeVar("ResultT")
 
 
 class Reply(NamedTuple):
@@ -131,30 +129,6 @@ def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, i
                     offset += len(block)
 
     run_blocking(fetch())
-
-
-def run_blocking(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Run a coroutine to its end in a loop of its own, whether or not the caller is inside one."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append((asyncio.run(coroutine), None))
-        except BaseException as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=run, name="http")
-    thread.start()
-    thread.join()
-    value, error = outcome[0]
-    if error is not None:
-        raise error
-    result: ResultT = value
-    return result
 
 
 @asynccontextmanager

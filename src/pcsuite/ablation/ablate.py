@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.arms import AGAIN, FULL, NONE, Arm, arm_of, shared_prefix, without
 from pcsuite.ablation.forecast import FLIPS, Forecast, forecast
 from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
@@ -142,11 +142,11 @@ def preview(request: AblationRequest) -> Preview:
 
 
 def _preview(study: Study) -> Preview:
-    suite = study.write(study.design.arms)
+    suite = study.write(study.design.first)
     plan = build_plan(suite)
     sizes = estimate_plan(plan)
     flips, told = _expected_flips(study, plan)
-    listed = list(study.design.arms)
+    listed = list(study.design.first)
     ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
     return Preview(
         study,
@@ -207,11 +207,11 @@ def ablate(
     """
     study = prepare(request)
     _claim(study)
-    suite = study.write(study.design.arms)
+    suite = study.write(study.design.first)
     plan = build_plan(suite, scope=replace(Scope.of_selection(suite), items_together=ITEMS_TOGETHER))
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return asyncio.run(_Running(study, plan, quiet=quiet).run(chosen))
+    return run_blocking(_Running(study, plan, quiet=quiet).run(chosen))
 
 
 def _claim(study: Study) -> None:
@@ -233,7 +233,7 @@ class _Running:
         self.study = study
         self.plan = plan
         self.quiet = quiet
-        self.arms = {arm.id: arm for arm in study.design.arms}
+        self.arms = {arm.id: arm for arm in study.design.first}
         self.rows: dict[str, RunRow] = {}
         self.stopped = ""
         self.looks: dict[str, Look] = {}
@@ -258,6 +258,7 @@ class _Running:
                     await self._until_decided(log, executor)
                 else:
                     await self._ask(self.plan, log, executor)
+                    await self._shams(log, executor)
                 pairs = await self._pairs(log, executor)
                 trim = await self._trim(log, executor) if request.trim else None
         return self._judge(pairs, trim)
@@ -280,6 +281,17 @@ class _Running:
         controls = [arm for arm in self.study.design.arms if arm.id in wanted]
         if controls and self.visited:
             await self._ask(self._also(controls, "controls", most=self.visited), log, executor)
+
+    async def _shams(self, log: RunLog, executor: Executor) -> None:
+        """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
+        free, scores = self.study.free, self.scores()
+        single = {name: scores[without(name, free).id] for name in free}
+        rng = named_rng("shams", self.study.request.run_name)
+        found = judge_blocks(scores[FULL], single, {}, margin=self.study.request.margin, rng=rng)
+        moved = [f"~{entry.block}" for entry in found if entry.verdict in ("helps", "hurts")]
+        wanted = [arm for arm in self.study.design.arms if arm.id in moved]
+        if wanted and not self.stopped:
+            await self._ask(self._also(wanted, "shams"), log, executor)
 
     async def _ask(
         self, plan: Plan, log: RunLog, executor: Executor, registered: RegisteredPlan | None = None
@@ -401,7 +413,7 @@ class _Running:
                 for name, scale in (("prompt_tokens", 1000), ("cost_usd", 1))
             )
         names = [item.item_id for item in self.plan.tasks[study.task.id].items]
-        complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.arms], axis=0)
+        complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.first], axis=0)
         return AblationResult(
             study=study,
             items=self.visited if request.until else int(complete.sum()),

@@ -73,6 +73,11 @@ class Design:
     why: str
 
     @property
+    def first(self) -> tuple[Arm, ...]:
+        """Arms that are asked before anything is judged: all but the shams, which follow for blocks that matter."""
+        return tuple(arm for arm in self.arms if arm.kind != "sham")
+
+    @property
     def measured(self) -> int:
         """Arms without the controls."""
         return sum(arm.kind in ("full", "blocks") for arm in self.arms)

@@ -105,7 +105,7 @@ def block_views(result: AblationResult) -> list[BlockView]:
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
         tokens = result.block_tokens[block.name]
-        text = (block.source or "{{ input }}").rstrip("\r\n")
+        text = (block.shown or "{{ input }}").rstrip("\r\n")
         role = ", ".join(dict.fromkeys(found["role"] for found in decode_chat(block.text) or ()))
         entry = verdicts.get(block.name)
         if entry is None:
@@ -321,8 +321,9 @@ def print_preview(shown: Preview, console: Console) -> None:
         study.task.reading,
         f"model: {study.model_id} ({study.model.provider}), {study.request.regime}",
         f"design: {study.design.why}",
-        f"arms: {', '.join(arm.id for arm in study.design.arms)}",
-        f"rows: {shown.rows:,} ({len(study.design.arms)} arms × {study.count} items),"
+        f"arms: {', '.join(arm.id for arm in study.design.first)}"
+        + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
+        f"rows: {shown.rows:,} ({len(study.design.first)} arms × {study.count} items),"
         f"{f' {shown.done:,} of them done;' if shown.done else ''} at most {shown.max_tokens:,} tokens"
         f" and ${shown.max_cost_usd:,.2f}; looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",

@@ -23,6 +23,7 @@ from pcsuite.ablation.arms import (
     Arm,
     Design,
     DesignName,
+    arm_of,
     in_prefix_order,
     make_design,
     operator_texts,
@@ -105,6 +106,8 @@ class AblationRequest:
     config: str = "quickstart"
     """Profile whose models, tasks, regimes, metrics and cache folder are used."""
     output_dir: str = "outputs"
+    cache_dir: str | None = None
+    """Folder of items and responses, instead of the profile's."""
     overwrite: bool = False
 
     def __post_init__(self) -> None:
@@ -268,15 +271,15 @@ def bundled_example() -> tuple[Path, dict[str, Any]]:
     """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes."""
     folder = Path(str(files("pcsuite.ablation"))) / "example"
     settings = {
-        "data": str(folder / "tickets.csv"),
-        "answer": "queue",
+        "data": str(folder / "reviews.csv"),
+        "answer": "mood",
+        "model": "qwen2.5-coder-0.5b",
         "design": "leave-one-out",
         "margin": 0.2,
-        "limit": 36,
-        "max_tokens": 6,
+        "max_tokens": 8,
         "name": "example",
     }
-    return folder / "tickets.yaml", settings
+    return folder / "reviews.md", settings
 
 
 def prepare(request: AblationRequest) -> Study:
@@ -295,7 +298,28 @@ def prepare(request: AblationRequest) -> Study:
         )
     if request.seeds < 1:
         raise ConfigError(f"--seeds {request.seeds}: at least 1 is needed")
-    base = load_suite(request.config)
+    whole, source = _read(request, _FOLDER)
+    free, count = list(whole.free), whole.count
+    design_name: DesignName = "leave-one-out" if request.until else request.design
+    design = make_design(free, design_name, with_controls=request.controls)
+    least = least_items(len(free))
+    if count < least:
+        raise DataError(
+            f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
+            hint=f"give {least} or more",
+        )
+    study = replace(whole, design=design)
+    _check_context(study, source)
+    if request.budget_tokens is not None or request.budget_usd is not None:
+        arms = _affordable_arms(study, source)
+        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
+        study = replace(study, design=design)
+    return study
+
+
+def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
+    """The prompt, its task and its model with the full prompt as the only arm, and the items."""
+    base = load_suite(request.config, {"run.cache_dir": request.cache_dir} if request.cache_dir else None)
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)
@@ -313,31 +337,20 @@ def prepare(request: AblationRequest) -> Study:
     if source is None:
         source = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
     count = min(len(source), request.limit or len(source))
-    design_name: DesignName = "leave-one-out" if request.until else request.design
-    design = make_design(free, design_name, with_controls=request.controls)
-    least = least_items(len(free))
-    if count < least:
-        raise DataError(
-            f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
-            hint=f"give {least} or more",
-        )
-    study = Study(
-        request,
-        prompt,
-        task,
-        model_id,
-        model,
-        design,
-        Path(request.output_dir) / _FOLDER / request.run_name,
-        base,
-        count,
-    )
-    _check_context(study, source)
-    if request.budget_tokens is not None or request.budget_usd is not None:
-        arms = _affordable_arms(study, source)
-        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
-        study = replace(study, design=design)
-    return study
+    only = Design("none", (arm_of(free, free),), "the prompt as it stands")
+    folder = Path(request.output_dir) / kind / request.run_name
+    return Study(request, prompt, task, model_id, model, only, folder, base, count), source
+
+
+def prompt_profile(request: AblationRequest) -> Suite:
+    """A prompt and a table as a profile of one condition, the prompt as it stands; nothing is called.
+
+    Its files lie under ``<output_dir>/prompts/<run>/``, its rows in ``<output_dir>/prompts/<run>/runs/``. Raises what
+    :func:`prepare` raises for a prompt, a table or a model that cannot be used.
+    """
+    study, items = _read(request, "prompts")
+    _check_context(study, items)
+    return study.write(study.design.arms)
 
 
 def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> tuple[str, ModelSpec]:
@@ -391,12 +404,12 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
         spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
         prompt = prompt.check_placeholders(())
         reading = f"task {request.data}: {spec.title}"
-        return (
-            AblationTask(
-                request.data, spec, base.schema(request.data), base.grammar(request.data), None, reading
-            ),
-            prompt,
-        )
+        scorer = _own_scorer(request) or base.scorer(request.data)
+        if scorer is not None:  # by its whole path: the task's file is written elsewhere
+            kept = spec.evaluator_options if request.scorer is None else {}
+            spec = spec.model_copy(update={"evaluator": scorer.resolved, "evaluator_options": kept})
+        schema, grammar = base.schema(request.data), base.grammar(request.data)
+        return AblationTask(request.data, spec, schema, grammar, None, reading, scorer), prompt
     if not path.is_file():
         hint = did_you_mean(request.data, base.tasks)
         raise DataError(f"--data {request.data}: neither a file nor a task of the profile", hint=hint)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pcsuite._util.threads import one_blas_thread
+from pcsuite.analysis.alarms import Alarm, find_alarms
 from pcsuite.analysis.compare import COMPARE
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.load.item_scores import ItemScores, item_scores
@@ -69,6 +70,8 @@ class Analysis:
     """What could not be computed, and why."""
     registered: registration.Registered = field(default_factory=registration.Registered)
     """What was planned before the first call, and the looks that were taken."""
+    alarms: list[Alarm] = field(default_factory=list)
+    """What is wrong with the run, the gravest first."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write every table as CSV into a folder; returns the files."""
@@ -96,17 +99,18 @@ def analyse(
         embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
         if isinstance(embedder, Embedder):
             stack.enter_context(embedder)
-        scores, manifest = item_scores(tables), read_manifests(tables.logs)
+        manifest = read_manifests(tables.logs)
+        known = metrics_of(manifest.metrics, metrics)
+        scores = item_scores(tables, squares=known.compared_in("mixed_model"))
         conditions = {key.condition for key in scores.cell_keys()}
         if baseline is not None and baseline not in conditions:
             raise AnalysisError(
                 f"no row has the baseline '{baseline}'", hint=did_you_mean(baseline, conditions)
             )
         scores.control = baseline
-        known = metrics_of(manifest.metrics, metrics)
         registered = registration.Registered.of(manifest, tables.logs)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
-        levels = summary.summary_by_condition(tables, scores, known, answers)
+        levels = summary.summary_by_condition(tables, scores, known, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
             pool.submit(effects.effects, scores, known, registered),
@@ -145,4 +149,32 @@ def analyse(
     named |= {table.name: table for table in (judged.hypotheses, judged.structure, judged.scale)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
-    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes, registered)
+    alarms = find_alarms(tables, scores, manifest, named[effects.EFFECTS.name].records())
+    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes, registered, alarms)
+
+
+@one_blas_thread()
+def analyse_scores(tables: RunTables) -> Analysis:
+    """Levels, effects and alarms alone: what a run says at its end, in a fraction of the time of :func:`analyse`.
+
+    The numbers are those of the whole analysis; every other table is missing.
+    """
+    scores, manifest = item_scores(tables), read_manifests(tables.logs)
+    metrics = metrics_of(manifest.metrics)
+    registered = registration.Registered.of(manifest, tables.logs)
+    made = (
+        summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks),
+        effects.effects(scores, metrics, registered),
+    )
+    total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
+    return Analysis(
+        scores,
+        summary.run_health(tables, scores),
+        manifest,
+        metrics,
+        {table.name: table for table in made},
+        total_tokens,
+        [],
+        registered,
+        find_alarms(tables, scores, manifest, made[1].records()),
+    )

@@ -56,7 +56,8 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=int, metavar="N", help="at most N items")
     model = parser.add_argument_group("the model")
     add = model.add_argument
-    add("--model", default="smollm2-135m", metavar="ID|PROVIDER/MODEL", help="default: smollm2-135m")
+    about = "default: smollm2-135m, for the bundled example the model it was made for"
+    add("--model", metavar="ID|PROVIDER/MODEL", help=about)
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
     about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
     add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)
@@ -110,6 +111,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
     add("--name", help="name of the run (default: the prompt file's)")
     add("--output-dir", default="outputs", metavar="DIR", help="folder of results (default: outputs)")
+    add("--cache-dir", metavar="DIR", help="folder of items and responses (default: the profile's)")
     add("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)
@@ -132,13 +134,14 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         defaults = {key: value for key, value in bundled.items() if not getattr(args, key)}
     elif args.data is None:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
-    given = {key: getattr(args, key) for key in ("margin", "design") if getattr(args, key) is not None}
+    optional = ("margin", "design", "model")
+    given = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,
         args,
         prompt=prompt,
-        **{"margin": left_out["margin"], "design": left_out["design"]} | defaults | given,
+        **{key: left_out[key] for key in optional} | defaults | given,
         inputs=tuple(options.listed(args.input)),
         labels=tuple(options.listed(args.labels)),
         choices=tuple(options.listed(args.choices)),

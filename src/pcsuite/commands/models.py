@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import behind
 from pcsuite.commands import DIR, FILE
+from pcsuite.commands.options import add_json_argument, print_json
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
@@ -34,6 +35,7 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
       pcsuite models pull                      the embedded default
       pcsuite models pull qwen2.5-coder-0.5b
       pcsuite models check smollm2-135m
+      pcsuite models list --json
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check")
     summaries = {
@@ -45,6 +47,7 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("ids", nargs="*", metavar="ID", help="model or catalogue id")
         action.add_argument("--models", **FILE, help="models file (default: models_v1.yaml)")
+        add_json_argument(action)
         if name == "pull":
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
 
@@ -60,37 +63,67 @@ def execute_models(args: argparse.Namespace) -> int:
         path = local if local.is_file() else bundled_configs() / "models_v1.yaml"
     models = YamlSource.read(path).parse(ModelsFile).models
     if args.action == "list":
-        _list_models(models, args.ids)
+        rows = _model_rows(models, args.ids)
+        if args.json:
+            print_json({"models": rows, "files_kept_in": weight_files.models_dir()})
+        else:
+            _print_models(rows)
         return 0
+    told: list[dict[str, Any]] = []
     names = args.ids or [DEFAULT_MODEL]
     if args.action == "pull":
         for weights in [_weights_of(name, models) for name in names]:
+            entry = {"id": weights.id, "file": weight_files.weights_path(weights), "licence": weights.licence}
             if weight_files.is_present(weights):
-                print(f"{weights.id}: already here")
+                told.append(entry | {"state": "already here"})
+                if not args.json:
+                    print(f"{weights.id}: already here")
                 continue
             with _progress_bar(weights.file_name) as progress:
                 file = weight_files.pull_weights(weights, progress=progress, source=args.source)
-            print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
+            told.append(entry | {"state": "pulled"})
+            if not args.json:
+                print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
+        if args.json:
+            print_json({"files": told})
         return 0
     failed = 0
     for name in names:
         try:
-            print(_check(name, _model(name, models)))
+            line = _check(name, _model(name, models))
+            told.append({"id": name, "ok": True, "message": line})
         except PcsuiteError as error:
             failed += 1
-            print(f"{name}: FAILED: {error}")
+            line = f"{name}: FAILED: {error}"
+            told.append({"id": name, "ok": False, "message": str(error)})
+        if not args.json:
+            print(line)
+    if args.json:
+        print_json({"checked": told})
     return Exit.BELOW_GATE if failed else Exit.DONE
 
 
-def _list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> None:
-    """Print the table of models, then the catalogue's files that no model uses."""
+_COLUMNS = ("id", "provider", "size", "file", "licence", "state")
+
+
+def _print_models(rows: Sequence[Mapping[str, str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("id", "provider", "size", "file", "licence", "state"):
+    for heading in _COLUMNS:
         justify: Literal["left", "right"] = "right" if heading in ("size", "file") else "left"
         table.add_column(heading, justify=justify, overflow="fold", no_wrap=heading == "id")
+    for row in rows:
+        table.add_row(*row.values())
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    console.print(f"\nModel files are kept in {weight_files.models_dir()}", soft_wrap=True)
+
+
+def _model_rows(models: Mapping[str, ModelSpec], only: Sequence[str]) -> list[dict[str, str]]:
+    """The models, then the catalogue's files that no model uses; each has the keys of ``_COLUMNS``."""
+    rows: list[tuple[str, ...]] = []
     used: set[str] = set()
     for name in only or models:
         spec = _model(name, models)
@@ -106,13 +139,11 @@ def _list_models(models: Mapping[str, ModelSpec], only: Sequence[str]) -> None:
             columns = ("", "", state)
         else:
             columns = ("", "", public_url(str(options.get("base_url", ""))))
-        table.add_row(name, spec.provider, spec.size, *columns)
+        rows.append((name, spec.provider, spec.size, *columns))
     for weights in weight_files.CATALOGUE.values():
         if not only and weights.id not in used:
-            table.add_row(weights.id, "(file)", "", *_weights_columns(weights))
-    console = Console(highlight=False, markup=False)
-    console.print(table)
-    console.print(f"\nModel files are kept in {weight_files.models_dir()}", soft_wrap=True)
+            rows.append((weights.id, "(file)", "", *_weights_columns(weights)))
+    return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 
 def _weights_columns(weights: weight_files.WeightsEntry) -> tuple[str, str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import math
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
@@ -30,6 +31,11 @@ SELECTION = {
     "regimes": "selection.decoding_regimes",
 }
 """Flags that hold a list, and the profile's keys they replace."""
+
+BY_ITEM_MEANS = (
+    "looks judge the mean of item scores, each item weighing the same, not micro-F1 of pooled counts"
+)
+"""Said of tasks with pooled counts: no confidence sequence is known to hold for a ratio of sums at every look."""
 
 
 def listed(text: str | None) -> list[str]:
@@ -161,24 +167,25 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     return f"next: {shlex.join([*words, *more])}"
 
 
-def run_log(given: Path, output_dir: str | Path = "outputs") -> Path:
-    """The log a user means: a file, or the name of a run below ``output_dir``.
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """``--json``, of commands whose answer a program may want."""
+    about = "print one JSON document on standard output and nothing else (docs/reference/json.md)"
+    parser.add_argument("--json", action="store_true", help=about)
 
-    A folder that happens to have the run's name is not taken for it. What is no log comes back as it is, and whoever
-    reads it says that it is missing; a folder is a ``ConfigError`` that names the runs there are.
-    """
-    from pcsuite.logging.segments import log_exists
 
-    runs = Path(output_dir) / "runs"
-    if given.is_file():
-        return given
-    if given.name and log_exists(named := runs / f"{given}.jsonl"):
-        return named
-    if given.is_dir():
-        there = sorted(path.stem for path in runs.glob("*.jsonl"))
-        hint = f"name a run: {', '.join(there[:12])}" if there else "pcsuite run --config PROFILE makes a run"
-        raise ConfigError(f"{given} is a folder, not the log of a run", hint=hint)
-    return given
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a document as JSON, for ``--json``; what JSON has no word for (NaN, infinity) becomes null."""
+    print(json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
 def add_call_arguments(parser: argparse.ArgumentParser) -> None:
@@ -228,6 +235,16 @@ def output_console() -> Console:
         if sys.stdout.isatty()
         else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
     )
+
+
+def not_applicable_entry(entry: NotApplicable) -> dict[str, str]:
+    """What cannot run and why, for ``--json``."""
+    return {
+        "condition": entry.condition_id,
+        "task": entry.task_id,
+        "model": entry.model_id,
+        "reason": entry.reason,
+    }
 
 
 def not_applicable_lines(entries: Iterable[NotApplicable]) -> list[str]:

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import DIR, options
 from pcsuite.config import definitions
@@ -17,6 +17,7 @@ from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
+from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
 from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
@@ -63,13 +64,12 @@ def execute_prompt(args: argparse.Namespace) -> int:
         raise ConfigError(f"unknown model '{model}'", hint=did_you_mean(model, suite.models))
     shown = _build(suite, task, item, args.condition, model)
     if args.diff is None:
-        print(shown.prompt)
+        print(readable(shown.prompt))
         print(f"\n[{_policy(shown)}]", file=sys.stderr)
         return 0
     other = _build(suite, task, item, args.diff, model)
-    lines = difflib.unified_diff(
-        other.prompt.splitlines(), shown.prompt.splitlines(), args.diff, args.condition, lineterm="", n=1
-    )
+    texts = [readable(one.prompt).splitlines() for one in (other, shown)]
+    lines = difflib.unified_diff(*texts, args.diff, args.condition, lineterm="", n=1)
     print("\n".join(lines) or f"{args.diff} and {args.condition} have the same prompt")
     print(f"\n{args.diff}: {_policy(other)}\n{args.condition}: {_policy(shown)}")
     return 0
@@ -191,6 +191,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
         "comparisons of a task that have the effect, the others having none (default 1, the hardest to find)"
     )
     add("--affected", type=int, default=1, metavar="K", help=about)
+    options.add_json_argument(parser)
 
 
 def execute_plan(args: argparse.Namespace) -> int:
@@ -202,6 +203,12 @@ def execute_plan(args: argparse.Namespace) -> int:
 
     plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
     estimates = estimate_plan(plan)
+    asks_power = args.power or args.pilot is not None or args.effect is not None
+    settings = options.settings_from(PowerSettings, args, power=args.target)
+    if args.json:
+        powers = plan_power(plan, settings, args.pilot) if asks_power else None
+        options.print_json(_plan_document(plan, estimates, powers))
+        return 0
     console = options.output_console()
     run = plan.suite.profile.run
     console.print(f"{run.name}  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
@@ -246,10 +253,60 @@ def execute_plan(args: argparse.Namespace) -> int:
         for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
     _print_registered(console, plan)
-    if args.power or args.pilot is not None or args.effect is not None:
-        settings = options.settings_from(PowerSettings, args, power=args.target)
+    if asks_power:
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
+
+
+def _plan_document(
+    plan: Plan, estimates: list[CellEstimate], powers: list[DesignPower] | None
+) -> dict[str, Any]:
+    """What ``plan --json`` prints; ``power`` is null where it was not asked for."""
+    registered = registered_plan(plan)
+    return {
+        "run": plan.suite.profile.run.name,
+        "profile": plan.suite.path,
+        "config_hash": plan.suite.config_hash,
+        "tasks": {
+            task.id: {"items": len(task.items), "source": task.source.describe()}
+            for task in plan.tasks.values()
+        },
+        "cells": [
+            {
+                "task": entry.cell.task.id,
+                "model": entry.cell.model_id,
+                "condition": entry.cell.condition.id,
+                "decoding": entry.cell.decoding.id,
+                "rows": entry.cell.calls,
+                "done": entry.done,
+                "prompt_tokens": entry.prompt_tokens,
+                "max_tokens": entry.max_tokens,
+                "max_cost_usd": entry.max_cost_usd,
+            }
+            for entry in estimates
+        ],
+        "rows": plan.calls,
+        "rows_left": sum(entry.left for entry in estimates),
+        "max_tokens": sum(entry.max_tokens for entry in estimates),
+        "max_cost_usd": sum(entry.max_cost_usd for entry in estimates),
+        "not_applicable": [options.not_applicable_entry(entry) for entry in plan.not_applicable],
+        "registered": None if registered is None else registered.hash,
+        "power": None
+        if powers is None
+        else [
+            {
+                **dict(zip(("task", "model", "decoding"), design.key, strict=True)),
+                "items": design.items,
+                "replicates": design.replicates,
+                "comparisons": design.comparisons,
+                "smallest_gain": design.gain,
+                "smallest_loss": design.loss,
+                "can_hold": design.can_hold,
+                "items_to_hold": design.items_to_hold,
+            }
+            for design in powers
+        ],
+    }
 
 
 def _print_registered(console: Console, plan: Plan) -> None:
@@ -274,6 +331,9 @@ def _print_registered(console: Console, plan: Plan) -> None:
             f"  stops an arm when it is {rule.replace('_', ' ')}{margin}: a look every {section.stopping.batch} items,"
             f" false decisions in at most {section.alpha:g} of studies over all looks and arms"
         )
+        for task in plan.tasks.values():
+            if section.metric == "task_score" and task.evaluator.pooling == "micro_f1":
+                console.print(f"  {task.id}: {options.BY_ITEM_MEANS}")
 
 
 def _print_power(console: Console, designs: list[DesignPower], settings: PowerSettings) -> None:
@@ -315,6 +375,15 @@ def _print_power(console: Console, designs: list[DesignPower], settings: PowerSe
         f" report) below {settings.alpha:g} where {hit} the effect and the others none; sign-flip test over items,"
         " simulated; 'none': not even the largest possible change is found"
     )
+    pooled = {design.key[0]: design.from_pilot for design in designs if design.measure == "micro_f1"}
+    for task, measured in pooled.items():
+        how = (
+            "planned on micro-F1, as the report states it, by each item's share in the pilot's pooled counts"
+            if measured
+            else "its report states micro-F1 of pooled counts, of which stated rates say nothing: this is the power of"
+            " right-or-wrong items; --pilot LOG plans on micro-F1"
+        )
+        console.print(f"{task}: {how}")
     if not all(design.from_pilot for design in designs):
         console.print(
             f"* stated, not measured: accuracy {settings.accuracy:g}, correlation "

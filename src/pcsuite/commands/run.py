@@ -5,17 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from pcsuite.api import runs
 from pcsuite.commands import options
 from pcsuite.config.load import Suite
 from pcsuite.engines.weights import catalogue_entry, is_present, pull_weights
 from pcsuite.errors import ConfigError, Exit, PcsuiteError
+from pcsuite.logging.manifest import read_manifest
 from pcsuite.runners.rescore import rescore
-from pcsuite.runners.run_suite import RunSummary, run_suite
+from pcsuite.runners.run_suite import RunSummary
 from pcsuite.runners.verifier_pass import verifier_pass
 
 Configure = Callable[[argparse.ArgumentParser], None]
 Execute = Callable[[argparse.Namespace], int]
+
+if TYPE_CHECKING:
+    from pcsuite.report.results import Result
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +38,14 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
+      pcsuite run --config quickstart --quiet --json | jq -r .result.sentence
       pcsuite run --config configs/profile_A.yaml --all          # then promptbench, helm where enabled, and report
     """
     options.add_profile_arguments(parser)
     about = "also what the profile's integrations enable (promptbench, helm), then the report"
     parser.add_argument("--all", action="store_true", help=about)
     add_run_arguments(parser)
+    options.add_json_argument(parser)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +59,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_run(args: argparse.Namespace) -> int:
-    """Run the profile and print the summary.
+    """Run the profile and print its result.
 
     Returns 4 where rows failed. Raises what ends a run early: ``BudgetExceededError`` and ``ErrorRateError`` are exit
     status 3.
@@ -56,12 +67,22 @@ def execute_run(args: argparse.Namespace) -> int:
     suite = options.suite_from(args, options.stopping_overrides(args))
     executor = options.executor_from(args)
     everything = getattr(args, "all", False)
+    if everything and args.json:
+        raise ConfigError(
+            "--all and --json do not go together", hint="pcsuite report --json has the report's answer"
+        )
     if everything:
         _pull_weights(suite)
-    summary = run_suite(
+    made = runs.run(
         suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor, deviation=args.deviation
     )
-    status = print_summary(args, summary, suite.profile.run.name)
+    summary, run = made.summary, suite.profile.run
+    assert summary is not None, "a run that was made has a summary"
+    result = _result(summary, run.output_dir)
+    if args.json:
+        options.print_json(_document(summary, run.name, result))
+        return Exit.FAILED_ROWS if summary.tally.failed else Exit.DONE
+    status = print_summary(args, summary, run.name, result)
     return max(status, _run_the_rest(args, suite)) if everything else status
 
 
@@ -135,8 +156,29 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     return worst
 
 
-def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> int:
-    """Say what the run ``name`` came to, where its log is, and how to report on it; returns the exit status."""
+def _document(summary: RunSummary, name: str, result: Result | None) -> dict[str, Any]:
+    """What ``run --json`` prints."""
+    tally = summary.tally
+    return {
+        "run": name,
+        "log": summary.paths.log,
+        "rows": tally.done,
+        "done_before": summary.skipped,
+        "failed": tally.failed,
+        "cache_hits": tally.cache_hits,
+        "tokens": tally.tokens,
+        "cost_usd": tally.cost_usd,
+        "seconds": summary.seconds,
+        "not_applicable": [options.not_applicable_entry(entry) for entry in summary.not_applicable],
+        "looks": [msgspec.to_builtins(look) for look in summary.looks],
+        "result": None if result is None else result.document(),
+    }
+
+
+def print_summary(
+    args: argparse.Namespace, summary: RunSummary, name: str, result: Result | None = None
+) -> int:
+    """Say what the run ``name`` came to, its result, and how to report on it; returns the exit status."""
     tally = summary.tally
     words = [f"{tally.done} rows in {summary.seconds:.1f} s", f"{tally.tokens:,} tokens"]
     if tally.cost_usd:
@@ -157,9 +199,31 @@ def print_summary(args: argparse.Namespace, summary: RunSummary, name: str) -> i
             f"  {arm} is {look.verdict}"
             f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
         )
+    if summary.looks and (manifest := read_manifest(summary.paths.log)) is not None:
+        judged = {look.task for look in summary.looks if look.metric == "task_score"}
+        for task in sorted(name for name in judged if manifest.tasks[name].pooling == "micro_f1"):
+            print(f"  {task}: {options.BY_ITEM_MEANS}")
     print(f"log: {summary.paths.log}")
+    if result is not None:
+        from pcsuite.report.results import print_result
+
+        print_result(result, options.output_console())
     print(options.next_line(args, "report"))
     return Exit.FAILED_ROWS if tally.failed else Exit.DONE
+
+
+def _result(summary: RunSummary, output_dir: str) -> Result | None:
+    """What the run says by now; where it cannot be worked out, standard error says why and the run stands."""
+    from pcsuite.report.results import results_at_end
+
+    try:
+        found = results_at_end(summary.paths.log, Path(output_dir))
+    except (PcsuiteError, OSError) as error:
+        print(f"pcsuite: no result table: {error}", file=sys.stderr)
+        return None
+    if found is None:
+        print("pcsuite: no result table: the log is large, and pcsuite report reads it", file=sys.stderr)
+    return found
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
@@ -173,6 +237,7 @@ def configure_run_task(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", metavar="ID", help="the task, where it does not stand first")
     options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
+    options.add_json_argument(parser)
 
 
 def execute_run_task(args: argparse.Namespace) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import socket
-import webbrowser
 from pathlib import Path
 
 from pcsuite.commands import DIR
@@ -41,14 +39,12 @@ def execute_view(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` where there is no run, or where others could reach the server without a token of one's own.
     """
-    uvicorn = require("uvicorn", "view")
+    require("uvicorn", "view")
     require("starlette", "view")
     from pcsuite.config.load import load_suite
     from pcsuite.view.data import Viewer, list_runs
-    from pcsuite.view.server import make_app, new_token
+    from pcsuite.view.serving import Serving
 
-    if args.host not in ("127.0.0.1", "localhost", "::1") and not args.token:
-        raise ConfigError(f"--host {args.host}: others could reach it", hint="say --token SECRET too")
     names = [entry.name for entry in list_runs(args.output_dir)]
     if not names and args.evals is None:
         raise ConfigError(
@@ -70,33 +66,17 @@ def execute_view(args: argparse.Namespace) -> int:
         size = sum(file.stat().st_size for file in files)
         print(f"{args.bundle / 'index.html'} ({len(files)} files, {size / 1e6:.1f} MB)")
         return 0
-    family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((args.host, args.port))
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise ConfigError(
-            f"port {args.port} of {args.host} cannot be had ({error})", hint="choose another"
-        ) from error
-    listener.listen(128)  # from here on a browser that is too early waits
-    port = listener.getsockname()[1]
-    token = args.token or new_token()
-    hosts = frozenset(
-        f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", args.host, socket.gethostname())
+    serving = Serving(
+        args.output_dir,
+        args.run,
+        load_suite(args.config) if args.config else None,
+        args.evals,
+        host=args.host,
+        port=args.port,
+        token=args.token,
     )
-    viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None, args.evals)
-    path = f"/run/{args.run}" if args.run else "/"
-    shown = f"http://{'127.0.0.1' if args.host == '::1' else args.host}:{port}{path}?token={token}"
-    print(f"pcsuite view: {shown}\nCtrl-C ends it", flush=True)
+    print(f"pcsuite view: {serving.url}\nCtrl-C ends it", flush=True)
     if not args.no_open:
-        webbrowser.open(shown)
-    server = uvicorn.Server(
-        uvicorn.Config(make_app(viewer, token=token, hosts=hosts), log_level="warning", access_log=False)
-    )
-    try:
-        server.run(sockets=[listener])
-    finally:
-        viewer.close()
+        serving.open()
+    serving.run()
     return 0

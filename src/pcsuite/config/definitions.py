@@ -13,7 +13,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -32,7 +34,7 @@ TaskKind = Literal["structured", "reasoning"]
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
 AnswerForm = Literal["text", "json", "number", "label"]
-ANSWER_DEFAULTS: Mapping[AnswerForm, Mapping[str, str]] = {
+ANSWER_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "text": {
         "kind": "reasoning",
         "evaluator": "short_answer",
@@ -220,7 +222,26 @@ class SimulatedOperator(Definition):
     """Sentence that does the operator's work; a simulated proposer builds instructions of such."""
 
 
-class OperatorSpec(Definition):
+MessageRole = Literal["system", "developer", "user", "assistant"]
+
+
+class _Placed(Definition):
+    """What stands in one of a chat's messages."""
+
+    role: MessageRole | None = None
+    """Message it stands in. ``system`` puts its text into a system message, before the user's, which holds the rest;
+    pieces of a ``verbatim`` prompt make a message of each stretch of one role. Without a role a prompt is one text."""
+
+    @model_serializer(mode="wrap")
+    def _without_no_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What has no role dumps as it did before there were roles: ids of rows stay."""
+        made: dict[str, Any] = dump(self)
+        if made.get("role") is None:
+            made.pop("role", None)
+        return made
+
+
+class OperatorSpec(_Placed):
     """One operator: where its text goes and what the text is, or what it does to decoding.
 
     ``paraphrases``, ``cues`` and ``simulated`` are kept out of dumps: they change no clean prompt, so they are no
@@ -266,6 +287,8 @@ class OperatorSpec(Definition):
                 raise ValueError(f"the cue {cue!r} is no regular expression: {error}") from error
         if self.paraphrases and not self.template:
             raise ValueError("'paraphrases' reword a 'template', and there is none")
+        if self.role not in (None, "system", "user") and self.type != "verbatim":
+            raise ValueError(f"the role {self.role} is for verbatim pieces; others are system or user")
         if self.alias_of is None:
             if self.type in ("prefix_block", "block", "post_block", "rule", "verbatim") and not self.template:
                 raise ValueError(f"a {self.type} operator needs 'template'")
@@ -276,8 +299,8 @@ class OperatorSpec(Definition):
         return self
 
 
-class OperatorUse(Definition):
-    """An operator as a condition uses it, with its parameters overridden where given."""
+class OperatorUse(_Placed):
+    """An operator as a condition uses it, with its parameters and its role overridden where given."""
 
     name: str
     """Operator name."""

@@ -262,16 +262,19 @@ class Suite:
         return limits.max_items_per_task
 
 
-def load_suite(path: Path | str, overrides: Mapping[str, Any] | None = None) -> Suite:
+def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
-    ``path`` is a profile file or the name of a bundled one. ``overrides`` replaces profile values by dotted key, as the
+    ``path`` is a profile file, the name of a bundled one, or a profile's content, whose files are then looked for from
+    the working folder. ``overrides`` replaces profile values by dotted key, as the
     command line does; every mistake in the files is a ``ConfigError``.
 
     >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
     'mine'
     """
-    source = YamlSource.read(profile_path(str(path)))
+    source = (
+        YamlSource.of_profile(path) if isinstance(path, Mapping) else YamlSource.read(profile_path(str(path)))
+    )
     written = source.data.get("selection") if isinstance(source.data, dict) else None
     if overrides and isinstance(source.data, dict):
         data = json.loads(json.dumps(source.data, default=str))

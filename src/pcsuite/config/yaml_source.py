@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,6 +119,20 @@ class YamlSource:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read as UTF-8 text ({error})") from error
         return cls(path, text, load_yaml(text, str(path)))
+
+    @classmethod
+    def of_profile(cls, content: Mapping[str, Any]) -> YamlSource:
+        """A profile's content as a caller has it, in place of a file; messages name its lines as YAML would have them.
+
+        The version may be left out. Raises ``ConfigError`` where the content is not of what YAML has.
+        """
+        try:
+            text = yaml.safe_dump({"version": "1.0", **content}, sort_keys=False, allow_unicode=True)
+        except yaml.YAMLError as error:
+            raise ConfigError(
+                f"the profile holds what YAML has no word for: {shorten(str(error))}"
+            ) from error
+        return cls(Path("profile"), text, load_yaml(text, "profile"))
 
     def line_of(self, keys: Sequence[str | int]) -> int | None:
         """Line of the deepest part of ``keys`` that exists, counted from 1; ``None`` where none does.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -354,6 +355,19 @@ def closed_answers(items: Iterable[Item]) -> int | None:
         labels.update(found)
         labels.update(str(option) for option in item.truth.get("choices") or ())
     return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
+
+
+def majority_class(items: Iterable[Item]) -> tuple[str, float] | None:
+    """The most frequent true label of a task with a closed set of answers, and its share of the items.
+
+    Of equally frequent labels it is the first by name. ``None`` where the answers are open (:func:`closed_answers`).
+    """
+    known = list(items)
+    if closed_answers(known) is None:
+        return None
+    counts = Counter(next(str(item.truth[key]) for key in LABEL_KEYS if key in item.truth) for item in known)
+    label, times = min(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    return label, times / len(known)
 
 
 def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list[Item], list[Item]]:

@@ -32,6 +32,9 @@ class TaskNote(msgspec.Struct):
     length_band: list[int] = msgspec.field(default_factory=list)
     answers: int | None = None
     """Answers the task allows, one for anything else included; ``None`` for open answers."""
+    majority_label: str = ""
+    majority_share: float | None = None
+    """The most frequent true label and its share of the items: what always answering it would score."""
     scorer: str = ""
     """A scorer of the user's own: file, function and the beginning of the sha256 of its text."""
 

@@ -140,7 +140,7 @@ def reorder(tree: PromptTree, site: Site, number: int) -> PromptTree:
     A prompt of two parts (C0) has one other order only, and all variants are it.
     """
     names = (site.salt, "reorder", site.ctx.task_id, *site.bundle.names)
-    before = sum(block.slot in ("prefix", "block", "fewshot") for block in tree.blocks)
+    before = sum(block.slot in ("prefix", "block", "fewshot") for block in tree.spoken)
     # The instruction stands before the input as well.
     return tree.reordered(_orders(len(tree.parts()), before + 1, names)[number - 1])
 

@@ -59,9 +59,14 @@ class PromptBlock:
     """Why it is always kept; empty for a block that can be left out."""
 
     @property
+    def shown(self) -> str:
+        """The block as its file has it, without the mark that names it: what a reader wants to see."""
+        return _without_marks(self.source)
+
+    @property
     def first_words(self) -> str:
         """The beginning of the block on one line."""
-        words = " ".join(self.source.split())
+        words = " ".join(self.shown.split())
         return words if len(words) <= 60 else words[:59] + "…"
 
 

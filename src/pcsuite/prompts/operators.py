@@ -96,11 +96,16 @@ class Operator:
     def with_options(self, use: OperatorUse) -> Operator:
         """This operator with the overrides that a condition's use of it gives (``k``, ``mode``, ``engine``, …).
 
-        What the use leaves out stays as the operator has it. A mode that it does not have is a ``ConfigError``.
+        What the use leaves out stays as the operator has it. A role that only verbatim pieces have is a
+        ``PromptError`` on any other operator, a mode that it does not have a ``ConfigError``.
         """
         allowed = MODES.get(self.name)
         if use.mode is not None and allowed is not None and use.mode not in allowed:
             raise ConfigError(f"{self.name} has no mode '{use.mode}'", hint=f"it has {' and '.join(allowed)}")
+        if use.role not in (None, "system", "user") and self.spec.type != "verbatim":
+            raise PromptError(
+                f"operator {self.name}: the role {use.role} is for verbatim pieces", hint="system or user"
+            )
         changes = {key: value for key, value in use.model_dump(exclude={"name"}).items() if value is not None}
         return replace(self, spec=self.spec.model_copy(update=changes)) if changes else self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,14 +28,18 @@ from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.looks import looks_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
+from pcsuite.report.folders import RESULT_FILE, claim, report_folders
 from pcsuite.report.grid import ExtraSection
 from pcsuite.report.grid_plots import robustness_figures, worst_case_figures
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
 from pcsuite.report.plots import draw_figures
+from pcsuite.report.results import result_of
 from pcsuite.report.samples import sample_rows
 
+SPREADSHEET_ROWS = 1_048_575
+"""Rows below a header that spreadsheets open. Ten times as many make a CSV of 12 GB, a third of the report's time."""
 EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
     "section of the report",
     "pcsuite.report_sections",
@@ -50,6 +55,13 @@ class ReportFiles:
     reports: list[Path]
     tables: list[Path] = field(default_factory=list)
     plots: list[Path] = field(default_factory=list)
+    runs: Path | None = None
+    """The page that lists all runs of the output folder."""
+
+    @property
+    def result(self) -> Path:
+        """What the report says, for programs."""
+        return next(path for path in self.reports if path.name == RESULT_FILE)
 
     @property
     def index(self) -> Path:
@@ -96,7 +108,8 @@ class _ReportMemory:
         unchanged = all(_stamp(Path(name)) == stamp for name, stamp in found.stamps.items())
         if found.inputs != self._inputs or not unchanged:
             return None
-        return ReportFiles(*([Path(name) for name in names] for names in found.files))
+        reports, tables, plots = ([Path(name) for name in names] for names in found.files)
+        return ReportFiles(reports, tables, plots)
 
     def keep(self, made: ReportFiles) -> None:
         """Remember a report that was just written."""
@@ -130,17 +143,19 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     """The robustness tables and figures alone, as ``pcsuite promptbench`` writes them after a run.
 
     Writes ``robustness_worst_case.csv``, ``robustness_by_attack.csv``, ``interventions.csv`` and, with ``plots``,
-    their figures under ``output_dir``.
+    their figures into the run's folders under ``output_dir``.
     """
-    with RunTables(logs, output_dir / "tables") as loaded:
+    folders = report_folders(logs, output_dir)
+    with RunTables(logs, folders.tables) as loaded:
+        claim(folders, logs)
         scores = item_scores(loaded)
         worst, by_attack = robustness_tables(scores)
         made = (worst, by_attack, interventions_table(loaded))
         written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
     figures = []
     if plots:
-        figures += robustness_figures(by_attack, output_dir / "plots")
-        figures += worst_case_figures(worst, output_dir / "plots", scores.temperature)
+        figures += robustness_figures(by_attack, folders.plots)
+        figures += worst_case_figures(worst, folders.plots, scores.temperature)
     notes = [
         f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
         for record in worst.records()
@@ -148,7 +163,9 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     ]
     if not worst.rows:
         notes.append("no cell has at least 2 items both clean and perturbed: the tables are empty")
-    return RobustnessFiles(written, [figure.png for figure in figures if figure.png is not None], notes)
+    pictures = [figure.png for figure in figures if figure.png is not None]
+    folders.publish()
+    return RobustnessFiles(written, pictures, notes)
 
 
 @one_blas_thread()
@@ -164,57 +181,70 @@ def build_report(
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
     baseline: str | None = None,
+    runs_csv: bool = False,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
     ``formats`` are of ``html``, ``md`` and ``latex``. ``truths`` (labels by task and item) and ``references`` (true
     answers in words) allow the measures of information; ``embeddings`` names the embedding model, ``off`` for none;
     ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
-    is a condition to compare with in place of the control. Where neither the logs nor what is
-    asked for nor the files have changed since the last report, they are left as they are.
+    is a condition to compare with in place of the control. ``runs_csv`` writes ``runs.csv`` whatever its size, where
+    otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. Where neither the logs nor what is
+    asked for nor the files have changed since the last report, they are left as they are. Each run has
+    folders of its own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
     """
-    folder = output_dir / "reports"
+    folders = report_folders(logs, output_dir)
+    folder = folders.reports
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
-    asked = [title, plots, sorted(formats), truths, references, embeddings, declared, baseline]
+    asked = [title, plots, sorted(formats), truths, references, embeddings, declared, baseline, runs_csv]
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
-    note = output_dir / "tables" / ".parts" / "report.json"
+    note = folders.tables / ".parts" / "report.json"
     memory = _ReportMemory(
         note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml", *map(looks_path, logs)]
     )
     if (known := memory.recall()) is not None:
         known.reports.append(write_cache_report(folder / "cache_report.md"))
+        known.runs = folders.publish()
         return known
-    with RunTables(logs, output_dir / "tables") as tables, ThreadPoolExecutor(max_workers=1) as pool:
+    with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
+        claim(folders, logs)
         analysis = analyse(
             tables, truths, references=references, embeddings=embeddings, metrics=metrics, baseline=baseline
         )
         # The database writes the rows while the figures are drawn.
-        runs_csv = pool.submit(tables.write_csv)
+        as_csv = pool.submit(tables.write_csv) if runs_csv or tables.loaded.rows <= SPREADSHEET_ROWS else None
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
-        figures = draw_figures(analysis, output_dir / "plots") if plots else []
+        figures = draw_figures(analysis, folders.plots) if plots else []
         samples = sample_rows(tables, logs)
-        written.insert(1, runs_csv.result())
+        if as_csv is not None:
+            written.insert(1, as_csv.result())
+        else:
+            (tables.folder / "runs.csv").unlink(missing_ok=True)  # that of an earlier state of the log
     external = []
     for extra in extra_sections:
         if (made := extra.make(table_folders, analysis)) is not None:
             section, table = made
             external.append(section)
-            written.append(table.write_csv(table_folders[0] / f"{table.name}.csv"))
+            written.append(table.write_csv(folders.tables / f"{table.name}.csv"))
     title = title or f"Report on {logs[0].stem}"
-    page = build_page(analysis, figures, samples, title=title, external=external)
+    view = shlex.join(["pcsuite", "view", logs[0].stem])
+    page = build_page(analysis, figures, samples, title=title, external=external, view=view)
     texts = {}
     if "html" in formats:
         texts["index.html"] = render_page(page)
     if "md" in formats:
-        texts["report.md"] = render_markdown(page)
+        texts["report.md"] = render_markdown(page, folders.name)
     if "latex" in formats:
         texts |= {f"latex/{name}.tex": text for name, text in latex_tables(analysis).items()}
+    result = result_of(analysis, logs)
+    texts[RESULT_FILE] = json.dumps(result.document(), indent=1, ensure_ascii=False) + "\n"
     reports = [_write_text(folder / name, text) for name, text in texts.items()]
     report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
     memory.keep(report)
     report.reports.append(write_cache_report(folder / "cache_report.md"))
+    report.runs = folders.publish()
     return report
 
 

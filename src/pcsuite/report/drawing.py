@@ -273,3 +273,12 @@ def interval_text(value: float | None, low: float | None, high: float | None, di
     if low is None or high is None:
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def reference_line(axes: Any, level: float, name: str) -> None:
+    """A dashed line at a level that the points are read against, named at its right end."""
+    axes.axhline(level, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    axes.annotate(
+        name, (1.0, level), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
+        ha="right", va="bottom", fontsize=8, color=MUTED,
+    )  # fmt: skip

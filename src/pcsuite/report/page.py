@@ -22,7 +22,7 @@ from pcsuite.report import sections
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
-from pcsuite.report.verdicts import Verdict, VerdictGroup, overview, verdict_groups
+from pcsuite.report.verdicts import Verdict, VerdictGroup, headline, overview, verdict_groups
 from pcsuite.report.wording import counted, join_words
 
 
@@ -32,6 +32,8 @@ class Page:
 
     title: str
     subtitle: str
+    alarms: list[str]
+    """What is wrong with the run, before anything else."""
     notices: list[str]
     facts: list[tuple[str, str]]
     overview: list[Verdict]
@@ -48,6 +50,10 @@ class Page:
     compared: Section
     external: list[Section] = field(default_factory=list)
     """Evidence of other tools, apart from everything the run itself says."""
+    sentence: str = ""
+    """The run in one sentence."""
+    view: str = ""
+    """The command that looks into the run."""
     footer: str = ""
 
     @property
@@ -80,10 +86,12 @@ def build_page(
     *,
     title: str,
     external: Sequence[Section] = (),
+    view: str = "",
 ) -> Page:
     """Put the page together: sentences first, then tables, figures and rows to read, then what was left out.
 
-    ``external`` are sections of other packages, shown apart from what the run itself says.
+    ``external`` are sections of other packages, shown apart from what the run itself says; ``view`` is the command
+    that looks into the run.
     """
     health, scores = analysis.health, analysis.scores
     effects = [row for row in analysis.tables["effects"].records() if row["kind"] == CONTROL]
@@ -101,6 +109,7 @@ def build_page(
             f"Which parts of the prompt helped, on {counted(len(tasks), 'task')} and"
             f" {counted(len(models), 'model')}, how surely, and at what cost."
         ),
+        alarms=[alarm.text for alarm in analysis.alarms],
         notices=_notices(analysis),
         facts=[
             ("answers", f"{health.rows:,}"),
@@ -132,6 +141,8 @@ def build_page(
         ],
         compared=sections.conditions_section(analysis),
         external=list(external),
+        sentence=headline(effects, scores.temperature, analysis.metrics),
+        view=view,
         figures=figures,
         samples=samples,
         excluded=_excluded(analysis),

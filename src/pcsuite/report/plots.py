@@ -15,7 +15,7 @@ from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE
 from pcsuite.analysis.table import Table
 from pcsuite.report import grid_plots
-from pcsuite.report.drawing import BAD, GOOD, MUTED, SERIES, Figure, Tips, name_ticks, short
+from pcsuite.report.drawing import BAD, GOOD, MUTED, SERIES, Figure, Tips, name_ticks, reference_line, short
 from pcsuite.report.sheets import (
     Records,
     draw_regimes,
@@ -68,9 +68,17 @@ def _ladder_figures(summary: Table, folder: Path | None) -> list[Figure]:
         size = {"rows": len(panels), "height": 1.2 + 2.1 * len(panels), "sharex": True}
         with sheet_of(made, folder, "perf_condition_ladder", "ladder", task, model, **size) as sheet:
             draw_regimes(sheet, rows, panels, bottom=-0.03, top=1.03)
+            majority = rows[0]["majority_class"]
+            if majority is not None:
+                reference_line(sheet.axes, majority, "majority class")
             sheet.caption = (
                 f"Score by prompt condition, {task} on {model}: mean over {max(row['n_items'] for row in rows)} items"
                 f" with 95 % intervals{'; below, the share of answers that are JSON' if with_json else ''}."
+                + (
+                    f" Always giving the most frequent label would score {majority:.2f}."
+                    if majority is not None
+                    else ""
+                )
             )
     return made
 

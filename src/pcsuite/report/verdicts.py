@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.report.wording import figure_text, join_words, p_text, signed
+from pcsuite.report.wording import counted, figure_text, join_words, p_text, signed
 
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]
@@ -83,6 +83,41 @@ def overview(effects: Sequence[Record], temperature: Mapping[str, float], metric
     return [verdict for verdict in found if verdict is not None]
 
 
+def headline(effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics) -> str:
+    """The run in one sentence: what moved the score beyond chance, for better and for worse, or that nothing did.
+
+    ``effects`` are records against the control. Over several groups of task and model it counts them; of one it tells
+    the largest gain and the largest loss with their intervals.
+    """
+    groups = _least_random_rows(effects, temperature)
+    rows = [row for group in groups.values() for row in _of(group, SCORE) if row["p_value"] is not None]
+    if not rows:
+        return "No condition could be compared with a control."
+    label = f"the {metrics.label(SCORE)}"
+    if len(groups) > 1:
+        found = _across(rows, SCORE, metrics)
+        assert found is not None  # of the score there is always something to say
+        return f"{found.text}{f' ({found.evidence})' if found.evidence else ''}."
+    moved = [row for row in rows if is_significant(row)]
+    gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
+    losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
+    told = []
+    for side, largest in ((gains, max), (losses, min)):
+        if side:
+            row = largest(side, key=lambda row: row["delta"])
+            others = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
+            interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}"
+            items = counted(row["n_items"], "item")
+            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){others}")
+    if told:
+        return f"{'; '.join(told)}."
+    widest = max(float(row["delta_high"]) - float(row["delta_low"]) for row in rows) / 2
+    return (
+        f"No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
+        f" {figure_text(widest)} to either side, so smaller effects cannot be ruled out."
+    )
+
+
 def _spoken_of(metrics: Metrics) -> list[str]:
     """Metrics of the sentences: those that are better high first, then unsupported content, format and the rest."""
     order = {"primary": 0, "hallucination": 1, "format": 2}
@@ -93,7 +128,7 @@ def _spoken_of(metrics: Metrics) -> list[str]:
     )
 
 
-def _is_significant(record: Record) -> bool:
+def is_significant(record: Record) -> bool:
     """Whether a difference stands after the correction for many comparisons."""
     return record["p_bh"] is not None and record["p_bh"] < 0.05
 
@@ -135,7 +170,7 @@ def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> Verdict | 
     tallies = []
     for condition in sorted({row["condition"] for row in rows}, key=natural_key):
         own = [row for row in rows if row["condition"] == condition]
-        moved = [row for row in own if _is_significant(row)]
+        moved = [row for row in own if is_significant(row)]
         better = sum(metrics.improved(metric, row["delta"]) is True for row in moved)
         middle = float(median(float(row["delta"]) for row in own))
         gain = -middle if metrics[metric].higher_is_better is False else middle
@@ -187,7 +222,7 @@ def _group_verdicts(
     if scores:
         best = max(scores, key=lambda row: row["delta"])
         evidence = _evidence(best) + _after_selection(best, selected)
-        if any(_is_significant(row) and row["delta"] > 0 for row in scores):
+        if any(is_significant(row) and row["delta"] > 0 for row in scores):
             found.append(Verdict(_change(best, f"the {metrics.label(SCORE)}"), evidence, "good"))
         else:
             text = f"No condition raised the {metrics.label(SCORE)} beyond chance; at most, {_change(best, 'it')}"
@@ -198,11 +233,11 @@ def _group_verdicts(
             [row for row in valid if row["condition"] in constrained] or valid, key=lambda row: row["delta"]
         )
         if best["delta"] != 0:
-            tone: Tone = "neutral" if not _is_significant(best) else "good" if best["delta"] > 0 else "bad"
+            tone: Tone = "neutral" if not is_significant(best) else "good" if best["delta"] > 0 else "bad"
             found.append(Verdict(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
     for metric in _spoken_of(metrics):
         for row in _of(rows, metric) if metric != VALIDITY else ():
-            if _is_significant(row) and metrics.improved(metric, row["delta"]) is False:
+            if is_significant(row) and metrics.improved(metric, row["delta"]) is False:
                 found.append(Verdict(_change(row, f"the {metrics.label(metric)}"), _evidence(row), "bad"))
     tokens = [row for row in _of(rows, TOKENS) if row["control"] > 0]
     if tokens:
@@ -234,7 +269,7 @@ def _change(record: Record, what: str) -> str:
 
 def _evidence(record: Record) -> str:
     """The numbers behind a sentence."""
-    standing = "holds after correction" if _is_significant(record) else "does not hold after correction"
+    standing = "holds after correction" if is_significant(record) else "does not hold after correction"
     return (
         f"{signed(record['delta'])}, 95 % interval {figure_text(record['delta_low'])} to"
         f" {figure_text(record['delta_high'])}, {record['n_items']} items,"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
+from pcsuite._util.loops import run_beside, run_blocking
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.load import Suite, operator_type
-from pcsuite.data.items import closed_answers
+from pcsuite.data.items import closed_answers, majority_class
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import ConfigError, EngineError, LogError
@@ -42,6 +44,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
     Tasks, models, conditions, regimes, metrics, compiled prompts and what is not applicable, with reasons.
     """
     suite = plan.suite
+    majority = {task.id: majority_class(task.items) or ("", None) for task in plan.tasks.values()}
     return RunManifest(
         run=suite.profile.run.name,
         profile=suite.path.stem,
@@ -60,6 +63,8 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
                 answers=closed_answers(task.items),
+                majority_label=majority[task.id][0],
+                majority_share=majority[task.id][1],
                 scorer=own.stamp if (own := suite.scorer(task.id)) is not None else "",
             )
             for task in plan.tasks.values()
@@ -195,10 +200,40 @@ def run_plan(
     ``perturber`` finds the edits of perturbed units, by default those of the registered kinds. What the profile
     registers is written down before anything is called; a further block of a run registers nothing.
     """
+    return run_blocking(_running(plan, quiet, policy, use_cache, perturber, executor, deviation))
+
+
+async def run_suite_async(
+    suite: Suite,
+    *,
+    quiet: bool = False,
+    use_cache: bool = True,
+    executor: ExecutorChoice = LOCAL,
+    deviation: str | None = None,
+) -> RunSummary:
+    """:func:`run_suite` for a caller with a loop of its own, which stays free; cancelling it ends the run in order.
+
+    Rows that were finished are in the log, as after Ctrl-C.
+    """
+    plan = await asyncio.to_thread(build_plan, suite)
+    return await run_beside(
+        _running(plan, quiet, None, use_cache, registered_perturbation, executor, deviation)
+    )
+
+
+def _running(
+    plan: Plan,
+    quiet: bool,
+    policy: RetryPolicy | None,
+    use_cache: bool,
+    perturber: Perturber,
+    executor: ExecutorChoice,
+    deviation: str | None,
+) -> Coroutine[Any, Any, RunSummary]:
     commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit)
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return asyncio.run(_run(plan, chosen, quiet=quiet, deviation=deviation))
+    return _run(plan, chosen, quiet=quiet, deviation=deviation)
 
 
 async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | None) -> RunSummary:

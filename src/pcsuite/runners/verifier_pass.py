@@ -25,6 +25,7 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.loops import run_blocking
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
@@ -167,7 +168,7 @@ def verifier_pass(
 
     Raises :class:`LogError` where there is no log, and what ends a run: a used-up budget, too many errors.
     """
-    return asyncio.run(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
+    return run_blocking(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
 
 
 def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], ContradictionRate]:

@@ -160,7 +160,7 @@ def test_the_page_shows_errors_by_condition(tmp_path):
     assert "What else was measured on buildingspec_json" in page
     assert "omissions</th>" in page
     assert "hallucinations</th>" in page
-    assert tmp_path / "tables" / "task_metrics.csv" in files.tables
+    assert tmp_path / "tables" / "a" / "task_metrics.csv" in files.tables
 
 
 def test_closed_answers_have_their_entropy_in_the_summary(tmp_path):

@@ -26,6 +26,7 @@ CLEAN = "none"
 SCORE = "score"
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
+COUNT_OF, SQUARES_OF = "rows with ", "squares of "
 DIRECT = {
     "json_valid": "json_valid::INT",
     "schema_valid": "schema_valid::INT",
@@ -252,11 +253,12 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-def item_scores(tables: RunTables) -> ItemScores:
+def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     """Average replicates within items, for every cell of the main rows; rows with errors count as none.
 
     The item is the unit of inference, so this comes before any statistic. A metric of a cell that no item has is
-    left out of it.
+    left out of it. The table ``item_scores`` stays in the database; of the metrics named in ``squares`` it also has how
+    many rows have the metric and the sum of their squares, which tell replicates from items.
     """
     metrics = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **DIRECT}
     for name in tables.metrics:
@@ -265,6 +267,12 @@ def item_scores(tables: RunTables) -> ItemScores:
             metrics.setdefault(name, column)
     averages = ", ".join(
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
+    )
+    averages += "".join(
+        f", count({metrics[name]}) FILTER (n_errors = 0) AS {sql_name(COUNT_OF + name)}, sum(({metrics[name]})::DOUBLE"
+        f" * ({metrics[name]})) FILTER (n_errors = 0) AS {sql_name(SQUARES_OF + name)}"
+        for name in squares
+        if name in metrics
     )
     tables.execute(
         f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, count(*) AS n_rows,"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from pcsuite.analysis.table import (
     number,
 )
 from pcsuite.analysis.tables.entropy import AnswerCounts
+from pcsuite.logging.manifest import TaskNote
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_micro_f1
 from pcsuite.stats.estimate import Estimate, undefined
 
@@ -50,6 +51,13 @@ SUMMARY = TableSpec(
         Column("measure", "mean score over items, or micro-F1 of pooled counts", shown=False),
         *interval("score", "the task's primary metric", form="interval", digits=2, paper="Score"),
         Column("interval_method", "how the interval of the score was made", shown=False),
+        Column(
+            "majority_class",
+            "what always giving the most frequent true label would score; empty for open answers and pooled scores",
+            label="majority class",
+            form="number",
+            digits=2,
+        ),
         *interval("lenient_score", "the score under the lenient rules", form="interval", digits=2),
         Column(
             "format_gap",
@@ -189,13 +197,17 @@ def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) ->
 
 
 def summary_by_condition(
-    tables: RunTables, scores: ItemScores, metrics: Metrics, answers: Iterable[AnswerCounts] = ()
+    tables: RunTables,
+    scores: ItemScores,
+    metrics: Metrics,
+    answers: Iterable[AnswerCounts] = (),
+    tasks: Mapping[str, TaskNote] | None = None,
 ) -> Table:
     """``summary_by_condition.csv``: one record per cell, perturbed ones included.
 
     ``metrics`` says which metrics besides the score are shown; those the table does not have by itself are
     appended, with intervals. ``answers`` are the counts of ``answer_counts_by_cell``; cells of tasks with a closed set
-    of answers have their entropy from them.
+    of answers have their entropy from them. ``tasks`` are the manifest's, which know the majority class.
     """
     varied = {
         counts.key: (float(counts.nats().mean()), float(counts.normalised().mean()))
@@ -242,6 +254,9 @@ def summary_by_condition(
             "measure": "micro-F1" if key.task in scores.pooled else "mean score",
             **estimate_columns("score", estimate),
             "interval_method": estimate.method,
+            "majority_class": None
+            if tasks is None or key.task not in tasks or key.task in scores.pooled
+            else tasks[key.task].majority_share,
             "score_median": number(middle),
             "score_q1": number(low),
             "score_q3": number(high),

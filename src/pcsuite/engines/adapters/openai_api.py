@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from pcsuite._util.http import is_retryable, new_session, post, post_blocking, run_blocking
+from pcsuite._util.http import is_retryable, new_session, post, post_blocking
+from pcsuite._util.loops import run_blocking
 from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
 from pcsuite._util.text import check_depth, describe, read_json, shorten
 from pcsuite.config.definitions import Definition

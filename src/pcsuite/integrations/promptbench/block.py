@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.loops import run_blocking
 from pcsuite.config.load import Suite
 from pcsuite.config.spellings import regime_id
 from pcsuite.engines.adapters.base import Decoding, Request
@@ -112,7 +113,7 @@ def find_paraphrases(plan: Plan, report: Report, *, use_cache: bool = True) -> l
     writer = plan.suite.profile.integrations.promptbench.paraphrase_model
     if writer is None:
         return []
-    return asyncio.run(_write_all(plan, writer, report, use_cache=use_cache))
+    return run_blocking(_write_all(plan, writer, report, use_cache=use_cache))
 
 
 async def _write_all(plan: Plan, writer: str, report: Report, *, use_cache: bool) -> list[AttackRecord]:

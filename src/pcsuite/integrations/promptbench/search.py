@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.loops import run_blocking
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, sample_items, task_items
 from pcsuite.engines.adapters.base import Request
@@ -64,7 +65,7 @@ def find_attacks(
     environment_python(PROMPTBENCH)  # a missing install is told before anything else starts
     run = plan.suite.profile.run
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
-    return asyncio.run(_search_all(plan, attacks, store, report, use_cache=use_cache))
+    return run_blocking(_search_all(plan, attacks, store, report, use_cache=use_cache))
 
 
 def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:

@@ -1,0 +1,217 @@
+"""What a reader must know before any number: answers that cannot be read, constant answers, designs that cannot decide.
+
+An alarm is about the clean main rows of a run. Its thresholds are shares of rows or items at which the comparison of
+conditions stops being about what they say: they are constants of this module, not of a profile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pcsuite.analysis.contrasts import CONTROL
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import CELL_KEY
+from pcsuite.logging.manifest import MergedManifest, TaskNote
+from pcsuite.stats.power import items_to_hold, least_p
+
+ALPHA = 0.05
+SHARES = {
+    "unreadable": (0.2, 0.5),
+    "truncated": (0.1, 0.25),
+    "abstained": (0.3, 0.5),
+    "failed": (0.05, 0.2),
+    "outside their length band": (0.1, 0.5),
+}
+"""Share of all rows, and of the rows of one condition, from which there is an alarm."""
+CONSTANT_SHARE = 0.9
+CONSTANT_ITEMS = 8
+"""Answers of a cell that are nearly constant: at least this share of at least so many readable ones."""
+FLOOR, CEILING = 0.05, 0.98
+_MOST_NAMED = 4
+_ROWS_COUNTED = 500_000
+"""Rows from which the most frequent answer is looked for among a part of the items."""
+
+
+class Alarm(NamedTuple):
+    """One thing that is wrong with a run, in a sentence."""
+
+    kind: str
+    text: str
+
+
+class _Cell(NamedTuple):
+    """Counts of one clean cell."""
+
+    key: CellKey
+    rows: int
+    failed: int
+    unreadable: int
+    truncated: int
+    abstained: int
+    outside: int
+
+
+def find_alarms(
+    tables: RunTables, scores: ItemScores, manifest: MergedManifest, effects: Iterable[Mapping[str, Any]]
+) -> list[Alarm]:
+    """The alarms of loaded logs, the gravest first; none for a run in order.
+
+    ``effects`` are records of ``effects.csv``.
+    """
+    cells = _count(tables)
+    records = [record for record in effects if record["kind"] == CONTROL]
+    return [
+        *_shares(cells),
+        *_constant(tables, manifest.tasks),
+        *_levels(scores, manifest.tasks),
+        *_undecidable(records),
+        *_unequal_failures(records),
+    ]
+
+
+def _count(tables: RunTables) -> list[_Cell]:
+    abstained = tables.metric_column("abstained")
+    declined = f"coalesce({abstained}, 0) > 0.5" if abstained else "false"
+    # An imported log may not say what was read from an answer; its rows have a score all the same.
+    unreadable = "n_errors = 0 AND answer IS NULL AND profile NOT LIKE 'imported:%'"
+    figures = (
+        "count(*)",
+        "count(*) FILTER (n_errors > 0)",
+        f"count(*) FILTER ({unreadable} AND NOT ({declined}))",
+        "count(*) FILTER (n_errors = 0 AND finish_reason = 'length')",
+        f"count(*) FILTER (n_errors = 0 AND {declined})",
+        "count(*) FILTER (band <> 'inside')",
+    )
+    rows = tables.query(
+        f"SELECT {CELL_KEY}, {', '.join(figures)} FROM runs WHERE kind = 'main' AND perturbation_type = 'none'"
+        f" GROUP BY ALL ORDER BY {CELL_KEY}"
+    )
+    return [_Cell(CellKey(*row[:5]), *row[5:]) for row in rows]
+
+
+_SAID = {
+    "unreadable": "could not be read and score 0: differences are mostly about readable answers",
+    "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
+    "abstained": "decline to answer",
+    "failed": "ended in an error and are left out of averages",
+    "outside their length band": "have a prompt outside its length band: length differs beside the content",
+}
+
+
+def _shares(cells: Sequence[_Cell]) -> list[Alarm]:
+    found = []
+    for kind, attribute in zip(
+        SHARES, ("unreadable", "truncated", "abstained", "failed", "outside"), strict=True
+    ):
+        overall, single = SHARES[kind]
+        by_condition: dict[str, list[int]] = {}
+        for cell in cells:
+            sums = by_condition.setdefault(cell.key.condition, [0, 0])
+            sums[0] += getattr(cell, attribute)
+            sums[1] += cell.rows
+        counted = sum(part for part, _ in by_condition.values())
+        rows = sum(whole for _, whole in by_condition.values())
+        shares = {name: part / whole for name, (part, whole) in by_condition.items() if whole}
+        if not counted or (counted / rows < overall and max(shares.values()) < single):
+            continue
+        worst = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
+        named = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_MOST_NAMED])
+        named += f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
+        what = f"{counted:,} of {rows:,} answers ({counted / rows:.0%}) {_SAID[kind]}"
+        found.append(Alarm(kind, f"{what} ({named})." if len(shares) > 1 else f"{what}."))
+    return found
+
+
+def _constant(tables: RunTables, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
+    """Cells that give nearly the same answer whatever the item, unless that is what is true."""
+    (rows,) = tables.query("SELECT count(*) FROM runs WHERE kind = 'main'")[0]
+    part = f" AND hash(item_id) % {math.ceil(rows / _ROWS_COUNTED)} = 0" if rows > _ROWS_COUNTED else ""
+    counts = (
+        f"SELECT {CELL_KEY}, answer, count(*) AS times FROM runs WHERE kind = 'main' AND perturbation_type = 'none'"
+        f" AND n_errors = 0 AND answer IS NOT NULL{part} GROUP BY ALL"
+    )
+    found = tables.query(
+        f"SELECT {CELL_KEY}, max_by(answer, times), max(times) / sum(times) AS share FROM ({counts})"
+        f" GROUP BY {CELL_KEY} HAVING sum(times) >= ? AND share >= ? ORDER BY {CELL_KEY}",
+        [CONSTANT_ITEMS, CONSTANT_SHARE],
+    )
+    by_group: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    for task, model, _, _, condition, answer, share in found:
+        note = tasks.get(task, TaskNote())
+        if note.majority_share is None or note.majority_share < CONSTANT_SHARE:
+            by_group.setdefault((task, model, str(answer)), []).append((condition, float(share)))
+    alarms = []
+    for (task, model, answer), constant in by_group.items():
+        names = ", ".join(dict.fromkeys(condition for condition, _ in constant))
+        least = min(share for _, share in constant)
+        note = tasks.get(task, TaskNote())
+        text = f"Nearly constant: {names} on {task} × {model} answer “{answer[:60]}” to {least:.0%} of items or more"
+        if note.majority_share is not None:
+            text += f"; always answering “{note.majority_label}” would score {note.majority_share:.2f}"
+        alarms.append(Alarm("nearly constant", f"{text}."))
+    return alarms
+
+
+def _levels(scores: ItemScores, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
+    """Groups at the floor, at the ceiling, or no better than the majority class under any condition."""
+    alarms = []
+    for (task, model, decoding), keys in scores.groups().items():
+        means = [float(values.mean()) for key in keys if len(values := scores.cells[key].metric(SCORE)[1])]
+        if not means or task in scores.pooled:
+            continue
+        where, best = f"{task} × {model} × {decoding}", max(means)
+        note = tasks.get(task, TaskNote())
+        if best <= FLOOR:
+            text = f"At the floor: no condition scores above {best:.2f} on {where}, so none can be shown to hurt."
+            alarms.append(Alarm("floor", text))
+        elif min(means) >= CEILING:
+            text = f"At the ceiling: every condition scores {min(means):.2f} or more on {where}: use harder items."
+            alarms.append(Alarm("ceiling", text))
+        elif note.majority_share is not None and best <= note.majority_share:
+            text = (
+                f"No condition beats the majority class on {where}: the best scores {best:.2f}, always answering"
+                f" “{note.majority_label}” {note.majority_share:.2f}."
+            )
+            alarms.append(Alarm("majority class", text))
+    return alarms
+
+
+def _undecidable(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+    """Tasks with so few items that an effect of the largest size would not stand after the correction.
+
+    The sign-flip test of n items has no p-value below 2^(1−n); the correction multiplies that of a single effect by the
+    number of comparisons.
+    """
+    families: dict[str, list[int]] = {}
+    for record in effects:
+        if record["metric"] == SCORE and record["p_value"] is not None:
+            families.setdefault(record["task"], []).append(record["n_items"])
+    alarms = []
+    for task, items in families.items():
+        most, needed = max(items), items_to_hold(len(items), alpha=ALPHA)
+        if most >= needed:
+            continue
+        what = (
+            "Nothing can hold"
+            if least_p(most) > ALPHA
+            else f"No single effect can hold after correction over {len(items)} comparisons"
+        )
+        alarms.append(
+            Alarm("cannot decide", f"{what} on {task}: {most} items are too few, {needed} the least.")
+        )
+    return alarms
+
+
+def _unequal_failures(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+    uneven = [record for record in effects if record["metric"] == SCORE and record.get("caution")]
+    if not uneven:
+        return []
+    named = ", ".join(
+        f"{record['condition']} {record['failed_treated']:.0%} against {record['failed_control']:.0%}"
+        for record in uneven[:_MOST_NAMED]
+    )
+    text = f"Calls fail unequally often ({named}): delta_least and delta_most in effects.csv bound what that hides."
+    return [Alarm("unequal failures", text)]

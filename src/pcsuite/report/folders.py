@@ -1,0 +1,171 @@
+"""Where a report's files lie: one folder per run, links to the newest at the old places, a page that lists them all.
+
+``<output_dir>/reports/<run>/``, ``tables/<run>/`` and ``plots/<run>/`` hold the files of a run under fixed names.
+``reports/index.html`` lists the runs. ``tables/effects.csv``, ``plots/…`` and ``reports/cache_report.md`` are links to
+the files of the run that was reported on last.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from pcsuite._util.files import PARTIAL, replacing
+from pcsuite._util.hashing import sha256_hex
+from pcsuite.errors import AnalysisError
+from pcsuite.report.page import shared_style
+
+RESULT_FILE = "result.json"
+"""What the report says, for programs; it also tells whose folder this is."""
+OWNER_FILE = "logs.json"
+INDEX_FILE = "index.html"
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFolders:
+    """The three folders of one run's report below ``output_dir``."""
+
+    output_dir: Path
+    name: str
+
+    @property
+    def reports(self) -> Path:
+        """Pages: ``index.html``, ``report.md``, ``latex/``, ``result.json``, ``cache_report.md``."""
+        return self.output_dir / "reports" / self.name
+
+    @property
+    def tables(self) -> Path:
+        """Tables as CSV and Parquet."""
+        return self.output_dir / "tables" / self.name
+
+    @property
+    def plots(self) -> Path:
+        """Figures as PNG."""
+        return self.output_dir / "plots" / self.name
+
+    def publish(self) -> Path:
+        """Make this run the newest: link to its files at the old places, and list all runs on the index page.
+
+        Links to files of the report before are removed, so that the old places never mix two runs. Returns the index
+        page. Raises ``AnalysisError`` where a folder cannot be written.
+        """
+        try:
+            for folder in (self.reports, self.tables, self.plots):
+                _remove_links(folder.parent)
+                for path in sorted(folder.glob("*")):
+                    if path.is_file() and path.name != INDEX_FILE and not path.name.endswith(PARTIAL):
+                        _link(folder.parent / path.name, path)
+            return write_index(self.output_dir, newest=self.name)
+        except OSError as error:
+            where = error.filename or self.output_dir
+            raise AnalysisError(f"{where}: cannot be written ({error.strerror})") from error
+
+
+def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
+    """The folders for a report on these logs: named after the run, or after all of them joined by ``+``.
+
+    Where another run of the same name (a log elsewhere that still exists) has the folder, a few digits of the log's
+    path are added, so that nothing of the other is overwritten.
+    """
+    name = "+".join(log.stem for log in logs)
+    paths = [str(log.resolve()) for log in logs]
+    mark = sha256_hex("\n".join(paths))[:6]
+    if len(name) > LONGEST_NAME:
+        name = f"{name[: LONGEST_NAME - 7]}-{mark}"
+    folders = ReportFolders(output_dir, name)
+    owners = _owners(folders.tables)
+    if owners and owners != paths and any(Path(path).exists() for path in owners):
+        folders = ReportFolders(output_dir, f"{name}-{mark}")
+    return folders
+
+
+def claim(folders: ReportFolders, logs: Sequence[Path]) -> None:
+    """Note whose tables these are, for :func:`report_folders`; raises ``AnalysisError`` where it cannot be written."""
+    note = folders.tables / ".parts" / OWNER_FILE
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps([str(log.resolve()) for log in logs]), encoding="utf-8")
+    except OSError as error:
+        raise AnalysisError(f"{folders.tables}: cannot be written ({error.strerror})") from error
+
+
+def _owners(tables: Path) -> list[str]:
+    try:
+        found = json.loads((tables / ".parts" / OWNER_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [str(path) for path in found] if isinstance(found, list) else []
+
+
+def _remove_links(folder: Path) -> None:
+    """Remove links of ours: those in a folder that lead to a file of one of the runs below it."""
+    for path in folder.glob("*"):
+        if path.is_symlink() and len(path.readlink().parts) == 2:
+            path.unlink(missing_ok=True)
+
+
+def _link(link: Path, target: Path) -> None:
+    """A relative link, so that a folder of results can be moved; a copy where the file system has no links."""
+    link.unlink(missing_ok=True)
+    try:
+        link.symlink_to(Path(target.parent.name) / target.name)
+    except FileExistsError:
+        pass  # another report was faster, and the newest is as good
+    except (OSError, NotImplementedError):
+        shutil.copyfile(target, link)
+
+
+def write_index(output_dir: Path, newest: str) -> Path:
+    """Write ``reports/index.html``: every run that was reported on, ``newest`` first and with its results."""
+    folder = output_dir / "reports"
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = sorted(
+        (entry for path in folder.glob(f"*/{RESULT_FILE}") if (entry := _entry(path)) is not None),
+        key=lambda entry: (entry["name"] == newest, entry["last"]),
+        reverse=True,
+    )
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates = files("pcsuite.report") / "templates"
+    template = environment.from_string((templates / "runs.html.j2").read_text(encoding="utf-8"))
+    page = template.render(runs=runs, css=Markup(shared_style("base.css", "report.css")))
+    target = folder / INDEX_FILE
+    with replacing(target) as partial:
+        partial.write_text(page, encoding="utf-8", errors="backslashreplace")
+    return target
+
+
+def _entry(path: Path) -> dict[str, Any] | None:
+    """What the list says of a run; ``None`` for a file that is no result of ours."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, Mapping) or not isinstance(found.get("run"), str):
+        return None
+    name = path.parent.name
+    pages = [page for page in (INDEX_FILE, "report.md") if (path.parent / page).is_file()]
+    return {
+        "name": name,
+        "last": str(found.get("last_row") or ""),
+        "answers": found.get("answers") or 0,
+        "tasks": found.get("tasks") or [],
+        "models": found.get("models") or [],
+        "sentence": found.get("sentence") or "",
+        "alarms": found.get("alarms") or [],
+        "page": f"{quote(name)}/{pages[0]}" if pages else None,
+        "tables": f"../tables/{quote(name)}/",
+        "view": f"pcsuite view {shlex.quote(found['run'])}",
+    }

@@ -1,0 +1,184 @@
+"""A run's answer for a terminal and for programs: the result table, its alarms, and one sentence.
+
+``run`` and ``report`` end with it, ``result.json`` and ``--json`` hold it (``docs/reference/json.md``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcsuite import __version__
+from pcsuite.analysis.alarms import Alarm
+from pcsuite.analysis.analyse import Analysis, analyse_scores
+from pcsuite.analysis.contrasts import CONTROL
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.table import number
+from pcsuite.logging.segments import log_segments
+from pcsuite.report.folders import claim, report_folders
+from pcsuite.report.verdicts import TOKENS, headline, is_significant
+from pcsuite.report.wording import counted, figure_text, signed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FORMAT = 1
+MOST_GROUPS = 8
+"""Groups of task, model and regime whose tables are printed; the files have all of them."""
+LARGEST_LOG = 1_000_000_000
+"""Bytes of log up to which a run computes its results at its end; reading more takes minutes."""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run says."""
+
+    run: str
+    logs: list[str]
+    sentence: str
+    alarms: list[Alarm]
+    rows: list[dict[str, Any]]
+    """One for each cell of clean prompts: its level, its effect against the control, the verdict, its tokens."""
+    facts: dict[str, Any]
+    """Answers, items, tasks, models, conditions, tokens, failed calls and the time of the last row."""
+
+    @classmethod
+    def read(cls, path: Path) -> Result:
+        """The result that a report wrote to its ``result.json``."""
+        found = json.loads(path.read_text(encoding="utf-8"))
+        alarms = [Alarm(**alarm) for alarm in found.pop("alarms")]
+        run, logs, sentence, rows = (found.pop(name) for name in ("run", "logs", "sentence", "results"))
+        facts = {name: value for name, value in found.items() if name not in ("format", "pcsuite_version")}
+        return cls(run, logs, sentence, alarms, rows, facts)
+
+    def document(self, **more: Any) -> dict[str, Any]:
+        """The result as JSON values; ``more`` are further keys."""
+        return {
+            "format": FORMAT,
+            "pcsuite_version": __version__,
+            "run": self.run,
+            "logs": self.logs,
+            **self.facts,
+            "sentence": self.sentence,
+            "alarms": [alarm._asdict() for alarm in self.alarms],
+            "results": self.rows,
+            **more,
+        }
+
+
+def result_of(analysis: Analysis, logs: Sequence[Path]) -> Result:
+    """The answer of an analysis that has the tables ``summary_by_condition`` and ``effects``."""
+    effects = [record for record in analysis.tables["effects"].records() if record["kind"] == CONTROL]
+    by_cell: dict[tuple[str, ...], dict[str, Row]] = {}
+    for record in effects:
+        by_cell.setdefault(_cell(record), {})[record["metric"]] = record
+    baselines = {(*_cell(record)[:3], record["baseline"]) for record in effects}
+    health = analysis.health
+    return Result(
+        run="+".join(log.stem for log in logs),
+        logs=[str(log) for log in logs],
+        sentence=headline(effects, analysis.scores.temperature, analysis.metrics),
+        alarms=analysis.alarms,
+        rows=[
+            _row(record, by_cell.get(_cell(record), {}), _cell(record) in baselines, analysis)
+            for record in analysis.tables["summary_by_condition"].records()
+            if record["perturbation"] == CLEAN
+        ],
+        facts={
+            "answers": health.rows,
+            "items": sum(len(names) for names in analysis.scores.item_names.values()),
+            "tasks": analysis.scores.tasks,
+            "models": sorted(analysis.scores.models),
+            "conditions": list(dict.fromkeys(key.condition for key in analysis.scores.cell_keys())),
+            "tokens": analysis.total_tokens,
+            "failed_calls": health.error_rows,
+            "last_row": health.last,
+            "simulated": bool(health.simulated_models),
+        },
+    )
+
+
+def _cell(record: Row) -> tuple[str, ...]:
+    return tuple(record[name] for name in ("task", "model", "decoding", "condition"))
+
+
+def _row(level: Row, effects: Mapping[str, Row], is_control: bool, analysis: Analysis) -> dict[str, Any]:
+    effect = effects.get(SCORE)
+    verdict = "control" if is_control else "not compared"
+    if effect is not None:
+        improved = analysis.metrics.improved(SCORE, effect["delta"])
+        verdict = "no reliable change"
+        if is_significant(effect):
+            verdict = "better" if improved else "worse"
+        elif effect["p_value"] is None:
+            verdict = "not tested"
+    found = effect or {}
+    return {
+        **{name: level[name] for name in ("task", "model", "decoding", "condition")},
+        "baseline": found.get("baseline"),
+        "n_items": level["n_items"],
+        **{name: level[name] for name in ("score", "score_low", "score_high")},
+        "effect": found.get("delta"),
+        "effect_low": found.get("delta_low"),
+        "effect_high": found.get("delta_high"),
+        "p_adjusted": found.get("p_bh"),
+        "verdict": verdict,
+        "tokens": number(level[TOKENS]),
+        "majority_class": level["majority_class"],
+    }
+
+
+def results_at_end(log: Path, output_dir: Path) -> Result | None:
+    """The result of a log that a run has just written; ``None`` for one of more than :data:`LARGEST_LOG` bytes.
+
+    What is read is kept in the run's tables folder, where ``report`` finds it. Raises ``AnalysisError`` for a log
+    without a readable row, and ``DependencyError`` where the extra ``stats`` is not installed.
+    """
+    if sum(segment.path.stat().st_size for segment in log_segments(log)) > LARGEST_LOG:
+        return None
+    folders = report_folders([log], output_dir)
+    with RunTables([log], folders.tables) as tables:
+        claim(folders, [log])
+        return result_of(analyse_scores(tables), [log])
+
+
+def print_result(result: Result, console: Console) -> None:
+    """Print alarms, the table of each group, and the sentence."""
+    from rich.table import Table
+
+    for alarm in result.alarms:
+        console.print(f"! {alarm.text}", style="bold yellow", soft_wrap=True)
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in result.rows:
+        groups.setdefault(_cell(row)[:3], []).append(row)
+    for names, rows in list(groups.items())[:MOST_GROUPS]:
+        against = next((row["baseline"] for row in rows if row["baseline"]), None)
+        items = counted(max(row["n_items"] for row in rows), "item")
+        console.print(f"\n{' × '.join(names)} ({items})", style="bold")
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in ("condition", "score", f"against {against}" if against else "effect", "95 % interval"):
+            table.add_column(heading, justify="left" if heading == "condition" else "right", overflow="fold")
+        table.add_column("verdict")
+        table.add_column("tokens", justify="right")
+        for row in sorted(rows, key=lambda row: row["verdict"] != "control"):
+            interval = f"{signed(row['effect_low'])} to {signed(row['effect_high'])}"
+            table.add_row(
+                row["condition"],
+                figure_text(row["score"]),
+                "" if row["effect"] is None else signed(row["effect"]),
+                "" if row["effect_low"] is None else interval,
+                row["verdict"],
+                figure_text(row["tokens"], 0),
+                style={"better": "green", "worse": "red"}.get(row["verdict"], ""),
+            )
+        if rows[0]["majority_class"] is not None:
+            table.add_row("(majority class)", figure_text(rows[0]["majority_class"]), style="dim")
+        console.print(table)
+    if len(groups) > MOST_GROUPS:
+        console.print(f"… and {len(groups) - MOST_GROUPS} more groups of task, model and regime")
+    console.print(f"\n{result.sentence}", style="bold", soft_wrap=True)

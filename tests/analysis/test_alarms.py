@@ -1,0 +1,127 @@
+"""What a reader is warned of before any number."""
+
+import json
+
+import pytest
+
+from pcsuite.analysis.analyse import analyse_scores
+from pcsuite.analysis.load.runs import RunTables
+from support.synthetic_log import LABELS, make_row, write_log
+
+
+@pytest.fixture
+def alarms(tmp_path):
+    """The alarms, by kind, of some rows, with a manifest's notes on the task."""
+
+    def found(rows, **task):
+        log = write_log(tmp_path / "runs" / "a.jsonl", rows)
+        if task:
+            manifest = {"run": "a", "tasks": {"agnews_json": task}}
+            log.with_suffix(".manifest.json").write_text(json.dumps(manifest))
+        with RunTables([log], tmp_path / "tables") as tables:
+            return {alarm.kind: alarm.text for alarm in analyse_scores(tables).alarms}
+
+    return found
+
+
+def cells(make, items=20, conditions=("C0", "C1")):
+    """Rows that read: a label that changes with the item, right in half of them."""
+    return [
+        make_row(
+            **{"item": f"i{k:02}", "condition": name, "answer": LABELS[k % 4], "score": float(k % 2)}
+            | make(name, k)
+        )
+        for name in conditions
+        for k in range(items)
+    ]
+
+
+def test_a_run_in_order_has_none(alarms):
+    assert alarms(cells(lambda name, k: {}), majority_label="World", majority_share=0.25) == {}
+
+
+def test_unreadable_answers_are_counted_and_the_worst_named(alarms):
+    found = alarms(cells(lambda name, k: {"answer": None, "score": 0.0} if name == "C1" and k < 15 else {}))
+    assert found["unreadable"].startswith("15 of 40 answers (38%) could not be read and score 0")
+    assert found["unreadable"].endswith("(C1 75%).")
+
+
+def test_one_bad_condition_of_many_is_enough(alarms):
+    rows = cells(
+        lambda name, k: {"finish_reason": "length"} if name == "C5" and k < 8 else {},
+        conditions=[f"C{n}" for n in range(7)],
+    )
+    found = alarms(rows)
+    assert found["truncated"].startswith("8 of 140 answers (6%) were cut off at the token limit")
+    assert "C5 40%" in found["truncated"]
+
+
+def test_a_few_truncated_answers_are_no_alarm(alarms):
+    assert alarms(cells(lambda name, k: {"finish_reason": "length"} if k == 0 else {})) == {}
+
+
+def test_abstentions_are_not_unreadable(alarms):
+    declined = {"answer": None, "score": 0.0, "metrics": {"abstained": 1.0}}
+    found = alarms(
+        cells(lambda name, k: declined if name == "C1" and k < 12 else {"metrics": {"abstained": 0.0}})
+    )
+    assert set(found) == {"abstained"}
+    assert found["abstained"].startswith("12 of 40 answers (30%) decline to answer")
+
+
+def test_a_constant_answer_stands_beside_the_majority_class(alarms):
+    found = alarms(
+        cells(lambda name, k: {"answer": "World"} if name == "C1" else {}),
+        majority_label="Sports",
+        majority_share=0.3,
+    )
+    assert found["nearly constant"] == (
+        "Nearly constant: C1 on agnews_json × m1 answer “World” to 100% of items or more; always answering “Sports”"
+        " would score 0.30."
+    )
+
+
+def test_a_constant_truth_makes_a_constant_answer_right(alarms):
+    rows = cells(lambda name, k: {"answer": "World"})
+    assert "nearly constant" not in alarms(rows, majority_label="World", majority_share=0.95)
+
+
+def test_seven_equal_answers_prove_nothing(alarms):
+    found = alarms(cells(lambda name, k: {"answer": "World"}, items=7))
+    assert "nearly constant" not in found
+
+
+def test_no_condition_beats_the_majority_class(alarms):
+    found = alarms(cells(lambda name, k: {}), majority_label="World", majority_share=0.6)
+    assert found["majority class"] == (
+        "No condition beats the majority class on agnews_json × m1 × D0: the best scores 0.50, always answering"
+        " “World” 0.60."
+    )
+
+
+@pytest.mark.parametrize(("score", "kind"), [(0.0, "floor"), (1.0, "ceiling")])
+def test_floor_and_ceiling(alarms, score, kind):
+    assert kind in alarms(cells(lambda name, k: {"score": score}))
+
+
+def test_a_design_in_which_nothing_can_hold(alarms):
+    found = alarms(cells(lambda name, k: {}, items=5))
+    assert found["cannot decide"] == "Nothing can hold on agnews_json: 5 items are too few, 6 the least."
+
+
+def test_eight_items_and_eight_comparisons(alarms):
+    found = alarms(cells(lambda name, k: {}, items=8, conditions=[f"C{n}" for n in range(8)] + ["D0"]))
+    assert found["cannot decide"].startswith("No single effect can hold after correction over 8 comparisons")
+    assert found["cannot decide"].endswith("8 items are too few, 9 the least.")
+
+
+def test_unequal_failures(alarms):
+    found = alarms(cells(lambda name, k: {"errors": ["timeout"]} if name == "C1" and k < 10 else {}))
+    assert found["failed"].startswith("10 of 40 answers (25%) ended in an error")
+    assert "C1 50% against 0%" in found["unequal failures"]
+
+
+def test_perturbed_rows_do_not_count(alarms):
+    rows = cells(lambda name, k: {})
+    rows += cells(lambda name, k: {"answer": None, "perturbation": "typos"})
+    assert alarms(rows) == {}
