@@ -77,7 +77,8 @@ class JudgeCall(msgspec.Struct, frozen=True):
     constraint_backend: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    """``None`` where the judge's price is not known."""
     latency_ms: float = 0.0
     cache_hit: bool = False
 

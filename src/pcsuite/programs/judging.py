@@ -76,7 +76,7 @@ class Judge:
                 constraint_backend=made.get("constraint_backend"),
                 prompt_tokens=usage["prompt_tokens"],
                 completion_tokens=usage["completion_tokens"],
-                cost_usd=self.client.spec.cost(usage["prompt_tokens"], usage["completion_tokens"]),
+                cost_usd=self.client.cost([made]),
                 latency_ms=made["latency_ms"],
                 cache_hit=made.get("cache_hit", False),
             ),

@@ -12,6 +12,7 @@ from pcsuite import __version__
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
+from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
 from pcsuite.evaluation.base import Answer, Evaluator
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
@@ -28,6 +29,8 @@ _KEPT_METRICS = (
     "entropy_cat",
     "judge_tokens",
     "judge_cost_usd",
+    PERPLEXITY,
+    LABEL_PROBABILITY,
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_na
 from pcsuite.analysis.load.sizes import ModelInfo, size_classes
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import AnalysisSection
-from pcsuite.data.items import LABEL_KEYS, task_items
+from pcsuite.data.items import LABEL_KEYS, Item, task_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
 from pcsuite.stats.estimate import FloatArray
@@ -35,6 +36,7 @@ DIRECT = {
     "truncated": "(nullif(finish_reason, 'unknown') = 'length')::INT",
     "prompt_tokens": "prompt_tokens",
     "completion_tokens": "completion_tokens",
+    "cached_tokens": "cached_tokens",
     "total_tokens": "total_tokens",
     "latency_ms": "latency_ms",
     "attempts": "attempts",
@@ -57,19 +59,25 @@ class TruthTexts(NamedTuple):
     answers: dict[str, dict[str, str]]
 
 
+def items_at_hand(suite: Suite, tasks: Iterable[str]) -> dict[str, dict[str, Item]]:
+    """Items by task and id, of those tasks that the suite defines and whose items are still there."""
+    found: dict[str, dict[str, Item]] = {}
+    for task in tasks:
+        if (spec := suite.tasks.get(task)) is not None:
+            with suppress(DataError):
+                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
+                found[task] = {item.item_id: item for item in items}
+    return found
+
+
 def truth_texts(suite: Suite) -> TruthTexts:
     """The truths of the profile's tasks, for measures of information.
 
     Tasks whose items have gone since the run are left out: what needs them is reported as not computed.
     """
-    cache_dir = Path(suite.profile.run.cache_dir)
     found = TruthTexts({}, {})
-    for task in suite.profile.selection.tasks:
-        spec = suite.tasks[task]
-        try:
-            items = task_items(spec, spec.split, cache_dir).items
-        except DataError:
-            continue
+    for task, by_id in items_at_hand(suite, suite.profile.selection.tasks).items():
+        items = by_id.values()
         labels = {
             item.item_id: str(item.truth[key]) for item in items for key in LABEL_KEYS if key in item.truth
         }
