@@ -304,8 +304,10 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    if request.seeds < 1:
-        raise ConfigError(f"--seeds {request.seeds}: at least 1 is needed")
+    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+        value = getattr(request, flag)
+        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     whole, source = _read(request, _FOLDER)
     free, count = list(whole.free), whole.count
     design_name: DesignName = "leave-one-out" if request.until else request.design

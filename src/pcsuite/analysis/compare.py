@@ -81,9 +81,9 @@ class Comparison:
     def standing(self) -> Standing:
         """How the second run stands, by its scores: what a test or a gate goes by.
 
-        ``worse`` where a score is a regression (reliably lower, by more than the margin), ``no worse`` where every
-        score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 by its 95 % interval), else
-        ``undecided``: too few items to say.
+        ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
+        where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 by its 95 %
+        interval), else ``undecided``: too few items to say.
         """
         scores = [record for record in self.table.records() if record["metric"] == SCORE]
         if any(record["outcome"] == "worse" for record in scores):

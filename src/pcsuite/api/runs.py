@@ -8,14 +8,15 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite.analysis.analyse import analyse_scores
 from pcsuite.analysis.baseline import Baseline, is_baseline
 from pcsuite.analysis.compare import Comparison, ItemChange, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
-    SCORE,
     CellKey,
     ItemScores,
     item_scores,
@@ -31,6 +32,7 @@ from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 from pcsuite.logging.segments import find_log
 from pcsuite.report.build import ReportFiles, build_report
+from pcsuite.report.results import Result, result_of
 from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.plan import Plan, build_plan, plan_task
@@ -415,32 +417,22 @@ class Run:
         counts = f"{sum(cell.n_rows for cell in self.scores.cells.values()):,} rows in {len(self.scores.cells)} cells"
         return f"Run({self.name!r}: {counts}; {self.log})"
 
+    @cached_property
+    def result(self) -> Result:
+        """The answer as the terminal gives it: one sentence, alarms, and a row for every cell."""
+        with self._tables() as tables:
+            return result_of(analyse_scores(tables), [self.log])
+
     def _repr_html_(self) -> str:
-        """The effects on the score, for notebooks; the levels where there is only one condition."""
-        from html import escape
-
-        found = [record for record in self.effects().records() if record["metric"] == SCORE]
-        names = (
-            "task",
-            "model",
-            "decoding",
-            "contrast",
-            "n_items",
-            "delta",
-            "delta_low",
-            "delta_high",
-            "p_bh",
-        )
-        shown: Frame = _Picked(found, names) if found else self.items()
-        return f"<p>{escape(repr(self))}</p>{shown._repr_html_()}"
-
-
-class _Picked(Table):
-    """Some columns of records, for showing."""
-
-    def __init__(self, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-        spec = TableSpec("shown", "", "", tuple(Column(name, "") for name in names))
-        super().__init__(spec, [tuple(record.get(name) for name in names) for record in records])
+        """Sentence, alarms and cells, for notebooks."""
+        found = self.result
+        names = ["task", "model", "decoding", "condition", "n_items", "score"]
+        names += ["effect", "effect_low", "effect_high", "p_adjusted", "verdict", "tokens"]
+        spec = TableSpec("result", "", "", tuple(Column(name, "") for name in names))
+        cells = Table(spec, [tuple(row.get(name) for name in names) for row in found.rows])
+        alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in found.alarms)
+        shown = f"<p><b>{escape(self.name)}</b>: {escape(found.sentence)}</p>"
+        return f"{shown}{f'<ul>{alarms}</ul>' if alarms else ''}{cells._repr_html_()}"
 
 
 def report(
@@ -459,9 +451,9 @@ def report(
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
-    measures of information need; without it the rows of bundled tasks still say what was expected of them. ``formats``
-    are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises ``ConfigError`` for a run
-    that there is none of.
+    measures of information need; without it the rows of bundled tasks still say what was expected of them.
+    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
+    ``ConfigError`` for a run that there is none of.
 
         pcs.report("quickstart").index
     """

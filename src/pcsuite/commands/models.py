@@ -95,9 +95,9 @@ def execute_models(args: argparse.Namespace) -> int:
             print_json({"files": told})
         return 0
     failed = 0
-    for name in names:
+    for name, spec in [(name, _model(name, models)) for name in names]:  # a name that is none is bad input
         try:
-            line = _check(name, _model(name, models))
+            line = _check(name, spec)
             told.append({"id": name, "ok": True, "message": line})
         except PcsuiteError as error:
             failed += 1

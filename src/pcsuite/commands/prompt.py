@@ -70,7 +70,7 @@ def execute_prompt(args: argparse.Namespace) -> int:
     item = task.items[0] if args.item is None else items[args.item]
     model = args.model or suite.profile.selection.models[0]
     if model not in suite.models:
-        raise ConfigError(f"unknown model '{model}'", hint=suite.models.hint(model))
+        raise ConfigError(f"--model: unknown model '{model}'", hint=suite.models.hint(model))
     shown = _build(suite, task, item, args.condition, model)
     if args.diff is None:
         print(readable(shown.prompt))
@@ -279,9 +279,8 @@ def execute_plan(args: argparse.Namespace) -> int:
 
 def _checked_power(args: argparse.Namespace) -> Path | None:
     """The pilot's log, after the figures that were stated are found to be possible; raises ``ConfigError``."""
-    for flag, low, high in (
-        ("accuracy", 0, 1), ("alpha", 0, 1), ("target", 0, 1), ("correlation", -1, 1), ("noise", 0, 1), ("effect", -1, 1),
-    ):  # fmt: skip
+    ranges = {"accuracy": (0, 1), "alpha": (0, 1), "target": (0, 1), "correlation": (-1, 1), "noise": (0, 1)}
+    for flag, (low, high) in (ranges | {"effect": (-1, 1)}).items():
         value = getattr(args, flag)
         inside = value is None or (
             low <= value <= high if flag in ("correlation", "noise") else low < value < high

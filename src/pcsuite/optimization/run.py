@@ -85,9 +85,9 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
     proposer = suite.profile.optimization.dspy.proposer
     operators = suite.profile.optimization.dspy.operators
     for name, known, what in (
-        (settings.task_id, suite.tasks, "unknown task"),
-        (settings.model_id, suite.models, "unknown model"),
-        (proposer or settings.model_id, suite.models, "unknown proposer model"),
+        (settings.task_id, suite.tasks, "--task: unknown task"),
+        (settings.model_id, suite.models, "--model: unknown model"),
+        (proposer or settings.model_id, suite.models, "optimization.dspy.proposer: unknown model"),
         *((name, suite.operators, "optimization.dspy.operators: unknown operator") for name in operators),
     ):
         if name not in known:

@@ -284,11 +284,11 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
     for row in iter_newest_rows(path):
         if row.errors or row.kind != "main" or row.perturbation.type is not None:
             continue
-        names = ("tp", "fp", "fn") if row.task.id in pooled else ("task_score",)
-        values = [row.metrics.get(name) for name in names]
-        if None not in values:
+        wanted = ("tp", "fp", "fn") if row.task.id in pooled else ("task_score",)
+        values = [float(value) for name in wanted if (value := row.metrics.get(name)) is not None]
+        if len(values) == len(wanted):
             key = (row.task.id, row.model.id, row.decoding.id)
-            rows[key][row.condition.id][row.task.item_id].append(tuple(map(float, values)))
+            rows[key][row.condition.id][row.task.item_id].append(tuple(values))
     order = [cell.condition.id for cell in plan.cells]
     found: dict[DesignKey, PairedWorld] = {}
     for key, conditions in rows.items():
