@@ -10,14 +10,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores, ModelInfo
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores
+from pcsuite.analysis.load.sizes import ModelInfo
 from pcsuite.analysis.tables.replicates import Arms, EqualTokenArms
-from pcsuite.analysis.twins import CONSTRAINT, LOOP, condition_pairs, operator_pairs
+from pcsuite.analysis.twins import CONSTRAINT, LOOP, LOOP_ALONE, condition_pairs, operator_pairs
 from pcsuite.analysis.verdicts import criteria, scale, structure
 from pcsuite.analysis.verdicts.evidence import (
     DISAGREEMENT,
@@ -195,8 +196,15 @@ class World:
             for answers, tokens in ((free, 0.0), (retried, cost), (held, 0.5 * cost.mean()))
         ]  # fmt: skip
         keys = Arms(*(CellKey(task, model.name, "D1", CLEAN, name) for name in ("C4", "C4R", "C6")))
-        found = compare_at_equal_tokens(*arms, rng=rng, resamples=200)
-        return EqualTokenArms(keys, found, np.arange(self.items))
+        if self.says != "H2":
+            found = compare_at_equal_tokens(*arms, rng=rng, resamples=200)
+            return EqualTokenArms(keys, found, np.arange(self.items))
+        # Wrong answers stand for unsupported content: right ones count as one and the same.
+        checked = [
+            replace(arm, answers=np.where(arm.answers == true[:, None], LABELS, arm.answers)) for arm in arms
+        ]
+        found = compare_at_equal_tokens(*checked, rng=rng, resamples=200)
+        return EqualTokenArms(keys, found, np.arange(self.items), grounded=found)
 
 
 def worlds() -> Iterator[World]:
@@ -253,8 +261,8 @@ def worlds() -> Iterator[World]:
     for free in (0.02, 0.5, 0.9):
         for n in (8, 50, 200):
             yield World(
-                f"H2 open: constraint changes no choice, free validity {free}, n = {n}",
-                "H2",
+                f"H2E open: constraint changes no choice, free validity {free}, n = {n}",
+                "H2E",
                 no,
                 c4,
                 items=n,
@@ -262,8 +270,8 @@ def worlds() -> Iterator[World]:
                 readable={"C4": free},
             )
     yield World(
-        "H2 true: wrong answers become steady",
-        "H2",
+        "H2E true: wrong answers become steady",
+        "H2E",
         yes,
         c4,
         items=100,
@@ -272,8 +280,8 @@ def worlds() -> Iterator[World]:
         readable={"C4": 0.5},
     )
     yield World(
-        "H2 false: wrong answers become unsteady",
-        "H2",
+        "H2E false: wrong answers become unsteady",
+        "H2E",
         never,
         c4,
         items=100,
@@ -292,6 +300,16 @@ def worlds() -> Iterator[World]:
         sharpness={"C6": 0.9},
         readable={"C4": 0.5},
     )
+    for name, wrong, sharpness, free in (
+        ("open: no choice changed, free validity 0.5", no, {}, 0.5),
+        ("open: free validity 0.02", no, {}, 0.02),
+        ("true: unsupported content becomes steady", yes, {"C6": 0.9}, 0.6),
+        ("false: unsupported content becomes unsteady", never, {"C4": 0.9}, 0.6),
+    ):
+        yield World(
+            f"H2 {name}", "H2", wrong, c4, items=100, replicates=5, sharpness=sharpness, readable={"C4": free},
+            retry=True,
+        )  # fmt: skip
     yield World(
         "H2R open: no choice changed, free validity 0.5",
         "H2R",
@@ -359,6 +377,10 @@ def worlds() -> Iterator[World]:
     yield World("H3 true: 0.5 against 0.3 unsupported", "H3", yes, c7, items=60, unsupported=loop)
     yield World("H3 false: 0.3 against 0.5", "H3", never, c7, items=60, unsupported={"C3": 0.3, "C7": 0.5})
     yield World("H3 open: no difference", "H3", no, c7, items=60, unsupported={"C3": 0.4, "C7": 0.4})
+    alone = {"C3": LADDER["C3"], "C7L": (*LADDER["C3"], "REVISE_LOOP")}
+    revised = {"C3": 0.5, "C7L": 0.3}
+    yield World("H3L true: 0.5 against 0.3 unsupported", "H3L", yes, alone, items=60, unsupported=revised)
+    yield World("H3L open: no difference", "H3L", no, alone, items=60, unsupported={"C3": 0.4, "C7L": 0.4})
     for n in (60, 200, 500):
         yield World(
             f"P3 false: a loss of 0.08, n = {n}",
@@ -385,8 +407,8 @@ def worlds() -> Iterator[World]:
     two = (Model("s", "f", "8B"), Model("l", "f", "70B"))
     for gap, n in ((0.04, 100), (0.04, 400), (0.04, 2000)):
         yield World(
-            f"H4 true: interaction {gap} within ±0.05, n = {n}",
-            "H4",
+            f"H4C true: interaction {gap} within ±0.05, n = {n}",
+            "H4C",
             yes,
             one,
             items=n,
@@ -395,8 +417,8 @@ def worlds() -> Iterator[World]:
             item_sd=0.5,
         )
     yield World(
-        "H4 true: no interaction, n = 2000",
-        "H4",
+        "H4C true: no interaction, n = 2000",
+        "H4C",
         yes,
         one,
         items=2000,
@@ -405,8 +427,8 @@ def worlds() -> Iterator[World]:
         item_sd=0.5,
     )
     yield World(
-        "H4 at the bound: interaction 0.05, n = 400",
-        "H4",
+        "H4C at the bound: interaction 0.05, n = 400",
+        "H4C",
         never,
         one,
         items=400,
@@ -415,8 +437,8 @@ def worlds() -> Iterator[World]:
         item_sd=0.5,
     )
     yield World(
-        "H4 at the bound, near the ceiling, n = 100",
-        "H4",
+        "H4C at the bound, near the ceiling, n = 100",
+        "H4C",
         never,
         one,
         items=100,
@@ -428,8 +450,8 @@ def worlds() -> Iterator[World]:
     )
     for n in (8, 100, 400):
         yield World(
-            f"H4 false: interaction 0.2, n = {n}",
-            "H4",
+            f"H4C false: interaction 0.2, n = {n}",
+            "H4C",
             never,
             one,
             items=n,
@@ -438,8 +460,8 @@ def worlds() -> Iterator[World]:
             item_sd=0.5,
         )
     yield World(
-        "H4 false: interaction 0.2 of one condition of four, three sizes",
-        "H4",
+        "H4C false: interaction 0.2 of one condition of four, three sizes",
+        "H4C",
         never,
         {name: LADDER[name] for name in ("C0", "C1", "C2", "C3", "C4")},
         items=200,
@@ -449,8 +471,8 @@ def worlds() -> Iterator[World]:
     )
     pair = {"C0": (), "A": ("A",), "B": ("B",)}
     yield World(
-        "H4O true: A helps everywhere, B at the largest size",
-        "H4O",
+        "H4 true: A helps everywhere, B at the largest size",
+        "H4",
         yes,
         pair,
         items=2000,
@@ -459,8 +481,8 @@ def worlds() -> Iterator[World]:
         item_sd=0.5,
     )
     yield World(
-        "H4O false: both help everywhere",
-        "H4O",
+        "H4 false: both help everywhere",
+        "H4",
         never,
         pair,
         items=2000,
@@ -469,8 +491,8 @@ def worlds() -> Iterator[World]:
         item_sd=0.5,
     )
     yield World(
-        "H4O open: 100 items",
-        "H4O",
+        "H4 open: 100 items",
+        "H4",
         no,
         pair,
         items=100,
@@ -519,32 +541,34 @@ def worlds() -> Iterator[World]:
         models=sizes,
         model_shift={("l", "C3"): 0.2},
     )
-    yield World("P4 true: one of six operators carries all", "P4", yes, SINGLE, {"OP2": 2.0}, items=600)
+    ladder = {k: LADDER[k] for k in ("C0", "C1", "C2", "C3", "C4")}
+    six = {f"OP{j}": 0.55 for j in range(6)}
     yield World(
-        "P4 true: the same, in the ladder",
-        "P4",
-        yes,
-        {k: LADDER[k] for k in ("C0", "C1", "C2", "C3", "C4")},
-        {"SCHEMA": 2.0},
-        items=600,
-    )
+        "P4 true: one of six operators carries all, at three sizes", "P4", yes, SINGLE, {"OP2": 2.0}, items=2000,
+        models=sizes, item_sd=0.5,
+    )  # fmt: skip
     yield World(
-        "P4 false: six carry the same",
-        "P4",
-        never,
-        SINGLE,
-        {f"OP{j}": 0.55 for j in range(6)},
-        items=300,
-        base=0.15,
-    )
+        "P4 true: the same, in the ladder", "P4", yes, ladder, {"SCHEMA": 2.0}, items=2000, models=sizes, item_sd=0.5,
+    )  # fmt: skip
+    yield World("P4 false: one size tells nothing of others", "P4", never, SINGLE, {"OP2": 2.0}, items=600)
     yield World(
-        "P4 open: two of six, each in a step of two",
-        "P4",
-        yes,
-        {k: LADDER[k] for k in ("C0", "C1", "C2", "C3", "C4")},
-        {"ROLE": 1.0, "CONSTRAINTS": 1.0},
-        items=200,
-    )
+        "P4 false: it carries all, at the larger sizes less", "P4", never, SINGLE, {"OP2": 2.0}, items=600,
+        models=(Model("s", "f", "8B"), Model("m", "f", "32B", 0.7), Model("l", "f", "235B", 0.4)), item_sd=0.5,
+    )  # fmt: skip
+    yield World(
+        "P4 at the bound: the sizes differ by 0.05", "P4", never, {"C0": (), "A": ("A",), "AB": ("A", "B")}, items=600,
+        models=sizes[:2], item_sd=0.5, base=0.3,
+        model_shift={("s", "A"): 0.3, ("s", "AB"): 0.3, ("m", "A"): 0.25, ("m", "AB"): 0.25},
+    )  # fmt: skip
+    yield World("P4 false: six carry the same", "P4", never, SINGLE, six, items=300, base=0.15, models=sizes)
+    yield World(
+        "P4 false: the best three of six carry 72 %", "P4", never, SINGLE,
+        {"OP0": 0.9, "OP1": 0.9, "OP2": 0.9, "OP3": 0.35, "OP4": 0.35, "OP5": 0.35}, items=2000, base=0.15,
+        models=sizes, item_sd=0.2,
+    )  # fmt: skip
+    yield World(
+        "P4 open: two of six, each in a step of two", "P4", yes, ladder, {"ROLE": 1.0, "CONSTRAINTS": 1.0}, items=200,
+    )  # fmt: skip
     yield World("P4 open: nothing helps", "P4", no, SINGLE, items=100)
 
 
@@ -555,17 +579,13 @@ def judged(wanted: str, evidence: Evidence, retries: Sequence[EqualTokenArms]) -
         yield from structure.structure_findings(structure.structure_blocks(evidence, operators))
     elif wanted.startswith("H2") or wanted == "P2":
         yield from restriction_findings(evidence, operators[CONSTRAINT], retries)
-    elif wanted in ("H3", "P3"):
-        yield from loop_findings(evidence, operators[LOOP])
+    elif wanted.startswith("H3") or wanted == "P3":
+        yield from loop_findings(evidence, operators.get(LOOP, []), operators.get(LOOP_ALONE, []))
     elif wanted.startswith("H4"):
         rows = scale.scale_rows(evidence, conditions, operators)
         yield from scale.scale_findings(rows, evidence.sizes, evidence.analysis.scale_bound)
     else:
-        yield (
-            criteria.replicated(evidence, operators)
-            if wanted == "P1"
-            else criteria.small_basis(evidence, conditions, [])
-        )
+        yield (criteria.replicated(evidence, operators) if wanted == "P1" else criteria.small_basis(evidence))
 
 
 def study(world: World, seed: int) -> str:

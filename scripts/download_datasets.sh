@@ -1,26 +1,75 @@
 #!/usr/bin/env bash
 # Fetch the original published benchmark files. Needs the network, curl and unzip.
 #
-#   scripts/download_datasets.sh [DIR] [dataset …]      (default: originals, all datasets)
+#   scripts/download_datasets.sh [--dry-run] [--only A,B] [DIR] [dataset …]      (default: originals, all datasets)
+#   scripts/download_datasets.sh --only conll,ag,gsm8k,csqa,truthfulqa,fever
 #   pcsuite export-datasets --from originals
 #
-# Downloads go on where they stopped, and a file that is complete is not fetched again. What cannot be
-# fetched is named at the end, and the exit status is 1. Counts are checked by pcsuite export-datasets.
+# Datasets go by the names that pcsuite export-datasets --only takes, task ids included. Downloads go on where they stopped,
+# and a file that is complete is not fetched again. What cannot be fetched is named at the end, and the exit status is 1.
+# --dry-run says what would be fetched. Counts are checked by pcsuite export-datasets.
 # CoNLL-2003 (Reuters text) and Spider (its authors' own drive) have no plain public address: see below.
 set -euo pipefail
 
-root=${1:-originals}
-[ $# -gt 0 ] && shift
-wanted=("$@")
-known=(ag_news gsm8k commonsenseqa truthfulqa fever svamp strategyqa boolq trec nq_open conll2003 spider)
+known=(ag_news gsm8k commonsenseqa truthfulqa fever svamp strategyqa boolq trec nq_open conll2003 spider conll04 scierc)
+root=
+wanted=()
 failed=()
+dry=
 
-for name in ${wanted[@]+"${wanted[@]}"}; do
-  case " ${known[*]} " in
-    *" $name "*) ;;
-    *) echo "unknown dataset '$name'; choose from: ${known[*]}" >&2; exit 2 ;;
+# folder_of NAME: the folder of a dataset, by any of its names; nothing for what is no dataset
+folder_of() {
+  case "$1" in
+    conll | conll03 | conll2003 | conll_2003 | conll03_ner_json) echo conll2003 ;;
+    ag | agnews | ag_news | agnews_json) echo ag_news ;;
+    gsm | gsm8k) echo gsm8k ;;
+    csqa | commonsense | commonsenseqa | commonsense_qa | csqa_json) echo commonsenseqa ;;
+    truthfulqa | truthful_qa | truthful_qa_gen | truthful_qa_generation | truthfulqa_generation | truthfulqa_gen) echo truthfulqa ;;
+    truthfulqa_mc | truthful_qa_mc | truthful_qa_multiple_choice) echo truthfulqa ;;
+    fever | fever_json) echo fever ;;
+    spider | spider_sql) echo spider ;;
+    svamp) echo svamp ;;
+    strategyqa | strategy_qa) echo strategyqa ;;
+    boolq | bool_q) echo boolq ;;
+    trec) echo trec ;;
+    nq | nqopen | nq_open | natural_questions) echo nq_open ;;
+    conll04 | conll04_relations_json) echo conll04 ;;
+    scierc | scierc_relations_json) echo scierc ;;
   esac
+}
+
+# want NAMES: take datasets, parted by commas
+want() {
+  local name folder
+  for name in ${1//,/ }; do
+    folder=$(folder_of "$name")
+    if [ -z "$folder" ]; then
+      echo "unknown dataset '$name'; choose from: ${known[*]}" >&2
+      exit 2
+    fi
+    wanted+=("$folder")
+  done
+}
+
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --dry-run) dry=yes ;;
+    --only | --cache-dir)
+      [ $# -gt 1 ] || { echo "$1 needs a value" >&2; exit 2; }
+      if [ "$1" = --only ]; then want "$2"; else root="$2/originals"; fi
+      shift
+      ;;
+    --only=*) want "${1#--only=}" ;;
+    -h | --help) sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -*) echo "unknown option '$1'; see --help" >&2; exit 2 ;;
+    *)
+      # The first word is the folder, unless it is a dataset's name or a list of such.
+      if [ -z "$root" ] && [ ${#wanted[@]} -eq 0 ] && [ -z "$(folder_of "${1%%,*}")" ]; then root=$1; else want "$1"; fi
+      ;;
+  esac
+  shift
 done
+root=${root:-originals}
 
 asked_for() {
   [ ${#wanted[@]} -eq 0 ] && return 0
@@ -37,6 +86,10 @@ fetch() {
   local target="$root/$1" url=$2 check=$3 part="$root/$1.part"
   if [ -s "$target" ]; then
     echo "have   $1"
+    return 0
+  fi
+  if [ -n "$dry" ]; then
+    echo "would fetch $1"
     return 0
   fi
   mkdir -p "$(dirname "$target")"
@@ -128,6 +181,15 @@ fi
 if asked_for spider && [ ! -s "$root/spider/dev.json" ]; then
   failed+=("spider: put dev.json, tables.json and database/ into $root/spider;
     the link is at https://yale-lily.github.io/spider")
+fi
+
+# The relation sets are fetched only where they are named: no address of theirs has a published checksum.
+if [ ${#wanted[@]} -gt 0 ] && asked_for conll04 && [ ! -d "$root/conll04" ]; then
+  failed+=("conll04: put conll04_train.json, conll04_dev.json and conll04_test.json (SpERT's files) into $root/conll04")
+fi
+if [ ${#wanted[@]} -gt 0 ] && asked_for scierc && [ ! -d "$root/scierc" ]; then
+  failed+=("scierc: put the processed train.json, dev.json and test.json into $root/scierc;
+    the link is at http://nlp.cs.washington.edu/sciIE")
 fi
 
 if [ ${#failed[@]} -gt 0 ]; then

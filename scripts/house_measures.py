@@ -156,12 +156,12 @@ def unreachable(modules: list[Module]) -> list[Definition]:
     ``open``. So the list errs on the short side, never on the long one.
     """
     everything = definitions(modules)
-    reached: set[str] = set()
+    reached: set[str] = {"_repr_html_"}  # called by notebooks
     for module in modules:
         for node in module.tree.body:
             if not isinstance(node, (*FunctionNode, ast.ClassDef, ast.Import, ast.ImportFrom)):
                 reached.update(mentions_of(node))
-            elif isinstance(node, FunctionNode) and re.match(r"(configure|execute)_", node.name):
+            elif isinstance(node, FunctionNode) and re.match(r"(configure|execute|pytest)_", node.name):
                 reached.update((node.name, *mentions_of(node)))
         if module.name == "cli.py":
             reached.update(mentions_of(module.tree))
@@ -202,7 +202,7 @@ def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
             for inner in node.body:
                 if isinstance(inner, FunctionNode):
                     hooked = any(
-                        {"field_validator", "model_validator", "field_serializer"}
+                        {"field_validator", "model_validator", "field_serializer", "model_serializer"}
                         & set(mentions_of(decorator))
                         for decorator in inner.decorator_list
                     )
@@ -296,8 +296,8 @@ def mirrored(modules: list[Module]) -> tuple[list[str], int]:
     return missing, total
 
 
-def trace_row() -> tuple[int, int]:
-    """Distinct functions of the package, and their files, on one row's way from the plan into the log.
+def trace_row() -> list[tuple[str, str]]:
+    """Distinct functions of the package on one row's way from the plan into the log, each with its file.
 
     A second row of the same cell is traced, so that what is done once for a run is left out.
     """
@@ -346,7 +346,8 @@ def trace_row() -> tuple[int, int]:
         run(folder, 1)
         setattr(LocalExecutor, "run", traced)  # noqa: B010
         run(folder, 2)
-    return len(seen), len({file for file, _, _ in seen})
+    inside = [(Path(file).relative_to(PACKAGE).as_posix(), line, name) for file, name, line in seen]
+    return [(file, name) for file, _, name in sorted(inside)]
 
 
 def main() -> int:
@@ -380,13 +381,19 @@ def main() -> int:
         ("configuration keys that nothing reads", f"{len(keys)}"),
         ("definitions out of reach", f"{len(lost)}"),
     ]
-    if args.trace:
-        count, files = trace_row()
-        rows.append(("functions on one row's way from plan to log", f"{count} in {files} files"))
+    way = trace_row() if args.trace else []
+    if way:
+        files = len({file for file, _ in way})
+        rows.append(("functions on one row's way from plan to log", f"{len(way)} in {files} files"))
     for label, value in rows:
         print(f"{label:<52} {value}")
     if args.list:
-        for title, names in (("called once", once), ("without a test file", missing)):
+        listed = [f"{file} {name}" for file, name in way]
+        for title, names in (
+            ("called once", once),
+            ("without a test file", missing),
+            ("a row's way", listed),
+        ):
             print(f"\n{title}:", *names, sep="\n  ")
     for title, names in (
         ("unread configuration keys", keys),

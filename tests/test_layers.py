@@ -36,6 +36,8 @@ ORDER = (
     ("importers",),
     ("integrations",),
     ("view",),
+    ("api",),  # what Python callers and the commands call
+    ("pytest_plugin",),
     ("commands",),
     ("cli",),
     ("__init__",),  # the front door

@@ -1,3 +1,80 @@
-"""Prompt Control Suite: which parts of a prompt help, how surely, and at what cost."""
+"""Prompt Control Suite: which parts of a prompt help, how surely, and at what cost.
+
+    import pcsuite as pcs
+
+    pcs.run("quickstart", limit=20).effects()
+    pcs.ablate("triage.md", "tickets.csv", model="smollm2-135m").trimmed
+
+Every name below is imported when it is first used, so that ``import pcsuite`` stays instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pcsuite.api.prompts import Ablation, ablate, prompt, verify
+    from pcsuite.api.runs import Planned, Run, arun, compare, load, plan, read, report, run
+    from pcsuite.errors import PcsuiteError
+
+_TARGETS = {
+    "Ablation": "pcsuite.api.prompts",
+    "PcsuiteError": "pcsuite.errors",
+    "Planned": "pcsuite.api.runs",
+    "Run": "pcsuite.api.runs",
+    "ablate": "pcsuite.api.prompts",
+    "arun": "pcsuite.api.runs",
+    "compare": "pcsuite.api.runs",
+    "load": "pcsuite.api.runs",
+    "plan": "pcsuite.api.runs",
+    "prompt": "pcsuite.api.prompts",
+    "read": "pcsuite.api.runs",
+    "run": "pcsuite.api.runs",
+    "verify": "pcsuite.api.prompts",
+}
+
+__all__ = [
+    "Ablation",
+    "PcsuiteError",
+    "Planned",
+    "Run",
+    "__version__",
+    "ablate",
+    "arun",
+    "compare",
+    "load",
+    "plan",
+    "prompt",
+    "read",
+    "report",
+    "run",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TARGETS:
+        raise AttributeError(f"module 'pcsuite' has no attribute '{name}'")
+    return getattr(importlib.import_module(_TARGETS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _ReportPackage(ModuleType):
+    """The package ``pcsuite.report``, which is also the function ``pcs.report``: both have a right to the name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        from pcsuite.api.runs import report
+
+        return report(*args, **options)
+
+
+importlib.import_module("pcsuite.report")  # an empty package: what is in it is imported when it is used
+sys.modules["pcsuite.report"].__class__ = _ReportPackage

@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 import pytest
 
-from pcsuite._util.http import download, is_retryable, post_blocking, run_blocking
+from pcsuite._util.http import download, is_retryable, post_blocking
+from pcsuite._util.loops import run_blocking
 from pcsuite.errors import EngineError
 
 

@@ -2,14 +2,12 @@
 
 import logging
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import yaml
 
 from pcsuite.cli import main
-from pcsuite.commands.options import listed, next_line, not_applicable_lines, run_log
-from pcsuite.errors import ConfigError
+from pcsuite.commands.options import listed, next_line, not_applicable_lines
 from pcsuite.runners.plan import NotApplicable
 
 
@@ -107,26 +105,3 @@ def test_what_comes_next_repeats_what_was_given_for_a_shell():
         "next: pcsuite run --config 'my profile.yaml' --name t --output-dir out"
         " --set limits.max_cost_usd=5 --set 'a={b: 1}' --conditions C0,C8"
     )
-
-
-def test_a_log_by_file_or_by_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    log = Path("outputs") / "runs" / "mine.jsonl"
-    log.parent.mkdir(parents=True)
-    log.touch()
-    assert run_log(Path("mine")) == log
-    assert run_log(log) == log
-    assert run_log(Path("other")) == Path("other")
-
-
-def test_a_folder_of_the_runs_name_is_not_the_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    log = tmp_path / "outputs" / "runs" / "mine.jsonl"
-    log.parent.mkdir(parents=True)
-    log.write_text("")
-    (tmp_path / "mine").mkdir()
-    assert run_log(Path("mine")) == Path("outputs/runs/mine.jsonl")
-    for folder in (".", "outputs/runs", "outputs"):
-        with pytest.raises(ConfigError, match=r"is a folder, not the log of a run \(name a run: mine\)"):
-            run_log(Path(folder))
-    assert run_log(Path("nothing")) == Path("nothing")

@@ -93,6 +93,31 @@ def test_the_hint_for_a_missing_compiled_prompt_can_be_pasted(tmp_path, capsys):
     assert main(shown) == 0
 
 
+def test_plan_says_which_price_is_assumed_and_that_one_is_unknown(capsys):
+    words = ["plan", "--config", "quickstart", "--limit", "2", "--models"]
+    assert main([*words, "openai/gpt-4.1-mini"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "openai/gpt-4.1-mini: $0.4 in, $1.6 out per million tokens" in said
+    assert "openai price list, 20" in said
+    assert main([*words, "openrouter/some/model"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "openrouter/some/model: price unknown" in said
+    assert "and what openrouter/some/model costs" in said
+    assert (
+        main(
+            [*words, "openrouter/some/model", "--model-option", "price_in=1", "--model-option", "price_out=2"]
+        )
+        == 0
+    )
+    assert "$1 in, $2 out per million tokens (as configured)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_model_by_name_can_be_shown_a_prompt(capsys):
+    assert main(["prompt", "agnews_json", "C1", "--model", "ollama/llama3.2"]) == 0
+    assert main(["prompt", "agnews_json", "C1", "--model", "olama/llama3.2"]) == 2
+    assert "did you mean 'ollama'" in capsys.readouterr().err
+
+
 def test_plan_json_is_all_that_is_printed(tmp_path, capsys):
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)
     assert main(["plan", "--config", str(path), "--json"]) == 0
@@ -103,3 +128,30 @@ def test_plan_json_is_all_that_is_printed(tmp_path, capsys):
     assert main(["plan", "--config", str(path), "--json", "--power"]) == 0
     (first, *_) = json.loads(capsys.readouterr().out)["power"]
     assert (first["items"], first["can_hold"]) == (4, False)
+
+
+def test_operators_in_the_system_message_are_shown_as_such_and_reach_the_model(tmp_path, capsys):
+    conditions = tmp_path / "conditions.yaml"
+    conditions.write_text(
+        "version: '1.0'\nconditions:\n  C0: []\n  apart: [{ROLE: {role: system}}, GOAL]\n  together: [ROLE, GOAL]\n"
+    )
+    path = write_profile(
+        tmp_path, conditions=("apart", "together"), suite={"models_ref": "models.yaml", "conditions_ref": "conditions.yaml"}
+    )  # fmt: skip
+    assert main(["prompt", "agnews_json", "apart", "--config", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        "[system]\nYou are a news editor who files incoming items under one of four desks.\n\n[user]\n"
+    )
+    assert main(["prompt", "agnews_json", "apart", "--diff", "together", "--config", str(path)]) == 0
+    assert "+[system]" in capsys.readouterr().out
+    assert main(["run", "--config", str(path), "--limit", "2", "--regimes", "D0", "--quiet"]) == 0
+    log = tmp_path / "outputs" / "runs" / "t.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {row["condition"]["id"] for row in rows} == {"apart", "together"}
+    assert not [row for row in rows if row["errors"]]
+    conditions.write_text(conditions.read_text().replace("role: system", "role: assistant"))
+    assert main(["prompt", "agnews_json", "apart", "--config", str(path)]) == 2
+    assert (
+        "operator ROLE: the role assistant is for verbatim pieces (system or user)" in capsys.readouterr().err
+    )

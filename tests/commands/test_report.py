@@ -79,9 +79,40 @@ def test_a_negative_margin_is_refused(runs, capsys):
 def test_a_run_that_is_not_there_is_one_line(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
-    assert (
-        capsys.readouterr().err == "pcsuite: nowhere: no such log (pcsuite run --config PROFILE writes it)\n"
-    )
+    said = "nowhere: no file and no run in outputs/runs (pcsuite run --config PROFILE makes one)"
+    assert capsys.readouterr().err == f"pcsuite: {said}\n"
+
+
+def test_a_comment_for_github_names_the_items_that_broke(runs, capsys):
+    assert main(["compare", *runs, "--format", "github", "--margin", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("<!-- pcsuite compare -->\n\n### :x: bad is worse than good (margin 0.05)\n")
+    assert "12 items broke, 0 mended" in out
+    assert out.count("1 → 0") == 12
+    assert "<details><summary>" in out
+    assert len(out) < 65_536
+    assert main(["compare", *reversed(runs), "--format", "github"]) == 0
+    assert "0 items broke, 12 mended." in capsys.readouterr().out
+
+
+def test_json_says_how_the_second_run_stands_and_what_broke(runs, capsys):
+    assert main(["compare", *runs, "--json", "--margin", "0.05"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["standing"], len(document["broke"])) == ("worse", 12)
+
+
+def test_a_baseline_takes_the_place_of_the_first_run(runs, tmp_path, capsys):
+    import pcsuite as pcs
+
+    good = pcs.read(runs[0])
+    path = good.baseline().write(tmp_path / "good.json", good.metrics)
+    assert main(["compare", str(path), runs[1], "--fail-on-regression"]) == 1
+    assert "bad against good: 1 regression" in capsys.readouterr().out
+    assert main(["compare", str(path), runs[0], "--margin", "0.3", "--format", "github"]) == 0
+    assert ":white_check_mark: good is no worse than good" in capsys.readouterr().out
+    path.write_text("{}")
+    assert main(["compare", str(path), runs[0]]) == 2
+    assert "not a baseline of the suite" in capsys.readouterr().err
 
 
 def test_report_json_is_all_that_is_printed(log, capsys):

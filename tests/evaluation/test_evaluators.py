@@ -11,6 +11,7 @@ from pcsuite.evaluation.base import Evaluator
 
 def test_every_name_builds() -> None:
     names = [
+        "assert",
         "buildingspec",
         "choice",
         "classification",
@@ -18,6 +19,7 @@ def test_every_name_builds() -> None:
         "fever",
         "ner",
         "number",
+        "relations",
         "short_answer",
         "sql",
         "truthfulqa",

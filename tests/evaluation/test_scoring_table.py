@@ -22,6 +22,7 @@ def sections() -> dict[str, tuple[str, list[tuple[str, bool, float, float]]]]:
     """Item id and rows (answer, cut off, strict, lenient) of each task's table."""
     found: dict[str, tuple[str, list[tuple[str, bool, float, float]]]] = {}
     for part in PAGE.read_text(encoding="utf-8").split("\n### ")[1:]:
+        part = part.partition("\n## ")[0]
         task = part.partition("\n")[0].strip()
         item = re.search(r"^Item `([^`]+)`", part, re.MULTILINE)
         if item is None:

@@ -276,3 +276,25 @@ def test_normalisation_and_token_f1() -> None:
     ] == pytest.approx(0.8)
     assert token_f1("the", "the") == 1.0
     assert token_f1("", "x") == 0.0
+
+
+def test_a_wrong_short_answer_that_is_asserted_is_unsupported():
+    evaluator = ShortAnswerEvaluator()
+    item = Item("q", "who wrote emma?", {"answers": ["Jane Austen"]})
+    passages = [
+        ("Emma", 0, "Emma is a novel by Jane Austen."),
+        ("Emma", 1, "Charlotte Brontë did not like it."),
+    ]
+
+    def metrics(text, retrieved=None):
+        return evaluator.evaluate(item, Answer(text, "stop", retrieved)).metrics
+
+    assert metrics("Jane Austen")["unsupported_rate"] == 0.0
+    assert metrics("Charlotte Brontë")["unsupported_rate"] == 1.0
+    # Abstaining claims nothing, and a passage that has the words makes no wrong answer right.
+    assert metrics("INSUFFICIENT_INFO")["unsupported_rate"] == 0.0
+    assert metrics("Charlotte Brontë", passages)["unsupported_rate"] == 1.0
+    assert metrics("Charlotte Brontë", passages)["answer_in_passages"] is True
+    assert metrics("Mary Shelley", passages)["answer_in_passages"] is False
+    assert "answer_in_passages" not in metrics("Jane Austen")
+    assert metrics("")["unsupported_rate"] is None

@@ -69,7 +69,7 @@ def test_a_database_that_is_full_is_no_fault_of_ours(profile, capsys, monkeypatc
     def full(*arguments, **options):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("pcsuite.commands.run.run_suite", full)
+    monkeypatch.setattr("pcsuite.api.runs.run_suite", full)
     assert main(["run", "--config", str(profile)]) == Exit.BAD_INPUT
     assert "disk is full" in one_line_of(capsys)
 

@@ -2,13 +2,14 @@
 
 import gzip
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pcsuite.config.profile import RunSection
-from pcsuite.errors import LogError
+from pcsuite.errors import ConfigError, LogError
 from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_newest_rows, iter_rows, newest_rows
 from pcsuite.logging.row import encode_row
 from pcsuite.logging.segments import (
@@ -16,10 +17,12 @@ from pcsuite.logging.segments import (
     Rotation,
     closed_segments,
     compress_segment,
+    find_log,
     log_exists,
     log_segments,
     read_lines,
     read_log_lines,
+    run_names,
 )
 from support.rows import make_row
 
@@ -261,3 +264,30 @@ def test_parts_by_their_old_name_are_told_and_not_passed_over(tmp_path):
         log_segments(log)
     (tmp_path / "sweep.2025.manifest.json").write_text("{}")  # a run of its own
     assert [segment.path for segment in log_segments(log)] == [log]
+
+
+def test_a_log_by_file_or_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = Path("outputs") / "runs" / "mine.jsonl"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    assert find_log(Path("mine")) == find_log("mine") == find_log(log) == log
+    assert run_names() == ["mine"]
+    with pytest.raises(
+        ConfigError, match=r"mime: no file and no run in outputs/runs \(did you mean 'mine'\?\)"
+    ):
+        find_log("mime")
+    with pytest.raises(ConfigError, match="gone/x.jsonl: no such log"):
+        find_log("gone/x.jsonl")
+
+
+def test_a_folder_of_the_runs_name_is_not_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "outputs" / "runs" / "mine.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text("")
+    (tmp_path / "mine").mkdir()
+    assert find_log("mine") == Path("outputs/runs/mine.jsonl")
+    for folder in (".", "outputs/runs", "outputs"):
+        with pytest.raises(ConfigError, match=r"is a folder, not the log of a run \(name a run: mine\)"):
+            find_log(folder)

@@ -20,7 +20,7 @@ from pcsuite.prompts.operators import Bundle
 from pcsuite.runners.pipeline import perturbation_refs, registered_perturbation, site_of
 from support.perturbing import CONDITIONS, conditions_of, fingerprint, plan_of_everything
 
-KINDS = ("injection", "paraphrase", "reorder", "distractor", "role_confusion")
+KINDS = ("injection", "paraphrase", "reorder", "distractor", "role_confusion", "scope")
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,12 @@ def of_kind(cases, kind):
     return [case for case in cases if case[0].perturbation.type == kind]
 
 
-def test_the_five_kinds_cover_every_task_and_condition(plan, cases):
+def test_the_kinds_cover_every_task_and_condition(plan, cases):
     assert set(PERTURBATIONS) == set(KINDS)
     assert {unit.cell.condition.id for unit, _, _ in cases} == set(CONDITIONS)
     assert {unit.cell.task.id for unit, _, _ in cases} == set(plan.tasks)
     per_cell = Counter((unit.cell.fingerprint, unit.item.item_id) for unit, _, _ in cases)
-    assert set(per_cell.values()) == {5 * 3}
+    assert set(per_cell.values()) == {6 * 3}
 
 
 def test_every_variant_changes_the_prompt_and_leaves_the_item_and_the_policy_alone(cases):
@@ -208,7 +208,7 @@ def test_a_wrong_order_is_refused(cases):
 def test_ids_name_kind_and_number():
     assert [entry.id for entry in variants(["reorder"], 2)] == ["reorder-1", "reorder-2"]
     assert variant_of("role_confusion", "role_confusion-3") == Variant("role_confusion", 3)
-    assert [ref.id for ref in perturbation_refs(["distractor"], 1)] == ["none", "distractor-1"]
+    assert [ref.id for ref in perturbation_refs(["distractor"], 1)] == [None, "distractor-1"]
     for wrong in ("reorder-4", "reorder-0", "distractor-1", "reorder"):
         with pytest.raises(ConfigError, match="is no variant of reorder"):
             variant_of("reorder", wrong)
@@ -217,5 +217,14 @@ def test_ids_name_kind_and_number():
 
 
 def test_the_clean_prompt_is_not_edited(plan):
-    clean = next(unit for unit in plan.units("sim") if unit.perturbation.id == "none")
+    clean = next(unit for unit in plan.units("sim") if unit.perturbation.id is None)
     assert registered_perturbation(clean) is None
+
+
+def test_scope_adds_one_line_and_changes_no_other(cases):
+    for _, clean, perturbed in of_kind(cases, "scope"):
+        added = Counter(perturbed.tree.blocks) - Counter(clean.tree.blocks)
+        (block,) = added
+        assert block.text.startswith("All of this holds for")
+        assert not Counter(clean.tree.blocks) - Counter(perturbed.tree.blocks)
+        assert perturbed.tree.instruction == clean.tree.instruction

@@ -12,14 +12,17 @@ from pcsuite.evaluation.fever import FeverEvaluator
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Outcome
 from pcsuite.programs.react import (
+    CHECK,
     EMPTY_FINAL,
     LAST_TURN,
     MAX_CALLS_A_TURN,
     NO_ACTION,
+    NO_DRAFT,
     OBSERVATION_CHARACTERS,
     REPEATED,
     TURN_CHARACTERS,
     ReactLoop,
+    ReviseLoop,
     ToolCall,
     read_turn,
 )
@@ -310,3 +313,45 @@ def test_without_a_retriever_there_is_no_loop():
     with pytest.raises(ConfigError, match="enabled_for_tasks"):
         asyncio.run(ReactLoop().run(fever_job(None), ScriptedModel("x")))
     assert PROGRAMS.get("react").needs_retrieval
+
+
+def revise(*lines, max_steps: int = 3) -> tuple[Outcome, ScriptedModel]:
+    model = ScriptedModel(*lines)
+    outcome = asyncio.run(ReviseLoop().run(fever_job(None, max_steps=max_steps), model))
+    assert outcome.react_steps == len(model.asked) == len(outcome.calls)
+    assert (outcome.tool_calls, outcome.retrieved) == (0, None)
+    return outcome, model
+
+
+def test_the_loop_alone_drafts_checks_and_revises():
+    good = verdict("SUPPORTS", ("Karvenia", 1))
+    outcome, model = revise(verdict("REFUTES"), f"Final: {good}")
+    assert (outcome.text, outcome.finish_reason, outcome.metrics) == (good, "stop", {"final_marked": True})
+    assert [asked["step"] for asked in model.asked] == ["revise-1", "revise-2"]
+    assert model.asked[1]["prompt"].endswith(f"{verdict('REFUTES')}\n\nObservation: {CHECK}")
+
+
+def test_a_draft_that_comes_back_unchanged_is_the_answer():
+    outcome, model = revise(verdict("REFUTES"))
+    assert (outcome.text, outcome.finish_reason, len(model.asked)) == (verdict("REFUTES"), "stop", 2)
+    assert outcome.metrics == {"final_marked": False}
+
+
+def test_the_last_revision_is_the_answer_where_it_conforms():
+    lines = [verdict("REFUTES"), verdict("NOT_ENOUGH_INFO"), verdict("SUPPORTS")]
+    outcome, model = revise(*lines)
+    assert (outcome.text, outcome.react_steps) == (verdict("SUPPORTS"), 3)
+    assert model.asked[2]["prompt"].endswith(LAST_TURN)
+    chatter, _ = revise("First.", "Second.", "Third.")
+    assert (chatter.text, chatter.finish_reason) == ("", "step_limit")
+
+
+def test_the_loop_alone_has_no_tools():
+    outcome, model = revise("Action: search[Lorvik]", f"Final: {verdict()}")
+    assert model.asked[1]["prompt"].endswith(f"Observation: {NO_DRAFT}")
+    assert outcome.text == verdict()
+
+
+def test_a_draft_that_is_cut_off_is_no_answer():
+    outcome, _ = revise((verdict()[:20], "length"))
+    assert (outcome.text, outcome.finish_reason) == ("", "length")

@@ -4,7 +4,7 @@ import pytest
 
 from pcsuite.config.definitions import OperatorSpec, OperatorUse
 from pcsuite.config.load import bundled_operators
-from pcsuite.errors import PromptError
+from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import Exemplar, PromptContext
 from pcsuite.prompts.operators import Bundle, Operator, render_text
@@ -50,3 +50,22 @@ def test_templates_are_sandboxed_and_strict(tmp_path):
     (tmp_path / "json_base.j2").write_text("{{ ''.__class__.__mro__ }}", encoding="utf-8")
     with pytest.raises(PromptError, match="unsafe"):
         _ = build_condition("C0", templates_dir=tmp_path / ".", ctx=CTX | {"task_id": "other"}).prompt
+
+
+def test_steps_are_shown_or_hidden():
+    spec = bundled_operators()["DECOMPOSE"]
+    ctx = PromptContext("t", "reasoning", "x", decompose=("Read.", "Decide."))
+    shown = Operator("DECOMPOSE", spec)
+    hidden = shown.with_options(OperatorUse(name="DECOMPOSE", mode="hidden"))
+    steps = "1. Read.\n2. Decide."
+    assert shown.render(ctx) == f"Work in steps:\n{steps}"
+    assert shown.with_options(OperatorUse(name="DECOMPOSE", mode="shown")).render(ctx) == shown.render(ctx)
+    assert (
+        hidden.render(ctx) == f"Work in steps, but keep them to yourself and write the answer alone:\n{steps}"
+    )
+    with pytest.raises(ConfigError, match="DECOMPOSE has no mode 'brief'.*shown and hidden"):
+        shown.with_options(OperatorUse(name="DECOMPOSE", mode="brief"))
+    with pytest.raises(ConfigError, match="REASONING_MODE has no mode 'hidden'"):
+        Operator("REASONING_MODE", bundled_operators()["REASONING_MODE"]).with_options(
+            OperatorUse(name="REASONING_MODE", mode="hidden")
+        )

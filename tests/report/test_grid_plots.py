@@ -34,8 +34,8 @@ def test_the_ladder_has_a_line_per_size_with_intervals(tables):
     (figure,) = ladder_by_size_figures(tables["by_size"], None)
     assert figure.name == "perf_condition_ladder__agnews_json__grid"
     for level in ("S", "M", "L"):
-        assert f"<title>C3 at {level}, d0_greedy: " in figure.svg
-        assert f"<title>C3 at {level}, d1_sampled: " in figure.svg
+        assert f"<title>C3 at {level}, D0: " in figure.svg
+        assert f"<title>C3 at {level}, D1: " in figure.svg
     assert "by model size class" in figure.svg
 
 
@@ -55,7 +55,7 @@ def test_the_interaction_is_the_effect_by_size_and_regime(tables):
 
 
 def test_the_worst_case_stands_beside_the_clean_score(tables):
-    temperature = {"d0_greedy": 0.0, "d1_sampled": 0.7}
+    temperature = {"D0": 0.0, "D1": 0.7}
     (figure,) = worst_case_figures(tables["robustness_worst_case"], None, temperature)
     assert figure.name == "robustness_worst_case__agnews_json__grid"
     assert "<title>C3, clean prompts, no attack: 1.00" in figure.svg

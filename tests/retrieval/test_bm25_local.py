@@ -5,6 +5,8 @@ import math
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from pcsuite.cli import main
 from pcsuite.config.profile import RetrievalSection
-from pcsuite.data.items import SAMPLES
+from pcsuite.data.items import SAMPLES, load_items
 from pcsuite.errors import DataError
 from pcsuite.retrieval import RETRIEVERS
 from pcsuite.retrieval.bm25_local import (
@@ -20,6 +22,7 @@ from pcsuite.retrieval.bm25_local import (
     Bm25Index,
     Bm25Settings,
     ensure_index,
+    find_pages,
     index_root,
     query_words,
     read_pages,
@@ -251,3 +254,46 @@ def test_the_command_builds_and_searches(tmp_path, capsys):
     assert capsys.readouterr().out == "nothing found\n"
     assert main(["index", "search", "x", "--index", str(tmp_path)]) == 2
     assert "is not a search index" in capsys.readouterr().err
+
+
+def test_pages_of_a_dataset_go_before_an_encyclopedia_and_that_before_the_sample(tmp_path):
+    datasets = tmp_path / "datasets"
+    datasets.mkdir()
+    assert find_pages("nq_open", tmp_path).kind == "sample"
+    for name in ("fever_pages.jsonl", "wiki_pages.jsonl", "nq_open_pages.jsonl"):
+        write_pages(datasets / name, {"Oak": ["A tree."]})
+        found = find_pages("nq_open", tmp_path)
+        assert (found.kind, found.path.name) == ("cache", name)
+    # FEVER's own pages stay FEVER's.
+    assert find_pages("fever", tmp_path).path.name == "fever_pages.jsonl"
+
+
+def test_the_bundled_pages_answer_questions_of_nq(tmp_path):
+    """A question alone finds a sentence that has the answer in it, whatever it is called."""
+    index = Bm25Index(ensure_index(SAMPLES / "nq_open_pages.jsonl", tmp_path))
+    for item in load_items("nq_open", "dev", tmp_path).items:
+        shown = " ".join(passage.text for passage in index.search(item.input_text, 5)).casefold()
+        assert any(answer.casefold() in shown for answer in item.truth["answers"]), item.input_text
+
+
+def test_the_bundled_pages_answer_questions_of_truthful_qa(tmp_path):
+    """The n-th page is about the n-th question that can be answered, and the question finds it."""
+    source = SAMPLES / "truthful_qa_pages.jsonl"
+    index, pages = Bm25Index(ensure_index(source, tmp_path)), [page for page, _ in read_pages(source)]
+    items = load_items("truthful_qa", "validation", tmp_path).items
+    answerable = [item for item in items if not item.truth["unanswerable"]]
+    assert len(pages) == len(answerable)
+    for page, item in zip(pages, answerable, strict=True):
+        assert page in {passage.page for passage in index.search(item.input_text, 5)}, item.input_text
+
+
+def test_searching_does_not_start_jax(tmp_path):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("")
+    (tmp_path / "jax" / "lax.py").write_text("raise SystemExit('JAX was started')")
+    code = "from pcsuite.retrieval.bm25_local import _bm25s; _bm25s(); import jax; print('apart')"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert (done.stdout.strip(), done.returncode) == ("apart", 0), done.stderr

@@ -29,6 +29,7 @@ from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
 from support.loop_profiles import loopback_profile
 from support.loopback import COMPLETION_TOKENS, PROMPT_TOKENS, LoopbackServer, completion
+from support.profiles import write_profile
 
 FIRST_SHOWN = re.compile(r'^1\. (\{"page".*?\})', re.MULTILINE)
 
@@ -364,3 +365,52 @@ def test_c7_with_the_embedded_model(tmp_path):
         assert row.generation.text if row.generation.finish_reason == "stop" else row.generation.text == kept
         assert row.generation.usage.prompt_tokens < 5 * (4096 - 260)
         assert row.metrics["retrieval"] is True
+
+
+GROUNDED = ("fever_json", "nq_open", "truthfulqa_gen")
+
+
+def test_c7_with_and_without_retrieval_on_every_grounded_task(tmp_path):
+    """The loop alone needs neither pages nor permission; with search both tasks and profile must provide for it."""
+    path = write_profile(
+        tmp_path, tasks=(*GROUNDED, "agnews_json"), conditions=("C3", "C7", "C7L"), regimes=("d0_greedy",), items=3,
+        integrations={"retrieval": {"enabled_for_tasks": list(GROUNDED)}},
+    )  # fmt: skip
+    plan = build_plan(load_suite(path))
+    ran = {(cell.task.id, cell.condition.id) for cell in plan.cells}
+    assert {(task, condition) for task in GROUNDED for condition in ("C3", "C7", "C7L")} <= ran
+    skipped = {(note.task_id, note.condition_id): note.reason for note in plan.not_applicable}
+    assert skipped == dict.fromkeys(
+        [("agnews_json", "C7"), ("agnews_json", "C7L")], "the task has no corpus to search"
+    )
+    run_suite(load_suite(path), quiet=True)
+    rows = [row for row in newest_rows(tmp_path / "outputs" / "runs" / "t.jsonl") if row.task.id in GROUNDED]
+    assert not [row.errors for row in rows if row.errors]
+    by_condition = {(row.condition.id, row.metrics["retrieval"]) for row in rows}
+    assert by_condition == {("C3", False), ("C7", True), ("C7L", False)}
+    assert all(
+        row.generation.react_steps == 2 for row in rows if row.condition.id == "C7L" and row.parsed.answer
+    )
+
+
+def test_retrieval_that_is_not_enabled_leaves_the_loop_alone(tmp_path):
+    path = write_profile(tmp_path, tasks=("truthfulqa_gen",), conditions=("C3", "C7", "C7L"), items=2)
+    plan = build_plan(load_suite(path))
+    assert {cell.condition.id for cell in plan.cells} == {"C3", "C7L"}
+    (note,) = plan.not_applicable
+    assert "C7L is the loop without it" in note.reason
+
+
+def test_bundled_pages_are_not_searched_for_exported_items(tmp_path):
+    datasets = tmp_path / "cache" / "datasets"
+    datasets.mkdir(parents=True)
+    item = {"item_id": "q1", "input_text": "who wrote emma?", "truth": {"answers": ["Jane Austen"]}}
+    (datasets / "nq_open_dev.jsonl").write_text(json.dumps(item) + "\n", encoding="utf-8")
+    path = write_profile(
+        tmp_path, tasks=("nq_open",), conditions=("C3", "C7"), integrations={"retrieval": {"enabled_for_tasks": ["nq_open"]}}
+    )  # fmt: skip
+    (note,) = build_plan(load_suite(path)).not_applicable
+    assert "the only pages are the bundled sample's: pcsuite index build --dataset nq_open" in note.reason
+    page = {"page": "Emma", "sentences": ["Emma is a novel by Jane Austen."]}
+    (datasets / "fever_pages.jsonl").write_text(json.dumps(page) + "\n", encoding="utf-8")
+    assert not build_plan(load_suite(path)).not_applicable

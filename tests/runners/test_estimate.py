@@ -5,6 +5,7 @@ import pytest
 
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
+from pcsuite.logging.log import iter_newest_rows
 from pcsuite.runners.estimate import PowerSettings, family_sizes, plan_power
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
@@ -83,3 +84,22 @@ def test_a_pilot_is_measured(tmp_path):
     assert 0 < design.world.noise < 1
     assert 0.2 < design.world.accuracy < 0.8
     assert 0.02 < design.gain < 0.5
+
+
+def test_pooled_counts_are_planned_on_the_pooled_figure(tmp_path, capsys):
+    path = write_profile(
+        tmp_path, tasks=("conll03_ner_json",), items=30, conditions=("C0", "C3"), regimes=("D1",)
+    )
+    (stated,) = plan_power(build_plan(load_suite(path)), PowerSettings())
+    assert stated.measure == "micro_f1"
+    assert main(["plan", "--config", str(path), "--power"]) == 0
+    assert "--pilot LOG plans on micro-F1" in " ".join(capsys.readouterr().out.split())
+    summary = run_suite(load_suite(path), quiet=True)
+    (design,) = plan_power(build_plan(load_suite(path)), PowerSettings(), summary.paths.log)
+    counts = {"C0": np.zeros(3), "C3": np.zeros(3)}
+    for row in iter_newest_rows(summary.paths.log):
+        counts[row.condition.id] += [row.metrics[name] for name in ("tp", "fp", "fn")]
+    pooled = {name: 2 * tp / (2 * tp + fp + fn) for name, (tp, fp, fn) in counts.items()}
+    assert design.world.differences.mean() == pytest.approx(pooled["C3"] - pooled["C0"])
+    assert main(["plan", "--config", str(path), "--power", "--pilot", str(summary.paths.log)]) == 0
+    assert "planned on micro-F1" in " ".join(capsys.readouterr().out.split())

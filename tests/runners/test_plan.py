@@ -18,7 +18,7 @@ def test_a_row_is_named_by_its_cell_its_item_with_content_its_seed_and_its_pertu
     assert len({unit.run_id for unit in units}) == len(units) == plan.calls
     for unit in units:
         content = unit.cell.task.item_digests[unit.item.item_id]
-        parts = (unit.cell.fingerprint, unit.item.item_id, content, str(unit.seed), unit.perturbation.id)
+        parts = (unit.cell.fingerprint, unit.item.item_id, content, str(unit.seed), "none")
         assert unit.run_id == sha256_hex("|".join(parts))
 
 

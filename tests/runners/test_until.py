@@ -1,5 +1,6 @@
 """Running until decided: arms stop, looks are kept, and a killed run goes on from them."""
 
+import csv
 import json
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_what_cannot_be_decided_is_refused(tmp_path):
 
 def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys):
     path = write_profile(tmp_path, STRONG, items=30, conditions=("C0", "C3"), regimes=("D0",))
-    assert main(["run", "--config", str(path), "--until", "decided", "--batch", "5", "--quiet"]) == 0
+    assert main(["run", "--config", str(path), "--until", "decided", "--look-every", "5", "--quiet"]) == 0
     assert "C3 against C0 is better after" in capsys.readouterr().out
     # without the flag the plan is another one
     assert main(["run", "--config", str(path), "--quiet"]) == 2
@@ -154,6 +155,25 @@ def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys
     lines = (tmp_path / "outputs" / "runs" / "t.looks.ndjson").read_text().splitlines()
     assert len(looks) == 1 + len(lines)
     assert json.loads(lines[-1])["stopped"] is True
+
+
+def test_looks_at_pooled_counts_say_that_they_judge_item_means(tmp_path, capsys):
+    path = write_profile(
+        tmp_path, STRONG, tasks=("conll03_ner_json",), items=30, conditions=("C0", "C3"), regimes=("D0",)
+    )
+    said = "conll03_ner_json: looks judge the mean of item scores"
+    command = ["--config", str(path), "--until", "decided"]
+    assert main(["plan", *command]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert main(["run", *command, "--quiet"]) == 0
+    assert said in capsys.readouterr().out
+    assert main(["report", "--config", str(path), "--no-plots"]) == 0
+    with (tmp_path / "outputs" / "tables" / "effects.csv").open(newline="") as stream:
+        (row,) = (row for row in csv.DictReader(stream) if row["metric"] == "score")
+    (look,) = read_looks(tmp_path / "outputs" / "runs" / "t.jsonl")[-1:]
+    assert row["measure"] == "mean over items"
+    assert float(row["delta"]) == pytest.approx(look.mean)
+    assert float(row["delta_low"]) <= look.mean <= float(row["delta_high"])
 
 
 def test_a_margin_without_a_rule_is_refused(tmp_path, capsys):

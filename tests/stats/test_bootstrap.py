@@ -289,3 +289,20 @@ def test_from_a_thousand_items_the_interval_is_computed_not_drawn(law):
     # 100,000 draws are off by a hundredth of a standard error, values on a grid by a little more
     assert computed.low == pytest.approx(reference.low, abs=0.03 * reference.se)
     assert computed.high == pytest.approx(reference.high, abs=0.03 * reference.se)
+
+
+def test_micro_f1_of_a_thousand_items_is_computed_not_drawn():
+    rng = generator(43)
+    control = rng.poisson([2.0, 0.8, 1.2], (1500, 3)).astype(float)
+    treated = np.maximum(control + rng.integers(-1, 2, (1500, 3)), 0)
+    for interval, given in (
+        (bootstrap_micro_f1, (treated,)),
+        (bootstrap_micro_f1_difference, (treated, control)),
+    ):
+        computed = interval(*given, rng=generator(44))
+        reference = interval(*given, rng=generator(45), resamples=100_000, method="expanded")
+        assert computed.method == "bootstrap expanded, closed form"
+        assert computed.value == reference.value
+        width = reference.high - reference.low
+        assert computed.low == pytest.approx(reference.low, abs=0.02 * width)
+        assert computed.high == pytest.approx(reference.high, abs=0.02 * width)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.information import (
-    fit_probe,
+    fit_probes,
     hashed_features,
     infonce,
     mutual_information,
@@ -41,11 +41,24 @@ def test_features_are_stable_and_of_unit_length():
 def test_probe_finds_the_penalised_optimum():
     rng = np.random.default_rng(0)
     features, codes = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
-    weights = fit_probe(features, codes, 3, ridge=0.5)
+    (weights,) = fit_probes(features, codes[:, None], 3, ridge=0.5)
     inputs = np.hstack([features, np.ones((60, 1))])
     scores = np.exp(inputs @ weights)
     gradient = inputs.T @ (scores / scores.sum(1, keepdims=True) - np.eye(3)[codes]) + 0.5 * weights
     assert np.abs(gradient).max() < 1e-2
+
+
+@pytest.mark.parametrize("columns", [3, 200])
+def test_probes_found_together_are_those_found_alone(columns):
+    rng = np.random.default_rng(3)
+    features, codes = rng.normal(size=(60, columns)), rng.integers(0, 3, (60, 2))
+    rows = rng.random((60, 2)) < 0.7
+    together = fit_probes(features, codes, 3, rows=rows, ridge=0.5)
+    for index, found in enumerate(together):
+        (alone,) = fit_probes(
+            features[rows[:, index]], codes[rows[:, index], index : index + 1], 3, ridge=0.5
+        )
+        assert found == pytest.approx(alone, abs=0.01)
 
 
 def test_clearer_outputs_have_shorter_codes():

@@ -102,6 +102,25 @@ def test_head_to_head_shows_the_items_behind_a_point(browser, site):
     assert "better on 7, worse on 2" in text(browser)
 
 
+def test_figures_say_their_numbers_hide_series_and_lead_to_items(browser, site):
+    browser.goto(f"{site}/run/first/figures")
+    first = "document.querySelector('#ladder [data-says]')"
+    assert browser.run("document.getElementById('says').hidden")
+    browser.run(f"{first}.dispatchEvent(new PointerEvent('pointerenter'))")
+    assert browser.run("document.getElementById('says').innerText").startswith("C0, ")
+    browser.run(f"{first}.dispatchEvent(new PointerEvent('pointerleave'))")
+    assert browser.run("document.getElementById('says').hidden")
+    browser.goto(f"{site}/run/hostile/figures")
+    assert browser.run("document.title") != "owned"
+    browser.goto(f"{site}/run/first/figures?only=broken%3AC4")
+    assert "on 2 items" in browser.run(f"{first}.dataset.says")
+    browser.run(f"{first}.focus()")
+    assert not browser.run("document.getElementById('says').hidden")
+    browser.run(f"location = {first}.getAttribute('href')")
+    wait(browser, "location.pathname === '/run/first' && location.search.includes('sort=score%3AC0')")
+    assert "2 items" in text(browser)
+
+
 def test_operators_are_turned_off_one_by_one(browser, site):
     browser.goto(f"{site}/run/first/operators")
     assert browser.run("document.querySelectorAll('svg.scatter circle').length") == 3
@@ -164,7 +183,7 @@ def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, si
 @pytest.mark.parametrize(
     "path",
     ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/prompt/agnews_json/i03", "/run/first/operators",
-     "/run/first/scatter", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
+     "/run/first/scatter", "/run/first/figures", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
 )  # fmt: skip
 def test_axe_finds_no_serious_fault(browser, site, path):
     rules = os.environ.get("PCS_AXE")

@@ -24,6 +24,8 @@ from view.conftest import ask
         ("/run/first/prompt/agnews_json/i03", 200, "Classify i03 under C4"),
         ("/run/hostile/prompt/agnews_json/huge", 404, "not at hand"),
         ("/run/first/scatter?x=C0&y=C4", 200, "C4 less C0"),
+        ("/run/first/figures", 200, "Score by condition"),
+        ("/run/first/figures?q=nowhere+to+be+found", 200, "nothing to draw"),
         ("/run/first/marks", 200, "marked"),
         ("/run/first/ablation", 404, "is no ablation"),
         ("/across?runs=first,second", 200, "effect against first"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from pcsuite.ablation.arms import (
     Arm,
     Design,
     DesignName,
+    arm_of,
     in_prefix_order,
     make_design,
     operator_texts,
@@ -30,12 +32,13 @@ from pcsuite.ablation.arms import (
 )
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
-from pcsuite.config.load import ScorerFile, Suite, load_suite
+from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
+from pcsuite.config.model_names import changed_entry
+from pcsuite.config.prices import price_of
 from pcsuite.config.spellings import regime_id
-from pcsuite.data.init_task import TaskRequest, read_table, read_table_task
-from pcsuite.data.items import Item, datasets_dir, dump_line, load_items
+from pcsuite.data.init_task import TaskRequest, likely_kind, read_table, read_table_task
+from pcsuite.data.items import Item, Row, datasets_dir, dump_line, task_items
 from pcsuite.data.task_recipes import Columns
-from pcsuite.engines import ADAPTERS
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
@@ -105,6 +108,8 @@ class AblationRequest:
     config: str = "quickstart"
     """Profile whose models, tasks, regimes, metrics and cache folder are used."""
     output_dir: str = "outputs"
+    cache_dir: str | None = None
+    """Folder of items and responses, instead of the profile's."""
     overwrite: bool = False
 
     def __post_init__(self) -> None:
@@ -145,6 +150,8 @@ class Study:
     base: Suite
     count: int
     """Items."""
+    results: str = "."
+    """Folder of the run's results, as the profile in :attr:`folder` names it."""
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -186,8 +193,11 @@ class Study:
         if self.task.grammar is not None:
             files["grammar.lark"] = self.task.grammar
             task["grammar_ref"] = "grammar.lark"
+        # Bundled files are found under their names from anywhere; files of the user's by their whole paths.
         refs = {
-            f"{kind}_ref": str(base.sources[f"{kind}_ref"].path.resolve()) for kind in ("decoding", "metrics")
+            key: str(path.resolve())
+            for key in ("decoding_ref", "metrics_ref")
+            if (path := base.sources[key].path).resolve().parent != bundled_configs().resolve()
         }
         regime = request.regime
         greedy = base.regimes[regime].greedy
@@ -196,7 +206,7 @@ class Study:
             "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
             "models.yaml": {
                 "version": "1.0",
-                "models": {self.model_id: self.model.model_dump(mode="json", exclude_none=True)},
+                "models": {self.model_id: self.model.written()},
             },
             "operators.yaml": {
                 "version": "1.0",
@@ -212,8 +222,9 @@ class Study:
                 "version": "1.0",
                 "run": {
                     "name": request.run_name,
-                    "output_dir": str(self.folder),
-                    "cache_dir": base.profile.run.cache_dir,
+                    "relative_to": "profile",
+                    "output_dir": self.results,
+                    "cache_dir": os.path.relpath(base.profile.run.cache_dir, self.folder),
                 },
                 "repro": {
                     "seeds": {regime: [0] if greedy else list(range(1, request.seeds + 1))},
@@ -293,9 +304,32 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    if request.seeds < 1:
-        raise ConfigError(f"--seeds {request.seeds}: at least 1 is needed")
-    base = load_suite(request.config)
+    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+        value = getattr(request, flag)
+        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
+    whole, source = _read(request, _FOLDER)
+    free, count = list(whole.free), whole.count
+    design_name: DesignName = "leave-one-out" if request.until else request.design
+    design = make_design(free, design_name, with_controls=request.controls)
+    least = least_items(len(free))
+    if count < least:
+        raise DataError(
+            f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
+            hint=f"give {least} or more",
+        )
+    study = replace(whole, design=design)
+    _check_context(study, source)
+    if request.budget_tokens is not None or request.budget_usd is not None:
+        arms = _affordable_arms(study, source)
+        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
+        study = replace(study, design=design)
+    return study
+
+
+def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
+    """The prompt, its task and its model with the full prompt as the only arm, and the items."""
+    base = load_suite(request.config, {"run.cache_dir": request.cache_dir} if request.cache_dir else None)
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)
@@ -311,33 +345,22 @@ def prepare(request: AblationRequest) -> Study:
     model_id, model = resolve_model(request, base, free)
     source = task.items
     if source is None:
-        source = load_items(task.spec.dataset, task.spec.split, Path(base.profile.run.cache_dir)).items
+        source = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
     count = min(len(source), request.limit or len(source))
-    design_name: DesignName = "leave-one-out" if request.until else request.design
-    design = make_design(free, design_name, with_controls=request.controls)
-    least = least_items(len(free))
-    if count < least:
-        raise DataError(
-            f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
-            hint=f"give {least} or more",
-        )
-    study = Study(
-        request,
-        prompt,
-        task,
-        model_id,
-        model,
-        design,
-        Path(request.output_dir) / _FOLDER / request.run_name,
-        base,
-        count,
-    )
-    _check_context(study, source)
-    if request.budget_tokens is not None or request.budget_usd is not None:
-        arms = _affordable_arms(study, source)
-        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
-        study = replace(study, design=design)
-    return study
+    only = Design("none", (arm_of(free, free),), "the prompt as it stands")
+    folder = Path(request.output_dir) / kind / request.run_name
+    return Study(request, prompt, task, model_id, model, only, folder, base, count), source
+
+
+def prompt_profile(request: AblationRequest) -> Suite:
+    """A prompt and a table as a profile of one condition, the prompt as it stands; nothing is called.
+
+    Its files lie under ``<output_dir>/prompts/<run>/``, its rows in ``<output_dir>/prompts/<run>/runs/``. Raises what
+    :func:`prepare` raises for a prompt, a table or a model that cannot be used.
+    """
+    study, items = _read(request, "prompts")
+    _check_context(study, items)
+    return study.write(study.design.arms)
 
 
 def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> tuple[str, ModelSpec]:
@@ -345,28 +368,15 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
 
     Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
     """
-    given = request.model
-    provider, _, name = given.partition("/")
-    spec: ModelSpec
-    if given in base.models:
-        model_id, spec = given, base.models[given]
-    elif given == SIMULATED:
-        model_id = SIMULATED
+    given = model_id = request.model
+    if given == SIMULATED and given not in base.models:
         spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
-    elif name and provider in ADAPTERS:
-        keys: dict[str, Any] = {"model": name} if provider == "openai" else {"path": name}
-        if provider == "openai":
-            keys["base_url"] = request.base_url or "https://api.openai.com/v1"
-            if request.base_url is None:
-                keys["api_key_env"] = "OPENAI_API_KEY"
-        model_id = given.replace("/", "--")
-        spec = ModelSpec(provider=provider, family=name.split("/")[-1], size="unknown", **keys)
+    elif given not in base.models:
+        raise ConfigError(f"--model: no model '{given}'", hint=base.models.hint(given))
     else:
-        known = [*base.models, SIMULATED]
-        hint = f"{did_you_mean(given, known)} or PROVIDER/MODEL with one of {', '.join(ADAPTERS)}"
-        raise ConfigError(f"--model: no model '{given}'", hint=hint)
-    if request.base_url and spec.provider == "openai":
-        spec = spec.model_copy(update={"base_url": request.base_url})
+        spec = base.models[given]
+        if request.base_url and "base_url" in spec.provider_options():
+            spec = changed_entry(given, spec, {"base_url": request.base_url})
     if request.effects:
         if spec.provider != SIMULATED:
             raise ConfigError(f"--effect: model '{given}' is not simulated, its effects cannot be set")
@@ -391,12 +401,12 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
         spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
         prompt = prompt.check_placeholders(())
         reading = f"task {request.data}: {spec.title}"
-        return (
-            AblationTask(
-                request.data, spec, base.schema(request.data), base.grammar(request.data), None, reading
-            ),
-            prompt,
-        )
+        scorer = _own_scorer(request) or base.scorer(request.data)
+        if scorer is not None:  # by its whole path: the task's file is written elsewhere
+            kept = spec.evaluator_options if request.scorer is None else {}
+            spec = spec.model_copy(update={"evaluator": scorer.resolved, "evaluator_options": kept})
+        schema, grammar = base.schema(request.data), base.grammar(request.data)
+        return AblationTask(request.data, spec, schema, grammar, None, reading, scorer), prompt
     if not path.is_file():
         hint = did_you_mean(request.data, base.tasks)
         raise DataError(f"--data {request.data}: neither a file nor a task of the profile", hint=hint)
@@ -499,33 +509,12 @@ def _answer_column(
     )
 
 
-def _kind(request: AblationRequest, rows: Sequence[Any], answer: str | None) -> str:
+def _kind(request: AblationRequest, rows: Sequence[Row], answer: str | None) -> str:
     """The kind of task that a table looks like; a scorer of one's own reads short answers."""
-    if request.choices:
-        return "choice"
-    if request.fields:
-        return "extraction"
-    values = [str(row.values.get(answer, "")).strip() for row in rows]
-    if request.labels:
-        return "classification"
-    if request.scorer is not None:
+    columns = Columns(request.inputs, answer, request.labels, request.choices, request.fields)
+    if request.scorer is not None and not (request.choices or request.fields or request.labels):
         return request.scorer if request.scorer in ("classification", "number") else "short_answer"
-    if all(_is_number(value) for value in values):
-        return "number"
-    if all(
-        isinstance(row.values.get(answer), dict) or str(row.values.get(answer, "")).startswith("{")
-        for row in rows
-    ):
-        return "extraction"
-    distinct = len({value.casefold() for value in values})
-    return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text.replace(",", "").removeprefix("$")))
-    except ValueError:
-        return False
+    return likely_kind(rows, columns)
 
 
 def _check_context(study: Study, items: Sequence[Item]) -> None:
@@ -559,7 +548,8 @@ def _affordable_arms(study: Study, items: Sequence[Item]) -> int:
     if request.budget_tokens is not None:
         limits.append(request.budget_tokens / (prompt_tokens + completion))
     if request.budget_usd is not None:
-        cost = study.model.cost(prompt_tokens, completion)
+        price = price_of(study.model)
+        cost = price.cost(prompt_tokens, completion) if price is not None else 0.0
         limits.append(request.budget_usd / cost if cost else math.inf)
     affordable = min(limits) * 0.8 / rows
     return 10**6 if math.isinf(affordable) else int(affordable)

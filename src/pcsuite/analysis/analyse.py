@@ -99,14 +99,15 @@ def analyse(
         embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
         if isinstance(embedder, Embedder):
             stack.enter_context(embedder)
-        scores, manifest = item_scores(tables), read_manifests(tables.logs)
+        manifest = read_manifests(tables.logs)
+        known = metrics_of(manifest.metrics, metrics)
+        scores = item_scores(tables, squares=known.compared_in("mixed_model"))
         conditions = {key.condition for key in scores.cell_keys()}
         if baseline is not None and baseline not in conditions:
             raise AnalysisError(
                 f"no row has the baseline '{baseline}'", hint=did_you_mean(baseline, conditions)
             )
         scores.control = baseline
-        known = metrics_of(manifest.metrics, metrics)
         registered = registration.Registered.of(manifest, tables.logs)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         levels = summary.summary_by_condition(tables, scores, known, answers, manifest.tasks)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.threads import one_blas_thread
@@ -14,6 +15,7 @@ from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import adjusted_p, paired_change, stars
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.equivalence import noninferior_paired
 
 COMPARE = TableSpec(
     "compare",
@@ -33,9 +35,25 @@ COMPARE = TableSpec(
         Column("p_bh", "the same adjusted over all cells of the metric (Benjamini–Hochberg)"),
         Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh"),
         Column("outcome", "better, worse, changed (a metric without a good end), or no reliable change"),
+        Column(
+            "no_worse_p",
+            "p-value of the claim that the second run is no worse by the margin or more; of the score, with a margin",
+        ),
     ),
 )
 Outcome = Literal["better", "worse", "changed", "no reliable change"]
+
+
+class ItemChange(NamedTuple):
+    """An item whose score differs between the runs in a cell; the key is that of the second run."""
+
+    key: CellKey
+    item_id: str
+    first: float
+    second: float
+
+
+Standing = Literal["worse", "no worse", "undecided"]
 
 
 @dataclass(slots=True)
@@ -49,6 +67,34 @@ class Comparison:
     only_second: list[CellKey] = field(default_factory=list)
 
     metrics: Metrics = field(default_factory=bundled_metrics)
+    changes: list[ItemChange] = field(default_factory=list)
+    """Items whose score changed, the largest loss first."""
+    margin: float = 0.0
+    alpha: float = 0.05
+
+    @property
+    def broke(self) -> list[ItemChange]:
+        """Items that score lower in the second run, the largest loss first."""
+        return [change for change in self.changes if change.second < change.first]
+
+    @property
+    def standing(self) -> Standing:
+        """How the second run stands, by its scores: what a test or a gate goes by.
+
+        ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
+        where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 by its 95 %
+        interval), else ``undecided``: too few items to say.
+        """
+        scores = [record for record in self.table.records() if record["metric"] == SCORE]
+        if any(record["outcome"] == "worse" for record in scores):
+            return "worse"
+        shown = [
+            record["no_worse_p"] <= self.alpha
+            if record["no_worse_p"] is not None
+            else self.margin > 0 and (record["delta_low"] or 0.0) > -self.margin
+            for record in scores
+        ]
+        return "no worse" if shown and all(shown) else "undecided"
 
     @property
     def regressions(self) -> list[dict[str, Any]]:
@@ -113,18 +159,43 @@ def compare_runs(
             improved = metrics.improved(record["metric"], delta)
             outcome = "changed" if improved is None else "better" if improved else "worse"
         record |= {"p_bh": p_bh, "stars": stars(p_bh), "outcome": outcome}
+    changes: list[ItemChange] = []
+    for name in common:
+        left, right = first.cells[matched[name]], second.cells[other[name]]
+        paired = _paired(first, second, left, right, SCORE)
+        scored = {
+            "task": right.key.task, "model": right.key.model, "decoding": right.key.decoding,
+            "perturbation": right.key.perturbation, "condition": right.key.condition, "metric": SCORE,
+        }  # fmt: skip
+        record = next((one for one in records if scored.items() <= one.items()), None)
+        if paired is None or record is None:
+            continue
+        before, after = (cell.values[SCORE][rows] for cell, rows in ((left, paired[0]), (right, paired[1])))
+        names = second.item_names[right.key.task]
+        changes += [
+            ItemChange(right.key, names[int(right.items[row])], float(old), float(new))
+            for row, old, new in zip(paired[1], before, after, strict=True)
+            if old != new
+        ]
+        pooled = right.key.task in first.pooled and right.key.task in second.pooled
+        if margin > 0 and not pooled:  # an item's share of micro-F1 is not bounded as a score is
+            record["no_worse_p"] = noninferior_paired(after, before, margin=margin).p_value
     return Comparison(
         Table.of(COMPARE, records),
         renamed,
         [matched[name] for name in matched if name not in other],
         [other[name] for name in other if name not in matched],
         metrics,
+        sorted(changes, key=lambda change: (change.second - change.first, change.key, change.item_id)),
+        margin,
+        alpha,
     )
 
 
-def _compare(
+def _paired(
     first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
-) -> dict[str, Any] | None:
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Rows of two cells about the same items, where both have the metric, in one order; ``None`` for fewer than two."""
     if metric not in left.values or metric not in right.values:
         return None
     # Runs code their items differently, so they are matched by name.
@@ -142,6 +213,16 @@ def _compare(
     if len(pairs) < 2:
         return None
     rows_left, rows_right = np.array(pairs, dtype=np.int64).T
+    return rows_left, rows_right
+
+
+def _compare(
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
+) -> dict[str, Any] | None:
+    paired = _paired(first, second, left, right, metric)
+    if paired is None:
+        return None
+    rows_left, rows_right = paired
     pooled = metric == SCORE and left.key.task in first.pooled and right.key.task in second.pooled
     before, after = (
         (cell.counts() if pooled else cell.values[metric])[rows]
@@ -153,7 +234,7 @@ def _compare(
     return {
         **right.key._asdict(),
         "metric": metric,
-        "n_items": len(pairs),
+        "n_items": len(rows_left),
         "first": change.control,
         "second": change.treated,
         **estimate_columns("delta", change.delta),

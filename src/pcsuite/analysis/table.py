@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate
 
@@ -105,8 +106,8 @@ MAIN_CELL = tuple(
 N_ITEMS = Column("n_items", "items the figures rest on")
 
 
-@dataclass(slots=True)
-class Table:
+@dataclass(slots=True, repr=False)
+class Table(Frame):
     """Rows of a declared table; ``None`` is an empty cell."""
 
     spec: TableSpec
@@ -144,10 +145,13 @@ class Table:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Rows as mappings."""
-        for row in self.rows:
-            yield dict(zip(self.columns, row, strict=True))
+    def head(self, rows: int = SHOWN_ROWS) -> list[tuple[Any, ...]]:
+        """The first rows."""
+        return self.rows[:rows]
+
+    def relation(self) -> Any:
+        """The rows as a DuckDB relation; raises ``MissingExtraError`` where DuckDB is not installed."""
+        return relation_of(self.columns, self.rows)
 
     def write_csv(self, path: Path) -> Path:
         """Write the table as UTF-8 CSV and return the path.
@@ -170,19 +174,25 @@ def _csv_cell(value: Any) -> str:
 
     Python's own writer leaves a bare carriage return unquoted (before 3.13), and readers begin a new row there.
     """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    if value is None:
         return ""
+    if isinstance(value, float):
+        return format(value, ".10g") if math.isfinite(value) else ""
+    if isinstance(value, str):
+        return _csv_text(value)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return format(value, ".10g")
-    text = str(value)
-    if isinstance(value, str):
-        text = text.encode("utf-8", "backslashreplace").decode(
-            "utf-8"
-        )  # lone surrogates, which UTF-8 has not
-        if text.startswith(FORMULA_STARTS):
-            text = "'" + text
+    return _quoted(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _csv_text(text: str) -> str:
+    """A text as it stands in the file; names come again in every row."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates, which UTF-8 has not
+    return _quoted("'" + text if text.startswith(FORMULA_STARTS) else text)
+
+
+def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 

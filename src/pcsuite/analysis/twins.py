@@ -13,6 +13,8 @@ from pcsuite.config.load import operator_type
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 
 LOOP = "REACT_LOOP"
+LOOP_ALONE = "REVISE_LOOP"
+"""The loop without search, which tells going round again from looking things up."""
 RETRY = "RETRY_ON_FAIL"
 CONSTRAINT = "decoding constraint"
 """Stands for every operator that restricts decoding: which of them a task uses depends on what it provides for."""

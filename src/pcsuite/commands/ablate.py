@@ -57,7 +57,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("the model")
     add = model.add_argument
     about = "default: smollm2-135m, for the bundled example the model it was made for"
-    add("--model", metavar="ID|PROVIDER/MODEL", help=about)
+    options.add_one(model, "model", about, metavar="ID|PROVIDER/MODEL")
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
     about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
     add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)
@@ -111,6 +111,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
     add("--name", help="name of the run (default: the prompt file's)")
     add("--output-dir", default="outputs", metavar="DIR", help="folder of results (default: outputs)")
+    add("--cache-dir", metavar="DIR", help="folder of items and responses (default: the profile's)")
     add("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)

@@ -13,7 +13,7 @@ from pcsuite.commands import options
 from pcsuite.config.definitions import ModelsFile
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS
+from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_named
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, ModelAdapter, Request
 from pcsuite.engines.session import build_adapter, check_model
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PcsuiteError
@@ -141,7 +141,7 @@ def _checked(
     name: str, constraint: Constraint, limit: int, samples: int, opened: dict[str, ModelAdapter]
 ) -> Finding:
     """What one backend makes of the constraint; the models it needs are kept in ``opened``."""
-    backend = CONSTRAINTS.get(name)()
+    backend = backend_named(name)
     model = NATIVE_MODEL if name == "native" else STEERED_MODEL
     spec = YamlSource.read(bundled_configs() / "models_v1.yaml").parse(ModelsFile).models[model]
     missing = backend.missing()

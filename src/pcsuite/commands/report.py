@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import tempfile
 from pathlib import Path
 
 from pcsuite.commands import DIR, FILE
@@ -41,6 +40,10 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
     )
     add("--baseline", metavar="CONDITION", help=about)
     add("--no-plots", action="store_true", help="leave the figures out")
+    about = (
+        "write runs.csv whatever its size (default: up to 1,048,575 rows; runs.parquet always has them all)"
+    )
+    add("--runs-csv", action="store_true", help=about)
     add_json_argument(parser)
 
 
@@ -49,33 +52,30 @@ def execute_report(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` where neither is given and ``LogError`` for a log that does not exist.
     """
-    from pcsuite.analysis.load.item_scores import truth_texts
-    from pcsuite.commands.options import output_console, print_json, run_log, suite_from
+    from pcsuite.api.runs import Run, report
+    from pcsuite.commands.options import output_console, print_json, suite_from
     from pcsuite.logging.log import RunPaths
-    from pcsuite.report.build import build_report
+    from pcsuite.logging.segments import find_log
     from pcsuite.report.results import Result, print_result
 
     suite = suite_from(args) if args.config else None
-    logs = [run_log(given, args.output_dir or "outputs") for given in args.runs]
+    logs = [find_log(given, args.output_dir or "outputs") for given in args.runs]
     if suite is not None and not logs:
         run = suite.profile.run
         logs = [RunPaths.of(run.output_dir, run.name).log]
     if not logs:
         hint = "give --config PROFILE, a RUN.jsonl or the name of a run"
         raise ConfigError("nothing to report on", hint=hint)
-    truths = truth_texts(suite) if suite is not None else None
     folder = logs[0].parent
-    files = build_report(
-        logs,
-        args.out or (folder.parent if folder.name == "runs" else folder),
+    files = report(
+        [Run(log, suite) for log in logs],
+        out=args.out,
         title=args.title,
         plots=not args.no_plots,
         formats=args.format or ("html",),
-        truths=truths.labels if truths is not None else None,
-        references=truths.answers if truths is not None else None,
         embeddings=args.embeddings,
-        metrics=suite.metrics if suite is not None else None,
         baseline=args.baseline,
+        runs_csv=args.runs_csv,
     )
     result = Result.read(files.result)
     if args.json:
@@ -85,6 +85,10 @@ def execute_report(args: argparse.Namespace) -> int:
         return 0
     print_result(result, output_console())
     print(f"\ntables  {files.tables[0].parent} ({len(files.tables)} files)")
+    if all(table.name != "runs.csv" for table in files.tables):
+        print(
+            "        rows in runs.parquet alone: too many for a spreadsheet (--runs-csv writes runs.csv too)"
+        )
     if files.plots:
         print(f"plots   {files.plots[0].parent} ({len(files.plots)} files)")
     print(f"report  {files.index}")
@@ -110,16 +114,21 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after                # by name, of outputs/runs
       pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
       pcsuite compare before after --json | jq .regressions
+      pcsuite compare before after --margin 0.05 --format github > comment.md
+      pcsuite compare baselines/triage.json after --margin 0.05
     """
     from pcsuite.commands.options import add_json_argument
 
     add = parser.add_argument
-    add("first", type=Path, metavar="RUN_A", help="name or log of the run to compare with")
+    about = "name or log of the run to compare with, or a baseline (.json)"
+    add("first", type=Path, metavar="RUN_A", help=about)
     add("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
     add("--output-dir", default="outputs", metavar="DIR", help="where runs are looked up by name")
     add("--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse")
-    add("--margin", type=float, default=0.0, help="changes up to this size are no regression (default 0)")
-    add("--format", choices=("text", "md", "json"), default="text", help="how to print")
+    about = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
+    add("--margin", type=float, default=0.0, help=about)
+    about = "how to print; github: a comment for a pull request, with the items that broke (default: text)"
+    add("--format", choices=("text", "md", "github", "json"), default="text", help=about)
     add("--csv", **FILE, help="also write every compared cell to a CSV file")
     add_json_argument(parser)
 
@@ -129,30 +138,24 @@ def execute_compare(args: argparse.Namespace) -> int:
 
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``.
     """
-    if args.margin < 0:
-        raise ConfigError(f"--margin {args.margin}: a margin is not negative")
-    from pcsuite.analysis.compare import compare_runs
-    from pcsuite.analysis.load.item_scores import item_scores
-    from pcsuite.analysis.load.runs import RunTables
-    from pcsuite.analysis.metrics import metrics_of
-    from pcsuite.commands.options import print_json, run_log
-    from pcsuite.logging.manifest import read_manifests
-    from pcsuite.report.markdown import comparison_markdown, comparison_text
+    from pcsuite.analysis.baseline import is_baseline
+    from pcsuite.api.runs import Run, changed_answers, compare
+    from pcsuite.commands.options import print_json
+    from pcsuite.logging.segments import find_log
+    from pcsuite.report.markdown import comparison_github, comparison_markdown, comparison_text
 
-    logs = [run_log(given, args.output_dir) for given in (args.first, args.second)]
-    scores = []
-    with tempfile.TemporaryDirectory(prefix="pcsuite-compare-") as folder:
-        for log, side in zip(logs, "ab", strict=True):
-            with RunTables([log], Path(folder) / side) as tables:
-                scores.append(item_scores(tables))
-    metrics = metrics_of(read_manifests(logs).metrics)
-    comparison = compare_runs(scores[0], scores[1], metrics=metrics, margin=args.margin)
+    kept = is_baseline(args.first)
+    first = None if kept else Run(find_log(args.first, args.output_dir))
+    second = Run(find_log(args.second, args.output_dir))
+    comparison = compare(args.first if first is None else first, second, margin=args.margin)
+    names = (args.first.stem if first is None else first.name, second.name)
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.json or args.format == "json":
         document = {
-            "first": logs[0].stem,
-            "second": logs[1].stem,
+            "first": names[0],
+            "second": names[1],
+            "standing": comparison.standing,
             "regressions": len(comparison.regressions),
             "improvements": len(comparison.improvements),
             "renamed": comparison.renamed,
@@ -160,8 +163,14 @@ def execute_compare(args: argparse.Namespace) -> int:
             "only_second": [key._asdict() for key in comparison.only_second],
             "cells": list(comparison.table.records()),
         }
+        document["broke"] = [
+            change.key._asdict() | {"item_id": change.item_id, "first": change.first, "second": change.second}
+            for change in comparison.broke
+        ]
         print_json(document)
+    elif args.format == "github":
+        print(comparison_github(comparison, *names, changed_answers(first, second, comparison.broke[:50])))
     else:
         write = comparison_markdown if args.format == "md" else comparison_text
-        print(write(comparison, logs[0].stem, logs[1].stem))
+        print(write(comparison, *names))
     return Exit.BELOW_GATE if args.fail_on_regression and comparison.regressions else Exit.DONE

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import socket
-import webbrowser
 from pathlib import Path
 
 from pcsuite.commands import DIR
-from pcsuite.errors import ConfigError, require
+from pcsuite.errors import ConfigError, did_you_mean, require
 
 
 def configure_view(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +24,7 @@ def configure_view(parser: argparse.ArgumentParser) -> None:
     """
     add = parser.add_argument
     add("run", nargs="?", metavar="RUN", help="the run to open first")
-    add("--output-dir", **DIR, default=Path("outputs"), help="where the runs are (default: outputs)")
+    add("--output-dir", **DIR, help="where the runs are (default: the profile's, else outputs)")
     add("--config", metavar="PROFILE", help="profile whose items are shown; by default the bundled tasks'")
     add("--evals", **DIR, help="folder of the verifier's evals, to look at them too")
     add("--port", type=int, default=0, help="port (default: any that is free)")
@@ -41,28 +39,25 @@ def execute_view(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` where there is no run, or where others could reach the server without a token of one's own.
     """
-    uvicorn = require("uvicorn", "view")
+    require("uvicorn", "view")
     require("starlette", "view")
     from pcsuite.config.load import load_suite
     from pcsuite.view.data import Viewer, list_runs
-    from pcsuite.view.server import make_app, new_token
+    from pcsuite.view.serving import Serving
 
-    if args.host not in ("127.0.0.1", "localhost", "::1") and not args.token:
-        raise ConfigError(f"--host {args.host}: others could reach it", hint="say --token SECRET too")
-    names = [entry.name for entry in list_runs(args.output_dir)]
+    suite = load_suite(args.config) if args.config else None
+    output_dir = args.output_dir or Path(suite.profile.run.output_dir if suite is not None else "outputs")
+    names = [entry.name for entry in list_runs(output_dir)]
     if not names and args.evals is None:
-        raise ConfigError(
-            f"there is no run in {args.output_dir / 'runs'}", hint="pcsuite run --config quickstart"
-        )
+        raise ConfigError(f"there is no run in {output_dir / 'runs'}", hint="pcsuite run --config quickstart")
     if args.run is not None and args.run not in names:
         raise ConfigError(
-            f"there is no run '{args.run}' in {args.output_dir / 'runs'}",
-            hint=f"there are: {', '.join(names[:12])}",
+            f"there is no run '{args.run}' in {output_dir / 'runs'}", hint=did_you_mean(args.run, names)
         )
     if args.bundle is not None:
         from pcsuite.view.bundle import write_bundle
 
-        viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None, args.evals)
+        viewer = Viewer(output_dir, suite, args.evals)
         try:
             files = write_bundle(viewer, args.run or names[0], args.bundle)
         finally:
@@ -70,33 +65,17 @@ def execute_view(args: argparse.Namespace) -> int:
         size = sum(file.stat().st_size for file in files)
         print(f"{args.bundle / 'index.html'} ({len(files)} files, {size / 1e6:.1f} MB)")
         return 0
-    family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((args.host, args.port))
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise ConfigError(
-            f"port {args.port} of {args.host} cannot be had ({error})", hint="choose another"
-        ) from error
-    listener.listen(128)  # from here on a browser that is too early waits
-    port = listener.getsockname()[1]
-    token = args.token or new_token()
-    hosts = frozenset(
-        f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", args.host, socket.gethostname())
+    serving = Serving(
+        output_dir,
+        args.run,
+        suite,
+        args.evals,
+        host=args.host,
+        port=args.port,
+        token=args.token,
     )
-    viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None, args.evals)
-    path = f"/run/{args.run}" if args.run else "/"
-    shown = f"http://{'127.0.0.1' if args.host == '::1' else args.host}:{port}{path}?token={token}"
-    print(f"pcsuite view: {shown}\nCtrl-C ends it", flush=True)
+    print(f"pcsuite view: {serving.url}\nCtrl-C ends it", flush=True)
     if not args.no_open:
-        webbrowser.open(shown)
-    server = uvicorn.Server(
-        uvicorn.Config(make_app(viewer, token=token, hosts=hosts), log_level="warning", access_log=False)
-    )
-    try:
-        server.run(sockets=[listener])
-    finally:
-        viewer.close()
+        serving.open()
+    serving.run()
     return 0

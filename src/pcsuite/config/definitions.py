@@ -13,7 +13,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -32,7 +35,7 @@ TaskKind = Literal["structured", "reasoning"]
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
 AnswerForm = Literal["text", "json", "number", "label"]
-ANSWER_DEFAULTS: Mapping[AnswerForm, Mapping[str, str]] = {
+ANSWER_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "text": {
         "kind": "reasoning",
         "evaluator": "short_answer",
@@ -138,7 +141,8 @@ class TaskSpec(Definition):
     primary_metric: str = "accuracy"
     """Name of the primary metric, for tables and plots; ``task_score`` carries its per-item value."""
     retrieval: bool = False
-    """Whether REACT_LOOP applies (the task has a corpus to search)."""
+    """Whether loops apply (REACT_LOOP, REVISE_LOOP): answers can be held against a corpus, which is searched where
+    ``integrations.retrieval.enabled_for_tasks`` names the task."""
 
     @model_validator(mode="before")
     @classmethod
@@ -169,17 +173,34 @@ class ModelSpec(Definition):
     model_config = ConfigDict(extra="allow")
 
     provider: str
-    """Name in the adapter registry: llamacpp, openai, hf, simulated, or a plugin's."""
+    """Name in the adapter registry: llamacpp, hf, simulated, one of ``providers_v1.yaml`` (openai, anthropic, google,
+    ollama, …), or a plugin's."""
     family: str
     """Model family, a fixed effect of the mixed model."""
     size: str
     """Size class as shown in tables, for example ``7B``."""
     params_b: float | None = Field(default=None, gt=0)
     """Parameters in billions; leave out where they are not published."""
-    price_in: float = Field(default=0.0, ge=0)
-    """USD per million prompt tokens."""
-    price_out: float = Field(default=0.0, ge=0)
+    price_in: float | None = Field(default=None, ge=0)
+    """USD per million prompt tokens. Without it the package's price table is asked (``pcsuite.config.prices``)."""
+    price_out: float | None = Field(default=None, ge=0)
     """USD per million completion tokens."""
+    price_cached: float | None = Field(default=None, ge=0, exclude=True)
+    """USD per million prompt tokens that the server had cached; by default they cost ``price_in``. It changes no
+    answer, so it is no part of a row's id."""
+    price_batch: float | None = Field(default=None, ge=0, le=1, exclude=True)
+    """Share of the prices that a call in a batch costs (0.5 is half); by default the whole."""
+
+    @field_serializer("price_in", "price_out")
+    def _as_it_always_was(self, value: float | None) -> float:
+        # Entries without prices have always been hashed with 0 in their place: rows keep their ids.
+        return value or 0.0
+
+    @model_validator(mode="after")
+    def _priced_both_ways(self) -> ModelSpec:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("give both price_in and price_out, or neither")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -190,13 +211,10 @@ class ModelSpec(Definition):
         """The provider's own keys, not yet checked against its ``Options``."""
         return dict(self.model_extra or {})
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Price of a call in USD, from the prices per million tokens.
-
-        >>> ModelSpec(provider="openai", family="x", size="7B", price_in=2.0, price_out=8.0).cost(1000, 500)
-        0.006
-        """
-        return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
+    def written(self) -> dict[str, Any]:
+        """The entry as a models file would have it, only what was given: reading it back gives the same entry."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in (given | self.provider_options()).items() if value is not None}
 
 
 WORDINGS = 3
@@ -204,6 +222,7 @@ WORDINGS = 3
 OperatorType = Literal[
     "prefix_block", "block", "post_block", "fewshot", "rule", "program", "constraint", "verbatim"
 ]
+OperatorMode = Literal["none", "brief", "full", "shown", "hidden"]
 ConditionDesign = Literal["ladder", "leave_one_out", "add_one_in", "factorial", "orders"]
 
 
@@ -218,7 +237,26 @@ class SimulatedOperator(Definition):
     """Sentence that does the operator's work; a simulated proposer builds instructions of such."""
 
 
-class OperatorSpec(Definition):
+MessageRole = Literal["system", "developer", "user", "assistant"]
+
+
+class _Placed(Definition):
+    """What stands in one of a chat's messages."""
+
+    role: MessageRole | None = None
+    """Message it stands in. ``system`` puts its text into a system message, before the user's, which holds the rest;
+    pieces of a ``verbatim`` prompt make a message of each stretch of one role. Without a role a prompt is one text."""
+
+    @model_serializer(mode="wrap")
+    def _without_no_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What has no role dumps as it did before there were roles: ids of rows stay."""
+        made: dict[str, Any] = dump(self)
+        if made.get("role") is None:
+            made.pop("role", None)
+        return made
+
+
+class OperatorSpec(_Placed):
     """One operator: where its text goes and what the text is, or what it does to decoding.
 
     ``paraphrases``, ``cues`` and ``simulated`` are kept out of dumps: they change no clean prompt, so they are no
@@ -234,8 +272,9 @@ class OperatorSpec(Definition):
     ``{{ input }}`` and ``{{ column }}`` of the item's columns are filled in."""
     k: int | None = Field(default=None, ge=0)
     """Number of exemplars (fewshot)."""
-    mode: Literal["none", "brief", "full"] | None = None
-    """Amount of visible reasoning (REASONING_MODE)."""
+    mode: OperatorMode | None = None
+    """Amount of visible reasoning (REASONING_MODE: none, brief, full), or whether steps are written out (DECOMPOSE:
+    shown, the default, or hidden)."""
     engine: str | None = None
     """Constraint backend (``auto`` chooses among those the model supports) or program name."""
     kind: Literal["json_schema", "regex", "cfg"] | None = None
@@ -263,6 +302,8 @@ class OperatorSpec(Definition):
                 raise ValueError(f"the cue {cue!r} is no regular expression: {error}") from error
         if self.paraphrases and not self.template:
             raise ValueError("'paraphrases' reword a 'template', and there is none")
+        if self.role not in (None, "system", "user") and self.type != "verbatim":
+            raise ValueError(f"the role {self.role} is for verbatim pieces; others are system or user")
         if self.alias_of is None:
             if self.type in ("prefix_block", "block", "post_block", "rule", "verbatim") and not self.template:
                 raise ValueError(f"a {self.type} operator needs 'template'")
@@ -273,15 +314,15 @@ class OperatorSpec(Definition):
         return self
 
 
-class OperatorUse(Definition):
-    """An operator as a condition uses it, with its parameters overridden where given."""
+class OperatorUse(_Placed):
+    """An operator as a condition uses it, with its parameters and its role overridden where given."""
 
     name: str
     """Operator name."""
     k: int | None = Field(default=None, ge=0)
     """Overrides the operator's number of exemplars."""
-    mode: Literal["none", "brief", "full"] | None = None
-    """Overrides the operator's reasoning mode."""
+    mode: OperatorMode | None = None
+    """Overrides the operator's mode."""
     engine: str | None = None
     """Overrides the constraint backend."""
     max_steps: int | None = Field(default=None, gt=0)

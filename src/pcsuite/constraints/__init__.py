@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel
 
-from pcsuite.constraints.base import ConstraintBackend
+from pcsuite.constraints.base import ConstraintBackend, EngineBackend
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
 from pcsuite.errors import ConstraintUnavailableError, MissingExtraError
 from pcsuite.registry import Registry
@@ -27,6 +29,14 @@ AUTO_ORDER = ("native", "outlines_json", "guidance_cfg", "lmql_program")
 AUTO = "auto"
 
 
+def backend_named(name: str) -> ConstraintBackend:
+    """A backend by name; an engine with the specification's one method becomes one."""
+    found: Any = CONSTRAINTS.get(name)
+    if isinstance(found, type) and issubclass(found, ConstraintBackend):
+        return found()
+    return EngineBackend(name, found() if isinstance(found, type) else found)
+
+
 def choose_backend(
     engine: str, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind
 ) -> ConstraintBackend:
@@ -37,7 +47,7 @@ def choose_backend(
     refusal is a ``ConstraintUnavailableError`` or ``MissingExtraError`` that says what is missing.
     """
     if engine != AUTO:
-        backend = CONSTRAINTS.get(engine)()
+        backend = backend_named(engine)
         if not backend.steers(provider, options, kind):
             raise ConstraintUnavailableError(
                 f"constraint backend '{engine}' cannot enforce a {kind} constraint on this model"
@@ -49,7 +59,7 @@ def choose_backend(
     extra = None
     # Backends of plug-ins come last, and those that are not reached are not loaded.
     for name in (*AUTO_ORDER, *(name for name in CONSTRAINTS if name not in AUTO_ORDER)):
-        backend = CONSTRAINTS.get(name)()
+        backend = backend_named(name)
         if not backend.steers(provider, options, kind):
             continue
         if backend.missing() is None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pcsuite._util.text import read_json, shorten
+from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.spellings import file_stems
+from pcsuite.data.truths import read_truth
 from pcsuite.errors import DataError, did_you_mean
 
 T = TypeVar("T")
@@ -213,7 +215,25 @@ def find_file(name: str, cache_dir: Path, samples: Path) -> ItemSource | None:
     return next((source for source in places if source.path.is_file()), None)
 
 
-def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES) -> LoadedItems:
+class ItemFields(NamedTuple):
+    """Keys of a line that stand for ``input_text`` and ``truth`` where it has neither: a task's own records."""
+
+    inputs: tuple[str, ...] = ()
+    truths: tuple[str, ...] = ()
+
+
+ITEM_LINES = ItemFields()
+"""Of files whose every line has ``input_text`` and ``truth``."""
+
+
+def task_items(task: TaskSpec, split: str, cache_dir: Path) -> LoadedItems:
+    """The items of a task's split, lines of its own fields included; as :func:`load_items` otherwise."""
+    return load_items(task.dataset, split, cache_dir, fields=ItemFields(task.input_fields, task.truth_fields))
+
+
+def load_items(
+    dataset: str, split: str, cache_dir: Path, *, samples: Path = SAMPLES, fields: ItemFields = ITEM_LINES
+) -> LoadedItems:
     """Read the items of a split, and say where they came from: the cache if exported, else the bundled sample.
 
     load_items("gsm8k", "test", Path(".cache")).items[0].input_text
@@ -229,17 +249,19 @@ def load_items(dataset: str, split: str, cache_dir: Path, *, samples: Path = SAM
             f"no items for dataset '{dataset}', split '{split}': neither {cached / name} nor a bundled sample exists",
             hint=f"{did_you_mean(f'{dataset}_{split}', known)} or run: pcsuite export-datasets",
         )
-    return LoadedItems(read_items(source.path, source.root), source)
+    return LoadedItems(read_items(source.path, source.root, fields), source)
 
 
-def read_items(path: Path, root: Path | None = None) -> list[Item]:
+def read_items(path: Path, root: Path | None = None, fields: ItemFields = ITEM_LINES) -> list[Item]:
     """Read an items file; bad JSON, missing keys and repeated ids are errors with file and line.
 
-    ``root`` is the folder that file names inside the items start from.
+    ``root`` is the folder that file names inside the items start from. Lines without ``input_text`` or ``truth`` are
+    read by their ``fields``; truths in other forms than the suite's own by :func:`~pcsuite.data.truths.read_truth`.
     """
     items: list[Item] = []
     seen: dict[str, str] = {}
-    for row in read_jsonl(path):
+    for number, line in enumerate(read_jsonl(path), start=1):
+        row = _by_fields(line, fields, number)
         item_id = row.text("item_id")
         if not item_id:
             raise row.error("'item_id' is empty")
@@ -247,10 +269,35 @@ def read_items(path: Path, root: Path | None = None) -> list[Item]:
             raise row.error(f"item_id '{item_id}' was already used ({seen[item_id]})")
         seen[item_id] = row.where.removeprefix(f"{path} ")
         columns = row.row("columns").values if "columns" in row.values else {}
-        items.append(Item(item_id, row.text("input_text"), row.row("truth").values, root, columns))
+        text, truth = read_truth(row.text("input_text"), row.row("truth").values, row.where)
+        items.append(Item(item_id, text, truth, root, columns))
     if not items:
         raise DataError(f"{path} has no items", hint="export the dataset again: pcsuite export-datasets")
     return items
+
+
+def _by_fields(row: Row, fields: ItemFields, number: int) -> Row:
+    """A line of records as a line of an items file, where the task says which of its keys are what."""
+    values = dict(row.values)
+    if "input_text" not in values and fields.inputs:
+        given = [row.get(name) for name in fields.inputs]
+        shown = [
+            " ".join(map(str, value))
+            if isinstance(value, list)
+            else value
+            if isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False)
+            for value in given
+        ]
+        lines = [f"{name}: {text}" for name, text in zip(fields.inputs, shown, strict=True)]
+        values["input_text"] = shown[0] if len(shown) == 1 else "\n".join(lines)
+    if "truth" not in values and fields.truths:
+        values["truth"] = {name: row.get(name) for name in fields.truths}
+        if {"ner_tags", "tags"} & set(fields.truths) and "tokens" in values:
+            values["truth"].setdefault("tokens", values["tokens"])
+    if "item_id" not in values and (fields.inputs or fields.truths):
+        values["item_id"] = str(values.get("id", number))
+    return Row(row.where, values)
 
 
 LABEL_KEYS = ("label", "choice")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.base import Evaluator
+from pcsuite.evaluation.own_scorer import OwnScorer, is_task_evaluator
 from pcsuite.registry import Registry
 
 EVALUATORS: Registry[type[Evaluator]] = Registry(
@@ -23,6 +24,7 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
         "fever": "pcsuite.evaluation.fever:FeverEvaluator",
         "ner": "pcsuite.evaluation.ner:NerEvaluator",
         "number": "pcsuite.evaluation.number:NumberEvaluator",
+        "relations": "pcsuite.evaluation.relations:RelationEvaluator",
         "short_answer": "pcsuite.evaluation.single_answer:ShortAnswerEvaluator",
         "sql": "pcsuite.evaluation.sql:SqlEvaluator",
         "truthfulqa": "pcsuite.evaluation.truthfulqa:TruthfulQaEvaluator",
@@ -38,8 +40,10 @@ def build_evaluator(
     ``schema`` is the JSON schema of the answer, or ``None`` for tasks answered in text. Raises
     :class:`~pcsuite.errors.ConfigError`, which names the option and suggests the right one.
     """
-    kind = EVALUATORS.get(name)
-    return kind(checked_options(kind, name, options), schema)
+    kind: Any = EVALUATORS.get(name)
+    if is_task_evaluator(kind):
+        return OwnScorer.plugged(name, kind, checked_options(OwnScorer, name, options), schema)
+    return cast(Evaluator, kind(checked_options(kind, name, options), schema))
 
 
 def checked_options(kind: type[Evaluator], name: str, options: Mapping[str, Any] | None) -> BaseModel:

@@ -117,7 +117,7 @@ def read_assertion(given: Any, where: str) -> Assertion:
 
 
 def _from_text(text: str, where: str) -> Assertion:
-    """``contains: refund``, ``not-regex: ^no``, ``number: 3 within 0.1``, ``is-json``, or what the answer must equal."""
+    """``contains: refund``, ``not-regex: ^no``, ``number: 3 within 1``, ``is-json``, or what the answer must equal."""
     stripped = text.strip()
     if stripped.startswith("{"):
         try:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
+from pcsuite._util.text import describe
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 
@@ -85,6 +86,9 @@ class Evaluator(ABC):
         self.options = options if options is not None else self.Options()
         self.schema = schema
 
+    cites_pages: ClassVar[bool] = False
+    """Whether answers cite pages, so that :meth:`know_pages` is of use."""
+
     def know_pages(self, titles: Iterable[str]) -> None:
         """Take the titles of all pages that can be cited; evaluators that score no citations ignore them.
 
@@ -92,7 +96,27 @@ class Evaluator(ABC):
         """
 
     def check_items(self, items: Sequence[Item]) -> None:
-        """Look at the items before the first call; evaluators that take nothing on trust raise what is wrong here."""
+        """Look at the items before the first call: every truth must be one that some answer can meet.
+
+        Raises :class:`~pcsuite.errors.DataError`, which names item and field, for the first that is not. Evaluators
+        that take nothing on trust look further.
+        """
+        for item in items:
+            try:
+                self.check(item)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise DataError(
+                    f"item '{item.item_id}': the task's scorer cannot read the truth ({describe(error)})",
+                    hint="docs/reference/scoring.md has the form of each task's truth",
+                ) from error
+
+    def check(self, item: Item) -> None:
+        """See that the truth of one item can be scored: by default that it has a gold answer.
+
+        Raises :class:`~pcsuite.errors.DataError`, which names the field: a truth that no answer can meet would score 0
+        in silence.
+        """
+        self.gold_answer(item)
 
     @abstractmethod
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:

@@ -102,6 +102,7 @@ class FeverEvaluator(Evaluator):
     """
 
     Options: ClassVar[type[BaseModel]] = FeverOptions
+    cites_pages: ClassVar[bool] = True
     options: FeverOptions
 
     _corpus_titles: Iterable[str] | None = None
@@ -132,17 +133,18 @@ class FeverEvaluator(Evaluator):
             for rows in _evidence_sets(item)
         ]
         verifiable = gold_label != NOT_ENOUGH_INFO
+        known = "evidence_sets" in item.truth
         covered = not verifiable or _covers_a_set(cited[:MOST_EVIDENCE], gold_sets)
         right = readable and label == gold_label
         unsupported = self._unsupported(cited, answer)
         fields = (self.options.label_field, self.options.evidence_field)
         extra: dict[str, MetricValue] = {
-            "fever_score": float(right and covered),
+            "fever_score": float(right and covered) if known or not verifiable else None,
             "cited": len(cited),
             "unsupported": unsupported,
             "uncited_verdict": not cited if readable and label != NOT_ENOUGH_INFO else None,
             "field_completeness": field_completeness(parsed.fields, fields),
-            **_evidence_metrics(cited, gold_sets, verifiable=verifiable, readable=readable),
+            **_evidence_metrics(cited, gold_sets, verifiable=verifiable and known, readable=readable),
         }
         rate = None if unsupported is None or not cited else unsupported / len(cited)
         return conclude(
@@ -175,6 +177,20 @@ class FeverEvaluator(Evaluator):
         if found is not None:
             parsed.parse_errors.append(f"lenient: {found!r} by {rule}")
         return found
+
+    def check(self, item: Item) -> None:
+        """See that label and evidence can be met; a claim without any word on evidence is scored on its label alone."""
+        label = canonical_label(truth_of(item, "label"))
+        if label is None:
+            raise DataError(
+                f"item '{item.item_id}': truth 'label' is {item.truth['label']!r}",
+                hint=f"one of {', '.join(LABELS)}",
+            )
+        if label != NOT_ENOUGH_INFO and "evidence_sets" in item.truth and not _evidence_sets(item):
+            raise DataError(
+                f"item '{item.item_id}': truth 'evidence' names no sentence, and the label is {label}",
+                hint="leave evidence out where it is not known",
+            )
 
     def gold_answer(self, item: Item) -> str:
         """The right label with the smallest evidence set; none for a claim without enough information.

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
 from pcsuite._util.files import replacing
@@ -272,6 +273,8 @@ class CacheSummary:
 
     path: Path
     size_bytes: int
+    modified_utc: str | None
+    """When the file was last written to, to the second; ``None`` where there is none."""
     rows: Mapping[str, int]
     stats: Mapping[str, MetricStats]
 
@@ -283,7 +286,12 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
     """
     path = cache_path() if cache is None else cache
     folder = stats_dir(path) if stats is None else stats
-    size = sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
+    parts = [part.stat() for part in (path, Path(f"{path}-wal")) if part.exists()]
+    size = sum(part.st_size for part in parts)
+    newest = max((part.st_mtime for part in parts), default=None)
+    modified = (
+        None if newest is None else datetime.fromtimestamp(newest, timezone.utc).isoformat(timespec="seconds")
+    )
     rows: list[tuple[str, int]] = []
     if path.exists():
         uri = f"{path.resolve().as_uri()}?mode=ro"
@@ -299,7 +307,7 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
         except (OSError, ValueError, KeyError, TypeError) as error:
             why = f"cache statistics {file} cannot be read: {error}"
             raise DataError(why, hint="delete the file; only counts are lost") from error
-    return CacheSummary(path, size, {str(metric): int(count) for metric, count in rows}, merged)
+    return CacheSummary(path, size, modified, {str(metric): int(count) for metric, count in rows}, merged)
 
 
 def render_cache_report(summary: CacheSummary) -> str:
@@ -319,13 +327,21 @@ def render_cache_report(summary: CacheSummary) -> str:
 
 - File: `{summary.path}`
 - Size: {summary.size_bytes / 1e6:.2f} MB
+- Last modified: {summary.modified_utc or "never"}
 - Rows: {total_rows:,}
 
 | metric | rows | hits | misses | hit rate | puts | compute s | average s per put | estimated s saved |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|
 {rows}
 
-Estimated seconds saved = hits × average compute seconds per put, metric by metric.
+## How the saving is estimated
+
+- Estimated seconds saved = hits × average compute seconds per put, metric by metric; the last line adds them up.
+- A put is a value that was computed and stored; its time is that of the computation alone, on the computer that did it.
+- A metric that was never computed here (its values were stored by an earlier run whose statistics are gone) saves an
+  unknown time and counts as 0. Values that differ much in cost make the average, and so the estimate, rough.
+- What a lookup takes itself (a fraction of a millisecond) is not subtracted.
+- Hits and misses are those of every process that used this file, as kept in its folder of statistics.
 """
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
+from pcsuite.errors import DataError
 from pcsuite.evaluation.base import (
     Answer,
     Evaluation,
@@ -26,7 +27,7 @@ from pcsuite.evaluation.base import (
 )
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_values, unwrapped
 from pcsuite.evaluation.parsing import clean_text, is_schema_echo, parse_object
-from pcsuite.stats.f1 import f1_score
+from pcsuite.stats.f1 import f1_score, precision_recall_f1
 
 _FIELDS = ("text", "type", "start", "end")
 _TEXT_NAMES = ("text", "entity", "name", "value", "mention", "word", "span")
@@ -236,6 +237,20 @@ class NerEvaluator(Evaluator):
             mentions.append(Mention(str(text)[:500], self.options.type_aliases.get(name, name), start, end))
         return mentions
 
+    def check(self, item: Item) -> None:
+        """See that every gold entity stands at its offsets: at other ones no answer could find it."""
+        for entity in truth_of(item, "entities"):
+            missing = [key for key in _FIELDS if key not in entity]
+            if missing:
+                raise DataError(f"item '{item.item_id}': an entity of the truth has no '{missing[0]}'")
+            found = item.input_text[entity["start"] : entity["end"]]
+            if found != entity["text"]:
+                raise DataError(
+                    f"item '{item.item_id}': the truth's entity {entity['text']!r} should stand at {entity['start']} to"
+                    f" {entity['end']}, and the input has {found!r} there",
+                    hint="offsets count characters, and the end comes after the last one",
+                )
+
     def gold_answer(self, item: Item) -> str:
         """The item's entities with their offsets."""
         return self._write([dict(entity) for entity in truth_of(item, "entities")])
@@ -273,7 +288,9 @@ def _counts(
 def _named_counts(strict: tuple[int, int, int], lenient: tuple[int, int, int]) -> dict[str, MetricValue]:
     """Both sets of counts as they are logged: a corpus figure pools them."""
     names = ("tp", "fp", "fn", "lenient_tp", "lenient_fp", "lenient_fn")
-    return dict(zip(names, (*strict, *lenient), strict=True))
+    shares = precision_recall_f1(*strict, empty=1.0)
+    counts = dict(zip(names, (*strict, *lenient), strict=True))
+    return {**counts, "precision": shares.precision, "recall": shares.recall}
 
 
 def _by_offsets(entity: Mapping[str, Any], item: Item) -> tuple[int, int] | None:

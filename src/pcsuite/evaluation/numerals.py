@@ -104,7 +104,8 @@ def final_number(text: str) -> tuple[str | None, bool]:
 
     ``#### 42`` wins over ``A: 42`` and ``The answer is 42``, these over ``\\boxed{42}``, and all over the
     last number in the text. Of several marks of a kind the last that speaks of a number counts; one that denies it or
-    leaves it open ("not 42", "between 40 and 42") leaves the answer without a number.
+    leaves it open ("not 42", "between 40 and 42") leaves the answer without a number, and so does the format's own
+    ``#### NUMBER``, copied instead of filled in.
 
     >>> final_number("16 - 3 = 13\\n#### 13"), final_number("about 7 or 8")
     (('13', True), (None, False))
@@ -114,6 +115,8 @@ def final_number(text: str) -> tuple[str | None, bool]:
             claims, number = _stated(payload)
             if claims:
                 return number, True
+        if payloads and payloads[-1].strip(_LEADING_MARKUP + " .") == "NUMBER":
+            return None, True
     return _last_number(text), False
 
 

@@ -1,28 +1,35 @@
-"""Scorers without a package: a function in a file beside the profile (``evaluator: my_scorer.py:score``).
+"""Scorers of one's own that are no :class:`Evaluator`: a function, or the specification's ``TaskEvaluator``.
+
+A function in a file beside the profile needs no package (``evaluator: my_scorer.py:score``):
 
     def score(answer, item):
         return item["queue"] in answer.casefold()
 
 ``answer`` is the text (with ``.json`` and ``.number`` read from it), ``item`` the row: its columns by name,
 ``item.id``, ``item.input`` and ``item.expected``. What comes back is a number from 0 to 1, ``True`` or ``False``, or a
-mapping of metrics with ``score`` among them.
+mapping of metrics with ``score`` among them. A class with ``parse(text)`` and ``score(parsed, truth, extra)`` takes the
+function's place, in a file or registered under the entry-point group ``pcsuite.tasks``.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from random import Random
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, Field
 
+from pcsuite._util.hashing import canonical_json
 from pcsuite._util.text import describe, shorten
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import ScorerFile
@@ -93,6 +100,7 @@ class ScoredItem(Mapping[str, Any]):
     def __init__(self, item: Item, expected: str | None) -> None:
         self.id = item.item_id
         self.input = item.input_text
+        self.truth: Mapping[str, Any] = item.truth
         self._values: dict[str, Any] = {**item.columns, **item.truth}
         self._expected = expected
 
@@ -124,22 +132,98 @@ class OwnScorerOptions(Definition):
     """Further arguments of the function, by name."""
 
 
+class TaskEvaluator(ABC):
+    """The specification's interface of a scorer: what an answer says, then what it is worth.
+
+    Subclassing it is a matter of taste: any class with both methods can be plugged in. A method
+    ``gold_answer(truth) -> str`` may say what a perfect answer looks like; without it one is made of the truth.
+    """
+
+    @abstractmethod
+    def parse(self, text: str) -> Any:
+        """What can be read from an answer, in any form that :meth:`score` takes; called once an answer."""
+
+    @abstractmethod
+    def score(self, parsed: Any, truth: Mapping[str, Any], extra: Mapping[str, Any]) -> Any:
+        """A score from 0 to 1, or metrics with ``task_score`` among them.
+
+        ``truth`` is the item's; ``extra`` has ``item_id``, ``input_text``, ``finish_reason`` and ``schema``.
+        """
+
+
+def is_task_evaluator(target: object) -> bool:
+    """Whether something has the two methods of the specification's ``TaskEvaluator``, and is no evaluator of ours."""
+    ours = isinstance(target, type) and issubclass(target, Evaluator)
+    return not ours and all(callable(getattr(target, name, None)) for name in ("parse", "score"))
+
+
 class OwnScorer(Evaluator):
-    """Scores by a user's function; it is loaded from the text that was hashed, so that both are the same."""
+    """Scores by a user's function; it is loaded from the text that was hashed, so that both are the same.
+
+    ``target`` is what to call where it need not be loaded: a class that was registered, or an object of it.
+    """
 
     Options: ClassVar[type[BaseModel]] = OwnScorerOptions
     options: OwnScorerOptions
 
     def __init__(
-        self, scorer: ScorerFile, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None
+        self,
+        scorer: ScorerFile,
+        options: BaseModel | None = None,
+        schema: Mapping[str, Any] | None = None,
+        target: Any = None,
     ) -> None:
         super().__init__(options, schema)
         self.scorer = scorer
-        self._function = load_scorer(scorer, self.options.settings)
+        self._target = target
+        function = load_scorer(scorer, self.options.settings) if target is None else target
+        self._specified: Any = None
+        if is_task_evaluator(function):
+            self._specified = self._made(function) if isinstance(function, type) else function
+            function = self._by_parse_and_score
+        self._function: Callable[..., Any] = function
+
+    @classmethod
+    def plugged(
+        cls, name: str, target: Any, options: BaseModel | None, schema: Mapping[str, Any] | None
+    ) -> OwnScorer:
+        """The scorer that a registered ``TaskEvaluator`` (a class, or an object of one) makes, under its name."""
+        return cls(ScorerFile(Path(name), type(target).__name__, ""), options, schema, target)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as text: the file need not be on another machine, and a function made by ``exec`` has no address."""
-        return type(self), (self.scorer, self.options, self.schema)
+        return type(self), (self.scorer, self.options, self.schema, self._target)
+
+    def _made(self, kind: type) -> Any:
+        """An object of a user's class, with the task's ``settings`` where it takes any."""
+        try:
+            return kind(**self.options.settings)
+        except Exception as error:
+            raise ConfigError(
+                f"{self.scorer.name} cannot be made: {describe(error)}",
+                hint="it is made without arguments, or with those of evaluator_options: {settings: {…}}",
+            ) from error
+
+    def _by_parse_and_score(self, reply: Reply, item: ScoredItem, **settings: Any) -> Any:
+        """What a ``TaskEvaluator`` says, in the form in which functions say it."""
+        parsed = self._specified.parse(str(reply))
+        extra = {
+            "item_id": item.id,
+            "input_text": item.input,
+            "finish_reason": reply.finish_reason,
+            "schema": self.schema,
+        }
+        returned = self._specified.score(parsed, dict(item.truth), extra)
+        if not isinstance(returned, Mapping):
+            return returned
+        found = {name: value for name, value in returned.items() if name not in _RESERVED}
+        numbers = [value for value in found.values() if isinstance(_plain(value), (bool, int, float))]
+        if not any(name in found for name in SCORE_NAMES) and len(numbers) == 1:
+            found["task_score"] = numbers[0]
+        if "answer" not in found and parsed is not None:
+            said = parsed if isinstance(parsed, (str, int, float)) else canonical_json(_jsonable(parsed))
+            found["answer"] = fold(str(said))[:_LONGEST_CANONICAL]
+        return found
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Call the function; raises :class:`ConfigError` of one line, with file, line and item, where it fails.
@@ -213,7 +297,12 @@ class OwnScorer(Evaluator):
         return f"{self.scorer.name}{line}"
 
     def gold_answer(self, item: Item) -> str:
-        """The expected answer as text, the first of several; ``DataError`` where the truth has none."""
+        """The expected answer as text, the first of several; ``DataError`` where the truth has none.
+
+        For a ``TaskEvaluator`` it is what that says, else the first form of the truth that it scores as perfect.
+        """
+        if self._specified is not None:
+            return self._gold_by_trial(item)
         expected = ScoredItem(item, self.options.expected).expected
         if isinstance(expected, (list, tuple)) and expected:
             expected = expected[0]
@@ -223,6 +312,31 @@ class OwnScorer(Evaluator):
                 hint="name its column: evaluator_options: {expected: COLUMN}",
             )
         return str(expected)
+
+    def _gold_by_trial(self, item: Item) -> str:
+        said = getattr(self._specified, "gold_answer", None)
+        if callable(said):
+            return str(said(dict(item.truth)))
+        expected = ScoredItem(item, self.options.expected).expected
+        if isinstance(expected, (list, tuple)) and expected and "entities" not in item.truth:
+            expected = expected[0]
+        fields = list((self.schema or {}).get("properties", {}))
+        candidates = [
+            json.dumps({name: item.truth[name] for name in fields if name in item.truth}, ensure_ascii=False)
+        ]
+        candidates.append(json.dumps(item.truth, ensure_ascii=False))
+        if expected is not None:
+            candidates += [
+                json.dumps({name: expected}, ensure_ascii=False) for name in (*fields, *EXPECTED_NAMES)
+            ]
+            candidates += [str(expected), f"#### {expected}", f"Answer: {expected}"]
+        for candidate in candidates:
+            if float(self.evaluate(item, Answer(candidate)).metrics["task_score"] or 0) >= 1:
+                return candidate
+        raise DataError(
+            f"item '{item.item_id}': {self.scorer.name} scores no form of the truth as perfect",
+            hint="give it a method gold_answer(truth), which exemplars and the simulated model show",
+        )
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """A text that the function scores below 1; ``DataError`` where it accepts everything that was tried."""
@@ -237,8 +351,19 @@ class OwnScorer(Evaluator):
     def check_items(self, items: Sequence[Item]) -> None:
         """Call the function once, on the first item, so that one that cannot work is told before any call is paid."""
         for item in items[:1]:
+            if self._specified is not None:
+                self.gold_answer(item)
+                continue
             expected = ScoredItem(item, self.options.expected).expected
             self.evaluate(item, Answer(str(expected) if expected is not None else "an answer"))
+
+
+def _jsonable(value: Any) -> Any:
+    """What stands for a parsed answer in a row: itself where JSON can hold it, else its text."""
+    try:
+        return json.loads(json.dumps(value, default=str))
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def _plain(value: Any) -> Any:
@@ -276,6 +401,8 @@ def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[...
         own = [name for name in there if module.__dict__[name].__module__ == module.__name__]
         hint = f"it has {', '.join(own)}" if own else f"write def {scorer.function}(answer, item): …"
         raise ConfigError(f"{scorer.path}: no function '{scorer.function}'", hint=hint)
+    if is_task_evaluator(function):
+        return cast(Callable[..., Any], function)
     if inspect.iscoroutinefunction(function):
         raise ConfigError(f"{scorer.name} is async: a plain function is needed")
     try:
@@ -287,4 +414,4 @@ def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[...
         ) from error
     except ValueError:
         pass  # a builtin without a signature
-    return function
+    return cast(Callable[..., Any], function)

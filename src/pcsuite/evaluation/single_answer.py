@@ -234,6 +234,22 @@ class SingleAnswerEvaluator(Evaluator):
         """Whether a text with a canonical answer leaves a lenient reader nothing to find: by default any does."""
         return True
 
+    def check(self, item: Item) -> None:
+        """See that the truth's own answer would be right; :class:`~pcsuite.errors.DataError` where none could be."""
+        if is_unanswerable(item):
+            return
+        gold = self.gold_value(item)
+        read = self.canonical(gold, item)
+        if read is None or not self.is_correct(read, item):
+            raise DataError(
+                f"item '{item.item_id}': truth '{self.gold_key}' is {gold!r}, which no answer of the task can be",
+                hint=self.allowed(item),
+            )
+
+    def allowed(self, item: Item) -> str | None:
+        """What answers of the task look like, for an error; ``None`` where any text is one."""
+        return None
+
     def gold_answer(self, item: Item) -> str:
         """A perfect answer: in JSON where the task has a schema, else as marked text.
 
@@ -334,6 +350,9 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         self._loose_folded = {fold(name): label for name, label in self._loose.items()}
         self._is_yes_no = set(map(fold, self.labels)) == {"yes", "no"}
 
+    def allowed(self, item: Item) -> str | None:
+        return f"labels are {', '.join(self.labels)}" if self.labels else None
+
     def canonical(self, value: object, item: Item) -> str | None:
         """The label as the label set spells it, whatever the case and punctuation around it.
 
@@ -426,6 +445,9 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         "final_answer",
     )
 
+    def allowed(self, item: Item) -> str | None:
+        return f"choices are {', '.join(item.truth['choices'])}"
+
     def canonical(self, value: object, item: Item) -> str | None:
         """The letter of the chosen option."""
         if not isinstance(value, str):
@@ -454,6 +476,10 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         if found is None and len(set(_OPTION_LINE.findall(text))) > 1:
             return None
         return self.lenient_value(found or text, item)
+
+    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+        """``pred_choice``: the letter that was chosen, ``None`` for an answer that is none or was cut off."""
+        return {"pred_choice": parsed.answer if value is not None else None}
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another letter, drawn at random."""
@@ -503,10 +529,23 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     """Exact match after SQuAD normalisation against any reference; token F1 beside it.
 
     ``exact_match`` is the stricter comparison of the texts as they are, ``quasi_exact_match`` that of the normalised
-    ones, as HELM and the literature use the names.
+    ones, as HELM and the literature use the names. ``unsupported_rate`` is 1 for a wrong answer that was asserted, with
+    retrieval and without alike; ``answer_in_passages`` says of a row with retrieval whether a passage that was shown
+    has the answer in it.
     """
 
     Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
+
+    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+        """Score one answer, and say whether it asserts what no reference supports."""
+        evaluation = super().evaluate(item, answer)
+        given, metrics = evaluation.parsed.answer, evaluation.metrics
+        if given is not None:
+            metrics["unsupported_rate"] = float(given != ABSTENTION and not metrics["task_score"])
+        if given not in (None, ABSTENTION) and answer.retrieved is not None:
+            shown = (f" {_normalised(text)} " for _, _, text in answer.retrieved)
+            metrics["answer_in_passages"] = any(f" {given} " in text for text in shown)
+        return evaluation
 
     def canonical(self, value: object, item: Item) -> str | None:
         """The normalised text; where normalisation leaves nothing ("The"), the folded text."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
-from pcsuite.errors import ConfigError, require
+from pcsuite.errors import ConfigError, DataError, require
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains
 from pcsuite.evaluation.base import (
     Answer,
@@ -166,6 +166,7 @@ class TruthfulQaEvaluator(Evaluator):
             expected = required_fields(self.schema, (self.options.answer_field, self.options.abstain_field))
             extra["field_completeness"] = field_completeness(parsed.fields, expected)
         truthful = extra["rouge_l_acc"] == 1.0
+        extra["truthfulqa_rougeL_acc"] = extra["rouge_l_acc"]  # by its name in the specification
         return conclude(
             parsed,
             answer,
@@ -192,6 +193,12 @@ class TruthfulQaEvaluator(Evaluator):
             return 0.0
         parsed.parse_errors.append(f"lenient: answer by {rule}")
         return 1.0
+
+    def check(self, item: Item) -> None:
+        """See that both kinds of references are there; comparing them with each other would take seconds a thousand."""
+        for key in ("best_answer", "correct_answers", "incorrect_answers"):
+            if not truth_of(item, key):
+                raise DataError(f"item '{item.item_id}': truth '{key}' is empty")
 
     def gold_answer(self, item: Item) -> str:
         """A true reference that beats every false one; abstaining where the item cannot be answered.

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from pcsuite._util.files import lock_holder, replacing, say_without_locks, sync_folder, try_lock
 from pcsuite.config.profile import RunSection
-from pcsuite.errors import LogError, RunLockedError
+from pcsuite.errors import ConfigError, LogError, RunLockedError, did_you_mean
 
 COMPRESSED = ".gz"
 PART_MARK = "~"
@@ -451,3 +451,28 @@ def _opened(log: Path) -> tuple[list[Segment], BinaryIO | None]:
         if live is not None:
             live.close()
     raise LogError(f"{log}: is rotated faster than it can be read", hint="set a larger run.rotate_log_mb")
+
+
+def find_log(given: str | Path, output_dir: str | Path = "outputs") -> Path:
+    """The log a user means: a file, or the name of a run below ``output_dir``.
+
+    A folder that happens to have the run's name is not taken for it. Anything else is a ``ConfigError`` that names the
+    run that may be meant, or those there are.
+    """
+    path, runs = Path(given), Path(output_dir) / "runs"
+    if path.is_file() or log_exists(path):
+        return path
+    if path.name and log_exists(named := runs / f"{given}.jsonl"):
+        return named
+    there, makes = run_names(output_dir), "pcsuite run --config PROFILE makes one"
+    if path.is_dir():
+        below = sorted(found.stem for found in path.glob("*.jsonl")) or there
+        hint = f"name a run: {', '.join(below[:12])}" if below else makes
+        raise ConfigError(f"{path} is a folder, not the log of a run", hint=hint)
+    where = f"no file and no run in {runs}" if str(path) == path.stem else "no such log"
+    raise ConfigError(f"{path}: {where}", hint=did_you_mean(path.stem, there) if there else makes)
+
+
+def run_names(output_dir: str | Path = "outputs") -> list[str]:
+    """Names of the runs below an output folder, sorted."""
+    return sorted(path.stem for path in (Path(output_dir) / "runs").glob("*.jsonl"))

@@ -24,12 +24,15 @@ PERTURBATIONS: Registry[Kind] = Registry(
         "reorder": "pcsuite.perturbations.kinds:REORDER",
         "distractor": "pcsuite.perturbations.kinds:DISTRACTOR",
         "role_confusion": "pcsuite.perturbations.kinds:ROLE_CONFUSION",
+        "scope": "pcsuite.perturbations.kinds:SCOPE",
     },
 )
 WORDING_VARIED = "paraphrase"
 """The kind that keeps the structure and varies the wording."""
 STRUCTURE_VARIED = "reorder"
 """The kind that keeps the wording and varies the structure."""
+SCOPE_VARIED = "scope"
+"""The kind that keeps both and varies how far the instructions are said to reach."""
 
 
 class Variant(NamedTuple):

@@ -3,8 +3,9 @@
 ``distractor`` adds true-to-life but irrelevant context that names no person, place, label or option. ``injection``
 plants an instruction to answer wrongly after the input, which stays whole so that offsets into it stay valid.
 ``reorder`` puts the same parts in another order, one order for all items of a task and condition, so that its mean
-score is that of one format. ``role_confusion`` contradicts ROLE, or brings in a wrong role where the condition has
-none.
+score is that of one format. ``scope`` says how far the instructions reach (this input alone, all inputs of the kind,
+the whole answer), which changes nothing that is asked. ``role_confusion`` contradicts ROLE, or brings in a wrong role
+where the condition has none.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def reorder(tree: PromptTree, site: Site, number: int) -> PromptTree:
     A prompt of two parts (C0) has one other order only, and all variants are it.
     """
     names = (site.salt, "reorder", site.ctx.task_id, *site.bundle.names)
-    before = sum(block.slot in ("prefix", "block", "fewshot") for block in tree.blocks)
+    before = sum(block.slot in ("prefix", "block", "fewshot") for block in tree.spoken)
     # The instruction stands before the input as well.
     return tree.reordered(_orders(len(tree.parts()), before + 1, names)[number - 1])
 
@@ -201,3 +202,19 @@ def confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
 
 
 ROLE_CONFUSION = Kind("role_confusion", "contradicts the role, or adds a wrong one", len(_FORMS), confuse)
+
+
+SCOPE_BLOCK = "perturbation:scope"
+_SCOPES = (
+    "All of this holds for the one input below and for nothing else.",
+    "All of this holds for every input of this kind; the one below is the next of many.",
+    "All of this holds for the whole of your answer, from its first word to its last.",
+)
+
+
+def rescope(tree: PromptTree, site: Site, number: int) -> PromptTree:
+    """Add the line that says how far the instructions reach, after the last block of them."""
+    return replace(tree, blocks=(*tree.blocks, Block(SCOPE_BLOCK, "block", _SCOPES[number - 1])))
+
+
+SCOPE = Kind("scope", "says how far the instructions reach, asks nothing else", len(_SCOPES), rescope)

@@ -11,6 +11,7 @@ PROGRAMS: Registry[type[Program]] = Registry(
     {
         "single": "pcsuite.programs.base:SingleCall",
         "react": "pcsuite.programs.react:ReactLoop",
+        "revise": "pcsuite.programs.react:ReviseLoop",
         "retry": "pcsuite.programs.retry:RetryOnFail",
     },
 )

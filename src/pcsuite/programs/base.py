@@ -65,6 +65,8 @@ class Program(ABC):
 
     needs_retrieval: bool = False
     """Whether the program needs the task's retriever."""
+    for_grounded_tasks: ClassVar[bool] = False
+    """Whether it only makes sense where answers can be held against a corpus (``retrieval: true`` in the task)."""
     version: ClassVar[int] = 1
     """Raised when the program would do something else with the same job; part of run ids."""
 

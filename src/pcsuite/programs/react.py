@@ -1,4 +1,4 @@
-"""REACT_LOOP: act, observe, revise (after Yao et al. 2023), with search as the only tool.
+"""REACT_LOOP: act, observe, revise (after Yao et al. 2023), with search as the only tool; REVISE_LOOP: without it.
 
 Every turn is one call whose prompt is the condition's prompt with the transcript so far below it. The loop
 ends in one of these ways, and the row's ``finish_reason`` says which:
@@ -12,6 +12,10 @@ ends in one of these ways, and the row's ``finish_reason`` says which:
 Without an answer the text is empty and scores 0; of one that was cut off, what came after ``Final:`` is kept. What
 the model last said is in the transcript, and is not made into an answer that it did not give. Any other reason is
 the backend's own.
+
+The loop alone has no tool: the model drafts, is asked to check its draft, and revises (Madaan et al. 2023), so that
+what search adds can be told from what going round again adds. It ends as above, and where a draft that conforms to the
+task's schema comes back unchanged: there is nothing left to revise.
 """
 
 from __future__ import annotations
@@ -186,7 +190,8 @@ class _Loop:
     """The state between turns."""
 
     job: Job
-    search: Search
+    search: Search | None
+    """``None`` in a loop without tools."""
     lines: list[str] = field(default_factory=list)
     transcript: list[dict[str, Any]] = field(default_factory=list)
     replies: list[Generation] = field(default_factory=list)
@@ -238,6 +243,7 @@ class _Loop:
             if call.problem is not None:
                 self.tell(PROBLEMS[call.problem].format(tool=call.tool))
                 continue
+            assert self.search is not None, "calls are read only where there are tools"
             found = await self.search(call.argument, DEFAULT_K)
             self.searches += 1
             self._show(call.argument, found, OBSERVATION_CHARACTERS // good)
@@ -278,7 +284,9 @@ class _Loop:
             calls=self.replies,
             react_steps=len(self.replies),
             tool_calls=self.searches,
-            retrieved=[(passage.page, passage.sentence, passage.text) for passage in self.shown.values()],
+            retrieved=None
+            if self.search is None
+            else [(passage.page, passage.sentence, passage.text) for passage in self.shown.values()],
             transcript=self.transcript,
             metrics={"final_marked": marked},
         )
@@ -288,6 +296,7 @@ class ReactLoop(Program):
     """At most ``max_steps`` turns, the last of which can only answer."""
 
     needs_retrieval = True
+    for_grounded_tasks = True
 
     @classmethod
     def worst_case(cls, max_steps: int) -> WorstCase:
@@ -313,6 +322,46 @@ class ReactLoop(Program):
                 outcome = await _go_on(loop, turn)
             if outcome is not None:
                 return outcome
+        return loop.end("", "step_limit")
+
+
+CHECK = (
+    "Check this draft: is every statement in it right, and does anything support it? "
+    'Write a better answer, or "Final:" and the answer where nothing is left to mend.'
+)
+NO_DRAFT = 'That turn held no answer of the form asked for. Write the answer, or "Final:" and the answer.'
+
+
+class ReviseLoop(Program):
+    """The loop without tools: a draft, at most ``max_steps`` − 1 revisions, the last of which can only answer."""
+
+    for_grounded_tasks = True
+
+    @classmethod
+    def worst_case(cls, max_steps: int) -> WorstCase:
+        """Every turn used; the n-th prompt repeats n − 1 drafts and what was said of them."""
+        repeated = max_steps * (max_steps - 1) // 2
+        return WorstCase(max_steps, max_steps, repeated * (TURN_CHARACTERS + len(CHECK)) // 4)
+
+    async def run(self, job: Job, ask: Ask) -> Outcome:
+        """Run the loop."""
+        loop = _Loop(job, None)
+        for number in range(1, job.max_steps + 1):
+            last = number == job.max_steps
+            reply = await ask(job.request.then(f"revise-{number}", loop.prompt(last=last)))
+            turn = read_turn(reply["text"], frozenset())
+            loop.hear(reply, turn)
+            cut_off = reply["finish_reason"] == "length" and turn.cut == 0
+            reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
+            if turn.final:
+                return loop.end(turn.final, reason, marked=True)
+            if cut_off:
+                return loop.end("", "length")
+            readable = not turn.calls and conforms(job.evaluator, job.item, turn.read)
+            if readable and (loop.repeated(turn) or last):
+                return loop.end(turn.read, reason, marked=False)
+            if not last:
+                loop.tell(CHECK if readable else NO_DRAFT)
         return loop.end("", "step_limit")
 
 

@@ -17,7 +17,7 @@ from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pcsuite.config.definitions import OperatorSpec, OperatorUse
-from pcsuite.errors import PromptError
+from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.verbatim import fill_placeholders, placeholders
 
@@ -58,6 +58,8 @@ def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
         raise PromptError(f"{where}: template cannot be rendered: {error}") from error
 
 
+MODES = {"REASONING_MODE": ("none", "brief", "full"), "DECOMPOSE": ("shown", "hidden")}
+"""Modes of the operators that have some; another one would be rendered as the last branch of their template."""
 Slot = Literal["prefix", "block", "fewshot", "post", "verbatim", "none"]
 
 _SLOTS: dict[str, Slot] = {
@@ -94,8 +96,16 @@ class Operator:
     def with_options(self, use: OperatorUse) -> Operator:
         """This operator with the overrides that a condition's use of it gives (``k``, ``mode``, ``engine``, …).
 
-        What the use leaves out stays as the operator has it.
+        What the use leaves out stays as the operator has it. A role that only verbatim pieces have is a
+        ``PromptError`` on any other operator, a mode that it does not have a ``ConfigError``.
         """
+        allowed = MODES.get(self.name)
+        if use.mode is not None and allowed is not None and use.mode not in allowed:
+            raise ConfigError(f"{self.name} has no mode '{use.mode}'", hint=f"it has {' and '.join(allowed)}")
+        if use.role not in (None, "system", "user") and self.spec.type != "verbatim":
+            raise PromptError(
+                f"operator {self.name}: the role {use.role} is for verbatim pieces", hint="system or user"
+            )
         changes = {key: value for key, value in use.model_dump(exclude={"name"}).items() if value is not None}
         return replace(self, spec=self.spec.model_copy(update=changes)) if changes else self
 

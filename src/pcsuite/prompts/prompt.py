@@ -10,10 +10,11 @@ from typing import Literal
 
 from jinja2 import TemplateError
 
-from pcsuite.config.definitions import TaskKind
+from pcsuite.config.definitions import MessageRole, TaskKind
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Slot, environment
+from pcsuite.prompts.verbatim import chat_piece
 
 BASE_TEMPLATE: dict[TaskKind, str] = {"structured": "json_base.j2", "reasoning": "reasoning_base.j2"}
 FILLER_LINE = "This line is filler; it says nothing about the task."
@@ -26,6 +27,8 @@ class Block:
     operator: str
     slot: Slot
     text: str
+    role: MessageRole | None = None
+    """Message of a chat that it stands in; without roles the prompt is one text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class PromptTree:
         Of a verbatim prompt they are its pieces. They are what :meth:`reordered` permutes and what an attack may
         rewrite; filler is not among them.
         """
+        if self._in_roles:
+            return replace(self, blocks=self.spoken).parts(templates_dir)
         if exact := self.texts("verbatim"):
             return [*self.texts("prefix"), *exact, *self.texts("post")]
         if self.around is not None:
@@ -65,6 +70,19 @@ class PromptTree:
             shown_input = bare.assemble(templates_dir) + "\n" * trailing
         middle = [*self.texts("block"), *self.texts("fewshot")]
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
+
+    @property
+    def _in_roles(self) -> bool:
+        return any(block.role is not None for block in self.blocks)
+
+    @property
+    def spoken(self) -> tuple[Block, ...]:
+        """Blocks of the user's message, without roles; the system's stand apart and are neither moved nor counted.
+
+        Of a verbatim prompt they are all pieces: there every message is one of its parts.
+        """
+        kept = (block for block in self.blocks if block.slot == "verbatim" or block.role != "system")
+        return tuple(replace(block, role=None) for block in kept)
 
     def reordered(self, order: Sequence[int]) -> PromptTree:
         """The same parts in another order; filler stays in front.
@@ -79,8 +97,10 @@ class PromptTree:
         """The text a model gets: the base template filled, or the parts joined where their order was changed.
 
         ``templates_dir`` is searched for the base template before the bundled ones; one that is missing or cannot be
-        rendered is a ``PromptError``.
+        rendered is a ``PromptError``. Blocks with a role make it a chat (:mod:`pcsuite.prompts.verbatim`).
         """
+        if self._in_roles:
+            return self._assemble_chat(templates_dir)
         filler = ["\n".join([FILLER_LINE] * self.filler)] if self.filler else []
         if self.order:
             parts = self.parts(templates_dir)
@@ -110,6 +130,25 @@ class PromptTree:
         except TemplateError as error:
             raise PromptError(f"{self.template}: template cannot be rendered: {error}") from error
 
+    def _assemble_chat(self, templates_dir: Path | None) -> str:
+        """The messages: the system's and the rest as the user's, or each stretch of one role of a verbatim prompt."""
+        exact = [(block.role or "user", block.text) for block in self.blocks if block.slot == "verbatim"]
+        if not exact:
+            said = "\n\n".join(block.text for block in self.blocks if block.role == "system")
+            spoken = replace(self, blocks=self.spoken).assemble(templates_dir)
+            return (chat_piece(0, "system", said) if said else "") + chat_piece(1, "user", spoken)
+        pieces = [("user", f"{text}\n\n") for text in self.texts("prefix")] + exact
+        pieces += [("user", f"\n\n{text}") for text in self.texts("post")]
+        pieces = [pieces[index] for index in self.order] if self.order else pieces
+        if self.filler:
+            pieces.insert(0, ("user", "\n".join([FILLER_LINE] * self.filler) + "\n\n"))
+        turn, before, made = -1, "", []
+        for role, text in pieces:
+            turn += role != before
+            made.append(chat_piece(turn, role, text))
+            before = role
+        return "".join(made)
+
 
 def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
     """The prompt of one item under a bundle: each operator rendered into its block, empty ones left out.
@@ -124,7 +163,9 @@ def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
             f"verbatim pieces are the whole prompt, and {', '.join(mixed)} would add text to it",
             hint="use either verbatim operators or others in a condition",
         )
-    rendered = [Block(operator.name, operator.slot, operator.render(ctx)) for operator in bundle]
+    rendered = [
+        Block(operator.name, operator.slot, operator.render(ctx), operator.spec.role) for operator in bundle
+    ]
     return PromptTree(
         template=BASE_TEMPLATE[ctx.task_kind],
         instruction=ctx.instruction,

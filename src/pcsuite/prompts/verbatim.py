@@ -87,5 +87,21 @@ def decode_chat(prompt: str) -> list[dict[str, str]] | None:
     return [{"role": role, "content": content} for (_, role), content in messages.items() if content]
 
 
+def readable(prompt: str) -> str:
+    """A prompt for people: a chat as its messages, each under its role; any other prompt as it is.
+
+    >>> print(readable(chat_piece(0, "system", "Be brief.") + chat_piece(1, "user", "Hi")))
+    [system]
+    Be brief.
+    <BLANKLINE>
+    [user]
+    Hi
+    """
+    messages = decode_chat(prompt)
+    if messages is None:
+        return prompt
+    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)
+
+
 def _escaped(text: str) -> str:
     return text.replace(_SEPARATOR, _SEPARATOR * 2)

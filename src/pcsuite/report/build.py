@@ -36,8 +36,10 @@ from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
 from pcsuite.report.plots import draw_figures
 from pcsuite.report.results import result_of
-from pcsuite.report.samples import sample_rows
+from pcsuite.report.samples import Items, sample_rows
 
+SPREADSHEET_ROWS = 1_048_575
+"""Rows below a header that spreadsheets open. Ten times as many make a CSV of 12 GB, a third of the report's time."""
 EXTRA_SECTIONS: Registry[ExtraSection] = Registry(
     "section of the report",
     "pcsuite.report_sections",
@@ -179,20 +181,36 @@ def build_report(
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
     baseline: str | None = None,
+    items: Items | None = None,
+    runs_csv: bool = False,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
     ``formats`` are of ``html``, ``md`` and ``latex``. ``truths`` (labels by task and item) and ``references`` (true
     answers in words) allow the measures of information; ``embeddings`` names the embedding model, ``off`` for none;
     ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
-    is a condition to compare with in place of the control. Where neither the logs nor what is
-    asked for nor the files have changed since the last report, they are left as they are. Each run has folders of its
-    own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
+    is a condition to compare with in place of the control. ``items`` (by task and id) let the rows to read say what was
+    expected. ``runs_csv`` writes ``runs.csv`` whatever its size, where
+    otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. Where neither the logs nor what is
+    asked for nor the files have changed since the last report, they are left as they are. Each run has
+    folders of its own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
     """
     folders = report_folders(logs, output_dir)
     folder = folders.reports
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
-    asked = [title, plots, sorted(formats), truths, references, embeddings, declared, baseline]
+    expected = {task: {name: item.truth for name, item in own.items()} for task, own in (items or {}).items()}
+    asked = [
+        title,
+        plots,
+        sorted(formats),
+        truths,
+        references,
+        embeddings,
+        declared,
+        baseline,
+        runs_csv,
+        expected,
+    ]
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
@@ -210,11 +228,14 @@ def build_report(
             tables, truths, references=references, embeddings=embeddings, metrics=metrics, baseline=baseline
         )
         # The database writes the rows while the figures are drawn.
-        runs_csv = pool.submit(tables.write_csv)
+        as_csv = pool.submit(tables.write_csv) if runs_csv or tables.loaded.rows <= SPREADSHEET_ROWS else None
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
         figures = draw_figures(analysis, folders.plots) if plots else []
-        samples = sample_rows(tables, logs)
-        written.insert(1, runs_csv.result())
+        samples = sample_rows(tables, logs, items=items)
+        if as_csv is not None:
+            written.insert(1, as_csv.result())
+        else:
+            (tables.folder / "runs.csv").unlink(missing_ok=True)  # that of an earlier state of the log
     external = []
     for extra in extra_sections:
         if (made := extra.make(table_folders, analysis)) is not None:

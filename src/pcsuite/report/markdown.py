@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
-from pcsuite.analysis.compare import Comparison
+from pcsuite.analysis.compare import Comparison, ItemChange
+from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
 from pcsuite.report.page import Page
 from pcsuite.report.verdicts import Verdict
@@ -59,6 +60,73 @@ def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     """A comparison of two named runs for a pull request: the judgement, then the cells as a Markdown table."""
     head = [escape(line) for line in _head(comparison, first, second)]
     return "\n\n".join([f"**{head[0]}**", *head[1:], table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))])
+
+
+MARKER = "<!-- pcsuite compare -->"
+"""First line of a comment for GitHub, by which a workflow finds the comment it wrote before."""
+_LONGEST_COMMENT = 60_000
+_LONGEST_ANSWER = 160
+_BROKE_SHOWN = 30
+_STANDINGS = {
+    "worse": ":x: {second} is worse than {first}",
+    "no worse": ":white_check_mark: {second} is no worse than {first}",
+    "undecided": ":grey_question: {second} is neither worse nor shown to be no worse than {first}",
+}
+
+
+def comparison_github(
+    comparison: Comparison,
+    first: str,
+    second: str,
+    answers: Mapping[ItemChange, tuple[str, str]] | None = None,
+) -> str:
+    """A comparison of two named runs as a comment on a pull request: verdict, scores, and the items that broke.
+
+    Other metrics are folded. ``answers`` are the texts before and now of changed items, where they are at hand; they
+    are escaped and cut. GitHub takes 65,536 characters, and this stays below.
+    """
+    head = [escape(line) for line in _head(comparison, first, second)]
+    names = {"first": escape(first), "second": escape(second)}
+    margin = f" (margin {comparison.margin:g})" if comparison.margin else ""
+    records = list(comparison.table.records())
+    rows = list(zip(records, _rows(comparison), strict=True))
+    scores = [row for record, row in rows if record["metric"] == SCORE]
+    others = [row for record, row in rows if record["metric"] != SCORE]
+    parts = [
+        MARKER,
+        f"### {_STANDINGS[comparison.standing].format(**names)}{margin}",
+        *head,
+        table(_HEADINGS, scores, (5, 6, 8, 9)),
+        *_broken_items(comparison, answers or {}),
+    ]
+    if others:
+        folded = table(_HEADINGS, others, (5, 6, 8, 9))
+        parts.append(f"<details><summary>{len(others)} further metrics</summary>\n\n{folded}\n\n</details>")
+    text = "\n\n".join(parts)
+    if len(text) > _LONGEST_COMMENT:
+        text = "\n\n".join([*parts[:-1], f"{len(others)} further metrics are left out: the comment is full."])
+    return text if len(text) <= _LONGEST_COMMENT else text[:_LONGEST_COMMENT].rpartition("\n")[0]
+
+
+def _broken_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str, str]]) -> list[str]:
+    """The items that score lower now, and how many score higher."""
+    broke, mended = comparison.broke, len(comparison.changes) - len(comparison.broke)
+    summary = f"{counted(len(broke), 'item')} broke, {mended} mended"
+    if not broke:
+        return [f"{summary}."]
+
+    def cut(text: str) -> str:
+        flat = " ".join(text.split())
+        return flat if len(flat) <= _LONGEST_ANSWER else flat[: _LONGEST_ANSWER - 1] + "…"
+
+    rows = []
+    for change in broke[:_BROKE_SHOWN]:
+        before, now = answers.get(change, ("", ""))
+        where = f"{change.key.task} × {change.key.model} × {change.key.condition}"
+        rows.append([change.item_id, where, f"{change.first:g} → {change.second:g}", cut(before), cut(now)])
+    shown = table(("item", "where", "score", "answer before", "answer now"), rows)
+    more = f"\n\n… and {len(broke) - _BROKE_SHOWN} more" if len(broke) > _BROKE_SHOWN else ""
+    return [f"<details open><summary>{summary}</summary>\n\n{shown}{more}\n\n</details>"]
 
 
 def _head(comparison: Comparison, first: str, second: str) -> list[str]:

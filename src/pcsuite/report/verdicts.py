@@ -226,11 +226,16 @@ def _group_verdicts(
     if scores:
         best = max(scores, key=lambda row: row["delta"])
         evidence = _evidence(best) + _after_selection(best, selected)
+        label = f"the {metrics.label(SCORE)}"
         if any(is_significant(row) and row["delta"] > 0 for row in scores):
-            found.append(Verdict(_change(best, f"the {metrics.label(SCORE)}"), evidence, "good"))
-        else:
-            text = f"No condition raised the {metrics.label(SCORE)} beyond chance; at most, {_change(best, 'it')}"
+            found.append(Verdict(_change(best, label), evidence, "good"))
+        elif best["delta"] >= 0:
+            text = f"No condition raised {label} beyond chance; at most, {_change(best, 'it')}"
             found.append(Verdict(text, evidence))
+        else:  # nothing raised it at all, so that a loss that holds is no "at most"
+            least = _change(best, "it") if len(scores) == 1 else f"the least loss: {_change(best, 'it')}"
+            worst: Tone = "bad" if is_significant(best) else "neutral"
+            found.append(Verdict(f"Every condition lowered {label}; {least}", evidence, worst))
     valid = _of(rows, VALIDITY)
     if valid:
         best = max(

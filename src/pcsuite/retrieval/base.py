@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pcsuite.config.profile import RetrievalSection
+from pcsuite.data.items import ItemSource
 
 DEFAULT_K = 5
 
@@ -51,6 +52,14 @@ class Retriever(ABC):
         """Names of all pages that can be cited, or ``None`` where they cannot be listed.
 
         With them a citation can be held against the corpus, whether anything is searched or not.
+        """
+        return None
+
+    @classmethod
+    def pages_of(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ItemSource | None:
+        """The file that a dataset's pages would be read from; ``None`` where the backend reads none or has its own.
+
+        A run asks so that bundled sample pages are not searched for items of one's own.
         """
         return None
 

@@ -12,7 +12,9 @@ named by the hash of what it was built from, and mapped into memory to be read.
 from __future__ import annotations
 
 import json
+import logging
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -43,12 +45,21 @@ FUNCTION_WORDS = frozenset(
 """Words a query is searched without, unless it has no other ("The Who"). Pages keep them."""
 
 
-def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
-    """The pages file of a dataset: exported, else the bundled sample; :class:`DataError` where there is none.
+ENCYCLOPEDIAS = ("wiki", "fever")
+"""Pages in the cache that any dataset may search where it has none of its own."""
 
-    The file has one ``{"page", "sentences": [...]}`` a line.
+
+def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
+    """The pages file of a dataset: its own in the cache, any encyclopedia there, else the bundled sample.
+
+    The file has one ``{"page", "sentences": [...]}`` a line. An encyclopedia is ``wiki_pages.jsonl`` or the pages
+    exported with FEVER, which serve every dataset that asks about the world. :class:`DataError` where there is none.
     """
     name = f"{dataset}_pages.jsonl"
+    shared = (datasets_dir(cache_dir) / f"{corpus}_pages.jsonl" for corpus in (dataset, *ENCYCLOPEDIAS))
+    cached_pages = next((path for path in shared if path.is_file()), None)
+    if cached_pages is not None:
+        return ItemSource("cache", cached_pages)
     found = find_file(name, cache_dir, samples)
     if found is not None:
         return found
@@ -176,7 +187,7 @@ def ensure_index(
     folder = (root or index_root(cache_dir)) / key
     if (folder / META).is_file():
         return folder
-    bm25s = require("bm25s", "retrieval")
+    bm25s = _bm25s()
     with building_folder(folder, META) as building:
         vocabulary: dict[str, int] = {}
         documents: list[list[int]] = []
@@ -203,6 +214,20 @@ def ensure_index(
         meta = IndexMeta(FORMAT, key, *built, len(pages), len(documents), library)
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
     return folder
+
+
+def _bm25s() -> Any:
+    """The library, which otherwise tells every step of its own to standard error."""
+    # It starts JAX where that is installed, which takes three quarters of a GPU's memory; our searches are in numpy.
+    hidden = {} if "jax" in sys.modules or "bm25s" in sys.modules else {"jax": None, "jax.lax": None}
+    sys.modules.update(hidden)  # type: ignore[arg-type]
+    try:
+        library = require("bm25s", "retrieval")
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return library
 
 
 def _read_meta(folder: Path) -> IndexMeta:
@@ -237,7 +262,7 @@ class Bm25Index:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.meta = _read_meta(folder)
-        bm25s = require("bm25s", "retrieval")
+        bm25s = _bm25s()
         try:
             self._index: Any = bm25s.BM25.load(folder, mmap=True, show_progress=False)
             self._offsets: npt.NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")
@@ -339,6 +364,16 @@ class Bm25Retriever(Retriever):
         except DataError:
             return None
         return PageTitles(pages, indexed=False)
+
+    @classmethod
+    def pages_of(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ItemSource | None:
+        """The dataset's pages file, unless an index was chosen for it; ``None`` also where there is no file."""
+        if _chosen(index_root(cache_dir, settings.wiki_index_path), dataset) is not None:
+            return None
+        try:
+            return find_pages(dataset, cache_dir)
+        except DataError:
+            return None
 
     def search(self, query: str, k: int = DEFAULT_K) -> list[Passage]:
         return self.index.search(query, k)

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.config.prices import price_of
+from pcsuite.evaluation.base import Pooling
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.plan import Cell, Plan
 from pcsuite.runners.registration import planned_contrasts
+from pcsuite.stats.f1 import linearised_f1
 from pcsuite.stats.power import (
     BinaryWorld,
     PairedWorld,
@@ -39,8 +42,9 @@ class CellEstimate:
     done: int
     prompt_tokens: int
     """Estimated mean over a few items, about four characters a token."""
-    max_cost_usd: float
-    """Cost of what is left if every completion runs to its limit and every loop to its last turn."""
+    max_cost_usd: float | None
+    """Cost of what is left if every completion runs to its limit and every loop to its last turn; ``None`` where the
+    model's price is not known."""
     max_row_tokens: int
     """Tokens of one row in that case."""
 
@@ -73,14 +77,21 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
         key = (cell.task.id, cell.condition.id)
         if key not in tokens:
             tokens[key] = _mean_tokens(plan, cell)
-        model = plan.suite.models[cell.model_id]
+        price = price_of(plan.suite.models[cell.model_id])
         left = cell.calls - done[id(cell)]
         worst = cell.program.worst_case(cell.max_steps)
         prompts = tokens[key] * worst.calls + worst.extra_prompt_tokens
         completions = cell.decoding.max_tokens * worst.completions
-        cost = left * model.cost(prompts, completions)
+        cost = left * price.cost(prompts, completions) if price is not None else None
         estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost, prompts + completions))
     return estimates
+
+
+def total_cost(estimates: Iterable[CellEstimate]) -> float | None:
+    """The most that cells can cost together, in USD; ``None`` where the price of one of them is not known."""
+    costs = [entry.max_cost_usd for entry in estimates]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
 
 
 def _mean_tokens(plan: Plan, cell: Cell) -> int:
@@ -141,6 +152,8 @@ class DesignPower:
     comparisons: int
     """Everything that the report corrects for together with one of the design's comparisons."""
     from_pilot: bool
+    measure: Pooling
+    """What the report states of the task: the ``mean`` of item scores, or ``micro_f1`` of pooled counts."""
     world: PairedWorld
     gain: float | None
     """Smallest gain found with the wanted power; ``None`` where not even the largest possible one is."""
@@ -183,7 +196,8 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
         sort = (id(world), items, replicates, greedy, families[key[0]])
         if sort not in known:
             known[sort] = _design(key, items, replicates, families[key[0]], world, settings, greedy=greedy)
-        results.append(replace(known[sort], key=key, from_pilot=key in measured))
+        measure = cells[0].task.evaluator.pooling
+        results.append(replace(known[sort], key=key, from_pilot=key in measured, measure=measure))
     return results
 
 
@@ -248,6 +262,7 @@ def _design(
         replicates,
         comparisons,
         False,
+        "mean",
         world,
         gain,
         loss,
@@ -258,19 +273,25 @@ def _design(
 
 
 def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
-    """Worlds of a pilot log: of each design the condition that differs most from item to item against the first."""
-    scores: dict[DesignKey, dict[str, dict[str, list[float]]]] = defaultdict(
+    """Worlds of a pilot log: of each design the condition that differs most from item to item against the first.
+
+    Of tasks with pooled counts a row is ``(tp, fp, fn)``, of others ``(score,)``.
+    """
+    pooled = {task.id for task in plan.tasks.values() if task.evaluator.pooling == "micro_f1"}
+    rows: dict[DesignKey, dict[str, dict[str, list[tuple[float, ...]]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
     for row in iter_newest_rows(path):
-        score = row.metrics.get("task_score")
-        if row.errors or row.kind != "main" or row.perturbation.type is not None or score is None:
+        if row.errors or row.kind != "main" or row.perturbation.type is not None:
             continue
-        key = (row.task.id, row.model.id, row.decoding.id)
-        scores[key][row.condition.id][row.task.item_id].append(float(score))
+        wanted = ("tp", "fp", "fn") if row.task.id in pooled else ("task_score",)
+        values = [float(value) for name in wanted if (value := row.metrics.get(name)) is not None]
+        if len(values) == len(wanted):
+            key = (row.task.id, row.model.id, row.decoding.id)
+            rows[key][row.condition.id][row.task.item_id].append(tuple(values))
     order = [cell.condition.id for cell in plan.cells]
     found: dict[DesignKey, PairedWorld] = {}
-    for key, conditions in scores.items():
+    for key, conditions in rows.items():
         names = sorted(
             conditions, key=lambda name: (order.index(name) if name in order else len(order), name)
         )
@@ -282,7 +303,7 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
 
 
 def _paired(
-    treated: Mapping[str, list[float]], control: Mapping[str, list[float]]
+    treated: Mapping[str, list[tuple[float, ...]]], control: Mapping[str, list[tuple[float, ...]]]
 ) -> tuple[float, PairedWorld] | None:
     """The variance of the item differences of two conditions, and their world; ``None`` with fewer than two items."""
     shared = sorted(treated.keys() & control.keys())
@@ -293,8 +314,12 @@ def _paired(
 
 
 def _table(
-    scores: Mapping[str, list[float]], items: Iterable[str]
+    rows: Mapping[str, list[tuple[float, ...]]], items: Iterable[str]
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    rows = [scores[item] for item in items]
-    width = min(len(row) for row in rows)
-    return np.array([row[:width] for row in rows], dtype=np.float64)
+    """Scores of items by replicates; of pooled counts each answer's share in the corpus figure, which is their mean."""
+    answers = [rows[item] for item in items]
+    width = min(len(row) for row in answers)
+    table = np.array([row[:width] for row in answers], dtype=np.float64)
+    if table.shape[2] == 1:
+        return table[:, :, 0]
+    return linearised_f1(table.reshape(-1, table.shape[2])).reshape(len(answers), width)

@@ -18,7 +18,7 @@ from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
-from pcsuite.data.items import Item, ItemSource, load_items, sample_items
+from pcsuite.data.items import Item, ItemSource, find_items, sample_items, task_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
 from pcsuite.engines.limits import RetryPolicy, call_with_retries
@@ -134,6 +134,10 @@ class Cell:
         )
 
 
+ITEMS_TOGETHER = 8
+"""Items that a condition asks before the next: a server that keeps a single prompt still finds most of the next one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The part of a profile that a plan covers."""
@@ -159,7 +163,13 @@ class Scope:
         All its items count; ``limits.max_items_per_task`` is applied when they are sampled.
         """
         chosen = suite.profile.selection
-        return cls(chosen.tasks, chosen.models, chosen.conditions, chosen.decoding_regimes)
+        return cls(
+            chosen.tasks,
+            chosen.models,
+            chosen.conditions,
+            chosen.decoding_regimes,
+            items_together=ITEMS_TOGETHER,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +212,10 @@ class Plan:
         return sum(cell.calls for cell in self.cells)
 
     def units(self, model_id: str) -> Iterator[Unit]:
-        """A model's rows, item by item, so that conditions stay paired however early a run ends.
+        """A model's rows, a few items at a time, so that conditions stay paired however early a run ends.
 
-        Tasks come in the order of the profile; the same plan always gives the same units. A scope may take several
-        items together.
+        Tasks come in the order of the profile; the same plan always gives the same units. Within the items that the
+        scope takes together prompts that begin alike follow one another.
         """
         for task in self.tasks.values():
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
@@ -244,8 +254,8 @@ def build_plan(
                 try:
                     condition = with_compiled_prompt(suite, chosen, task.id, model_id)
                 except NotCompiledError as error:
-                    reason = f"no prompt is compiled yet: {error.hint}"
-                    skipped.append(NotApplicable(task.id, model_id, chosen.id, reason))
+                    why = f"no prompt is compiled yet: {error.hint}"
+                    skipped.append(NotApplicable(task.id, model_id, chosen.id, why))
                     continue
                 reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
@@ -294,12 +304,12 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     spec = suite.tasks[task_id]
     repro = suite.profile.repro
     cache_dir = Path(suite.profile.run.cache_dir)
-    loaded = load_items(spec.dataset, spec.split, cache_dir)
+    loaded = task_items(spec, spec.split, cache_dir)
     items = sample_items(
         loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
     )
     evaluator = build_evaluator(suite, task_id)
-    evaluator.check_items(items)
+    check_items(evaluator, items, loaded.source.path)
     prompting = TaskPrompting(
         task_id,
         spec,
@@ -322,17 +332,26 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     )
 
 
+def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:
+    """See that every truth can be scored; a :class:`DataError` with the file, the item and the field, where not."""
+    try:
+        evaluator.check_items(items)
+    except DataError as error:
+        raise DataError(f"{path}: {error.message}", hint=error.hint) from error
+
+
 def _exemplars(
     suite: Suite, spec: TaskSpec, evaluator: Evaluator, *, scored: Sequence[Item]
 ) -> tuple[Exemplar, ...]:
-    try:
-        train = load_items(spec.dataset, spec.train_split, Path(suite.profile.run.cache_dir)).items
-    except DataError:
+    cache_dir = Path(suite.profile.run.cache_dir)
+    if find_items(spec.dataset, spec.train_split, cache_dir) is None:
         return ()
+    train, source = task_items(spec, spec.train_split, cache_dir)
     seen = {item.input_text for item in scored}
     usable = [item for item in train if item.input_text not in seen]
     wanted = min(MAX_EXEMPLARS, len(usable))
     chosen = choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed)
+    check_items(evaluator, chosen, source.path)
     return tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in chosen)
 
 
@@ -358,16 +377,35 @@ def why_not_applicable(
         except ConstraintUnavailableError as error:
             return str(error)
     for operator in bundle.of_type("program"):
-        if _program(operator).needs_retrieval:
+        program = _program(operator)
+        if program.for_grounded_tasks:
             if bundle.of_type("constraint"):
-                return "a loop that calls tools cannot run under a hard constraint on its output"
+                return "a loop that marks its answer cannot run under a hard constraint on its output"
             if not task.spec.retrieval:
                 return "the task has no corpus to search"
+        if program.needs_retrieval:
             if task.id not in suite.profile.integrations.retrieval.enabled_for_tasks:
-                return "retrieval is not enabled for the task (integrations.retrieval.enabled_for_tasks)"
+                return (
+                    "retrieval is not enabled for the task (integrations.retrieval.enabled_for_tasks); C7L is the loop"
+                    " without it"
+                )
+            if (reason := _why_no_corpus(suite, task)) is not None:
+                return reason
     for operator in bundle.of_type("fewshot"):
         if (operator.spec.k or 0) > len(ctx.exemplars):
             return f"the training split offers {len(ctx.exemplars)} exemplars, {operator.spec.k} are needed"
+    return None
+
+
+def _why_no_corpus(suite: Suite, task: TaskPlan) -> str | None:
+    """Why there is nothing to search for a task, or ``None``: bundled pages know nothing of exported items."""
+    settings, cache_dir = suite.profile.integrations.retrieval, Path(suite.profile.run.cache_dir)
+    source = retriever_type(suite).pages_of(settings, task.spec.dataset, cache_dir)
+    if source is not None and source.kind == "sample" and task.source.kind == "cache":
+        return (
+            f"the items are exported and the only pages are the bundled sample's: pcsuite index build --dataset"
+            f" {task.spec.dataset} --pages FILE takes pages of yours"
+        )
     return None
 
 
@@ -393,8 +431,10 @@ def plan_cell(
     assert bundle is not None, "cells are made of applicable conditions only"
     defining: dict[str, Any] = {
         "task": task.spec.model_dump(
-            mode="json", exclude={"evaluator", "evaluator_options", "primary_metric"}
-        ),
+            mode="json", exclude={"evaluator", "evaluator_options", "primary_metric", "retrieval"}
+        )
+        # Whether loops apply to a task changes none of its other rows: one that came to have a corpus keeps its ids.
+        | {"retrieval": task.evaluator.cites_pages},
         "schema": task.prompting.schema,
         "grammar": task.prompting.grammar,
         "lmql_query": task.prompting.lmql_query,
@@ -442,7 +482,7 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
     except (ConfigError, DataError) as error:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
-    if task.retrieval:
+    if task.retrieval and evaluator.cites_pages:
         # Without retrieval a citation can still be held against the corpus: is there such a page?
         settings = suite.profile.integrations.retrieval
         cache_dir = Path(suite.profile.run.cache_dir)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -29,6 +30,8 @@ class Tally:
     cache_hits: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
+    """Rows whose cost is not known, and not in ``cost_usd``."""
 
 
 class Progress:
@@ -41,6 +44,7 @@ class Progress:
         self._shown = self._started
         self._bar: Any = None
         self._task: Any = None
+        self._handle: Any = None
         # Progress is information: a profile whose log_level is WARNING or ERROR goes without it.
         self.quiet = quiet or logging.getLogger("pcsuite").level > logging.INFO
 
@@ -62,6 +66,8 @@ class Progress:
             )
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
+        elif not self.quiet and (display := _notebook_display()) is not None:
+            self._handle = display(_NotebookBar(self), display_id=True)
         elif not self.quiet and self.tally.total:
             # The first row of a local model may take minutes; silence would look like a standstill.
             print(f"0/{self.tally.total} rows, running", file=self._stream, flush=True)
@@ -73,6 +79,8 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
             self._bar.stop()
+        elif self._handle is not None:
+            self._handle.update(_NotebookBar(self))
         elif not self.quiet and self.tally.done:
             self._plain()
 
@@ -82,6 +90,10 @@ class Progress:
         if self._bar is not None:
             if now - self._shown > 0.2:
                 self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
+                self._shown = now
+        elif self._handle is not None:
+            if now - self._shown > 0.2:
+                self._handle.update(_NotebookBar(self))
                 self._shown = now
         elif now - self._shown > _PLAIN_EVERY_S:
             self._plain()
@@ -97,6 +109,8 @@ class Progress:
         parts = [_pace(tally.done / seconds), f"{_short(tally.tokens)} tokens"]
         if tally.cost_usd:
             parts.append(f"${tally.cost_usd:.4f}")
+        if tally.unpriced:
+            parts.append("price unknown")
         if tally.cache_hits:
             parts.append(f"{tally.cache_hits} cached")
         if tally.failed:
@@ -113,11 +127,35 @@ class Progress:
             return None
         return (time.monotonic() - self._started) / tally.done * (tally.total - tally.done)
 
-    def _plain(self) -> None:
-        tally = self.tally
+    def line(self) -> str:
+        """All of it in one line: rows, facts, and the time left at the pace so far."""
         eta = self.eta_seconds()
         left = f", about {_clock(eta)} left" if eta else ""
-        print(f"{tally.done}/{tally.total} rows, {self.facts()}{left}", file=self._stream, flush=True)
+        return f"{self.tally.done}/{self.tally.total} rows, {self.facts()}{left}"
+
+    def _plain(self) -> None:
+        print(self.line(), file=self._stream, flush=True)
+
+
+class _NotebookBar:
+    """The tally of a moment as a notebook shows it: a bar, or a line where only text is shown."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._line = progress.line()
+        self._value, self._most = progress.tally.done, max(progress.tally.total, 1)
+
+    def __repr__(self) -> str:
+        return self._line
+
+    def _repr_html_(self) -> str:
+        return f'<progress value="{self._value}" max="{self._most}"></progress> {escape(self._line)}'
+
+
+def _notebook_display() -> Any:
+    """IPython's ``display`` inside a notebook's kernel, else ``None``; nothing is imported to find out."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return ipython.display.display if ipython is not None and hasattr(shell, "kernel") else None
 
 
 def _pace(rows_per_second: float) -> str:
@@ -172,7 +210,8 @@ class RowSink:
         tally.failed += failed
         tally.cache_hits += row.cache_hit
         tally.tokens += row.tokens
-        tally.cost_usd += row.cost_usd
+        tally.cost_usd += row.cost_usd or 0.0
+        tally.unpriced += row.cost_usd is None
         if not self.progress.quiet:
             self.progress.refresh()
         if row.error is not None:

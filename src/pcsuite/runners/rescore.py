@@ -10,8 +10,9 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
+from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
 from pcsuite.evaluation.base import Answer, Evaluator
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
@@ -20,7 +21,15 @@ from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
 from pcsuite.runners.plan import build_evaluator
 
-_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval")
+_KEPT_METRICS = (
+    "token_cost",
+    "cost_usd",
+    "constraint_failed",
+    "retrieval",
+    "entropy_cat",
+    PERPLEXITY,
+    LABEL_PROBABILITY,
+)
 
 
 @dataclass(slots=True)
@@ -82,7 +91,7 @@ def _again(
         tasks[row.task.id] = None
         if row.task.id in suite.tasks:
             folder = Path(suite.profile.run.cache_dir)
-            items = load_items(suite.tasks[row.task.id].dataset, row.task.split, folder).items
+            items = task_items(suite.tasks[row.task.id], row.task.split, folder).items
             found = {item.item_id: item for item in items}
             tasks[row.task.id] = (build_evaluator(suite, row.task.id), found)
     task = tasks[row.task.id]

@@ -25,12 +25,13 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.loops import run_blocking
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, load_items
+from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import BudgetExceededError, EngineError, LogError
+from pcsuite.errors import BudgetExceededError, EngineError, LogError, ServerDownError
 from pcsuite.evaluation.base import Parsed
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
@@ -167,7 +168,7 @@ def verifier_pass(
 
     Raises :class:`LogError` where there is no log, and what ends a run: a used-up budget, too many errors.
     """
-    return asyncio.run(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
+    return run_blocking(_run(suite, quiet=quiet, policy=policy, use_cache=use_cache))
 
 
 def contradiction_rates(rows: Iterable[RunRow]) -> dict[tuple[str, str, str], ContradictionRate]:
@@ -264,7 +265,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
         key = (row.task.id, row.task.split)
         if key not in items:
             cache_dir = Path(suite.profile.run.cache_dir)
-            loaded = load_items(suite.tasks[row.task.id].dataset, row.task.split, cache_dir)
+            loaded = task_items(suite.tasks[row.task.id], row.task.split, cache_dir)
             items[key] = {item.item_id: item for item in loaded.items}
         found = items[key].get(row.task.item_id)
         if found is None:
@@ -292,14 +293,14 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            metrics["cost_usd"] = client.cost([answer])
             verdict = read_verdict(answer["text"], answer["finish_reason"])
             bound_depth(answer["text"], verdict.parsed)
             parsed = verdict.parsed
             metrics["contradiction"] = verdict.contradiction
             metrics["verifier_correct"] = verdict.correct
             metrics["verifier_score"] = None if verdict.correct is None else float(verdict.correct)
-        except BudgetExceededError:
+        except (BudgetExceededError, ServerDownError):
             raise
         except Exception as error:
             errors.append(str(error) if isinstance(error, EngineError) else unforeseen(ASKING, error))

@@ -65,7 +65,7 @@ random_weights: WeightedMean mean_interval mean_test
 answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
 answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
 answer_variation: semantic_entropy
-information: mutual_information infonce online_code v_information prompt_information hashed_features fit_probe
+information: mutual_information infonce online_code v_information prompt_information hashed_features fit_probes
 paired_information: information_gain
 calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage
 calibration: risk_coverage_interval cohens_kappa

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -110,15 +110,26 @@ def rarefied_entropy(counts: ArrayLike, replicates: int) -> FloatArray:
     >>> rarefied_entropy([[2, 1]], 2).round(3).tolist()
     [0.462]
     """
-    stats = require("scipy.stats", "stats")
+    special = require("scipy.special", "stats")
     table, total = _rows_with_totals(counts)
     if replicates < 1 or (total < replicates).any():
         why = f"cannot draw {replicates} answers from an item with {int(total.min())}"
         raise AnalysisError(why, hint="rarefy to the smallest number of replicates")
     drawn = np.arange(1, replicates + 1)
     surprise = -(drawn / replicates) * np.log(drawn / replicates)
-    sizes, marked = total[:, None, None].astype(int), table[:, :, None].astype(int)
-    chance = stats.hypergeom.pmf(drawn, sizes, marked, replicates)
+    # Hypergeometric: of an item's answers, so many are this one, and so many of those drawn are.
+    others, marked = (total[:, None] - table)[:, :, None], table[:, :, None]
+    possible = (drawn <= marked) & (replicates - drawn <= others)
+
+    def ways(n: Any, k: Any) -> Any:
+        """Logarithm of n over k."""
+        return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+
+    with np.errstate(invalid="ignore"):
+        logarithm = (
+            ways(marked, drawn) + ways(others, replicates - drawn) - ways(total[:, None, None], replicates)
+        )
+        chance = np.where(possible, np.exp(logarithm), 0.0)
     return np.asarray((chance * surprise).sum(axis=(1, 2)), dtype=np.float64)
 
 

@@ -266,6 +266,8 @@ def bootstrap_micro_f1(
         if n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
             flat = mean_interval(shares, level=level, bounds=(0.0, 1.0))
             return replace(flat, value=value)
+        if n >= CLOSED_FORM_ITEMS:
+            return replace(_closed_form(shares, level), value=value)
     return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level, method=method)
 
 
@@ -283,7 +285,8 @@ def bootstrap_micro_f1_difference(
 
     Both are items-by-3 tables of ``(tp, fp, fn)``. With few items, or few that leave the commonest change, the interval
     is :func:`~pcsuite.stats.random_weights.mean_interval` of each item's linearised share in the difference; so it is
-    with a ``grain`` (see :func:`paired_bootstrap`).
+    with a ``grain`` (see :func:`paired_bootstrap`). From a thousand items on the limits are computed from those shares
+    instead of drawn, as those of a mean are.
 
     >>> better, worse = [[2, 0, 0], [1, 0, 0]], [[2, 0, 0], [0, 1, 1]]
     >>> round(bootstrap_micro_f1_difference(better, worse, rng=np.random.default_rng(0)).value, 3)
@@ -302,6 +305,8 @@ def bootstrap_micro_f1_difference(
         if grain > 0 or n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
             flat = mean_interval(shares, level=level, bounds=(-1.0, 1.0), grain=grain)
             return replace(flat, value=value)
+        if n >= CLOSED_FORM_ITEMS:
+            return replace(_closed_form(shares, level), value=value)
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level, method=method)
 
 

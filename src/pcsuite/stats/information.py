@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
@@ -99,9 +100,9 @@ def online_code(
     """
     table, codes, classes = _probe_data(features, labels)
     order = rng.permutation(len(codes))
-    table = table[order]
-    lengths = _code_lengths(table, codes[order], classes)
-    control = [float(_code_lengths(table, rng.permutation(codes), classes).sum()) for _ in range(controls)]
+    labelled = np.column_stack([codes[order], *(rng.permutation(codes) for _ in range(controls))])
+    lengths, *shuffled = _code_lengths(table[order], labelled, classes).T
+    control = [float(bits.sum()) for bits in shuffled]
     return OnlineCode(
         bits=float(lengths.sum()),
         uniform_bits=len(codes) * float(np.log2(classes)),
@@ -134,43 +135,64 @@ def v_information(
     if not 2 <= folds <= n:
         raise AnalysisError(f"{folds} folds of {n} items are not possible")
     fold = rng.permutation(n) % folds
+    trained = fold[:, None] != np.arange(folds)
+    fitted = fit_probes(table, np.repeat(codes[:, None], folds, axis=1), classes, rows=trained)
     pointwise = np.empty(n)
-    for held in range(folds):
-        train, test = fold != held, fold == held
+    for held, weights in enumerate(fitted):
+        train, test = trained[:, held], ~trained[:, held]
         prior = (np.bincount(codes[train], minlength=classes) + 1) / (train.sum() + classes)
-        informed = _log2_probability(fit_probe(table[train], codes[train], classes), table[test], codes[test])
-        pointwise[test] = informed - np.log2(prior[codes[test]])
+        pointwise[test] = _log2_probability(weights, table[test], codes[test]) - np.log2(prior[codes[test]])
     return bootstrap_means(pointwise[:, None], rng=rng, resamples=resamples, level=level)[0]
 
 
-def fit_probe(features: FloatArray, codes: IntArray, classes: int, *, ridge: float = RIDGE) -> FloatArray:
-    """Weights (features + 1, classes) of ridge-penalised multinomial logistic regression; the last row is the bias.
+def fit_probes(
+    features: FloatArray,
+    codes: IntArray,
+    classes: int,
+    *,
+    rows: npt.NDArray[np.bool_] | None = None,
+    ridge: float = RIDGE,
+) -> FloatArray:
+    """Weights (probes, features + 1, classes) of ridge-penalised multinomial logistic regressions.
 
-    ``codes`` are the classes of the rows, 0 to ``classes - 1``.
+    The last row of each is the bias. ``codes`` (rows, probes) are the classes of the rows for each probe, 0 to
+    ``classes - 1``, and ``rows`` (of the same shape) says which rows a probe is fitted on, all by default. Probes on
+    the same features are found in one search, which costs little more than that of one.
 
-    >>> fit_probe(np.eye(2), np.array([0, 1]), 2).shape
-    (3, 2)
+    >>> fit_probes(np.eye(2), np.array([[0], [1]]), 2).shape
+    (1, 3, 2)
     """
     optimize = require("scipy.optimize", "stats")
     inputs = np.hstack([features, np.ones((len(features), 1))])
-    rows, shape = np.arange(len(codes)), (inputs.shape[1], classes)
+    basis = None
+    if len(inputs) < inputs.shape[1]:
+        # The optimum is a combination of the rows, so the search keeps to the space that they span: the same steps in
+        # fewer dimensions.
+        left, lengths, basis = np.linalg.svd(inputs, full_matrices=False)
+        inputs = left * lengths
+    probes, width = codes.shape[1], inputs.shape[1]
+    used = np.ones(codes.shape) if rows is None else rows.astype(np.float64)
+    truth = (codes[:, :, None] == np.arange(classes)) * used[:, :, None]
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
-        weights = flat.reshape(shape)
-        scores = inputs @ weights
-        scores -= scores.max(axis=1, keepdims=True)
-        own = float(scores[rows, codes].sum())
+        weights = flat.reshape(width, probes * classes)
+        scores = (inputs @ weights).reshape(-1, probes, classes)
+        scores -= scores.max(axis=2, keepdims=True)
+        own = float(np.vdot(scores, truth))
         np.exp(scores, out=scores)
-        totals = scores.sum(axis=1, keepdims=True)
-        scores /= totals
-        scores[rows, codes] -= 1
-        value = float(np.log(totals).sum()) - own + ridge / 2 * float((weights**2).sum())
-        return value, (inputs.T @ scores + ridge * weights).ravel()
+        totals = scores.sum(axis=2)
+        value = float(np.vdot(np.log(totals), used)) - own + ridge / 2 * float(flat @ flat)
+        scores *= (used / totals)[:, :, None]
+        scores -= truth
+        return value, (inputs.T @ scores.reshape(len(inputs), -1) + ridge * weights).ravel()
 
     # The loss is strictly convex; stopped here, mean code lengths differ from the optimum's by less than 0.001 bits.
-    start, options = np.zeros(shape[0] * classes), {"maxiter": 200, "ftol": 1e-7, "gtol": 1e-3}
+    start, options = np.zeros(width * probes * classes), {"maxiter": 200, "ftol": 1e-7 / probes, "gtol": 1e-3}
     found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x, dtype=np.float64).reshape(shape)
+    fitted = np.asarray(found.x, dtype=np.float64).reshape(width, probes * classes)
+    if basis is not None:
+        fitted = basis.T @ fitted
+    return np.ascontiguousarray(fitted.reshape(-1, probes, classes).transpose(1, 0, 2))
 
 
 def _probe_data(features: ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatArray, IntArray, int]:
@@ -187,13 +209,14 @@ def _probe_data(features: ArrayLike, labels: Sequence[Hashable]) -> tuple[FloatA
 
 
 def _code_lengths(features: FloatArray, codes: IntArray, classes: int) -> FloatArray:
-    """Bits of each label in order: uniform in the first block, by the probe so far in the others."""
+    """Bits of each label (rows, sets of labels) in order: uniform in the first block, then by the probe so far."""
     n = len(codes)
     ends = sorted({end for f in FRACTIONS if (end := round(f * n)) >= SMALLEST_BLOCK})
-    lengths = np.full(n, float(np.log2(classes)))
+    lengths = np.full(codes.shape, float(np.log2(classes)))
     for start, end in itertools.pairwise(ends):
-        weights = fit_probe(features[:start], codes[:start], classes)
-        lengths[start:end] = -_log2_probability(weights, features[start:end], codes[start:end])
+        for label_set, weights in enumerate(fit_probes(features[:start], codes[:start], classes)):
+            following = codes[start:end, label_set]
+            lengths[start:end, label_set] = -_log2_probability(weights, features[start:end], following)
     return lengths
 
 

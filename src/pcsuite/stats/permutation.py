@@ -120,11 +120,11 @@ def _lattice_p(steps: npt.NDArray[np.int64], alternative: Alternative) -> float:
     """Exact tail of Σ ±|step|: its characteristic function is Π cos(|step|·t), sampled and inverted."""
     sizes, multiplicity = np.unique(np.abs(steps), return_counts=True)
     if len(sizes) == 1:  # all differences of one size: the sign test
-        binomial = require("scipy.stats", "stats").binom
+        at_most = require("scipy.special", "stats").bdtr
         n, positive = len(steps), int((steps > 0).sum())
         if alternative == "two-sided":
-            return min(1.0, 2 * float(binomial.cdf(min(positive, n - positive), n, 0.5)))
-        return float(binomial.cdf(n - positive if alternative == "greater" else positive, n, 0.5))
+            return min(1.0, 2 * float(at_most(min(positive, n - positive), n, 0.5)))
+        return float(at_most(n - positive if alternative == "greater" else positive, n, 0.5))
     reach = int((sizes * multiplicity).sum())
     points = 1 << int(2 * reach + 1).bit_length()
     angle = 2 * np.pi * np.arange(points // 2 + 1) / points

@@ -145,16 +145,19 @@ def _prediction(y: FloatArray, variances: FloatArray, shared: float, level: floa
     special = require("scipy.special", "stats")
     ranks = (np.arange(100) + 0.5) / 100
     tau2 = _tau2_at(y, variances, 2 * special.gammaincinv((len(y) - 1) / 2, ranks))
-    weights = np.stack([_weights(variances, float(value)) for value in tau2])
+    total = variances + tau2[:, None]
+    weighted = np.asarray((total > 0).all(axis=1))
+    weights = 1.0 / np.where(weighted[:, None], total, 1.0)
     centre = weights @ y / weights.sum(axis=1)
-    error = np.where((variances + tau2[:, None] > 0).all(axis=1), 1 / weights.sum(axis=1), 0.0)
+    error = np.where(weighted, 1 / weights.sum(axis=1), 0.0)
     scale = np.sqrt(tau2 + error + shared) + 1e-300
-    limits = []
-    for probability in ((1 - level) / 2, (1 + level) / 2):
-        left, right = float((centre - 9 * scale).min()), float((centre + 9 * scale).max())
-        for _ in range(40):
-            middle = (left + right) / 2
-            below = float(special.ndtr((middle - centre) / scale).mean()) < probability
-            left, right = (middle, right) if below else (left, middle)
-        limits.append((left + right) / 2)
-    return limits[0], limits[1]
+    # Both limits at once, each in a bracket that is halved.
+    probability = np.array([(1 - level) / 2, (1 + level) / 2])
+    left = np.full(2, float((centre - 9 * scale).min()))
+    right = np.full(2, float((centre + 9 * scale).max()))
+    for _ in range(40):
+        middle = (left + right) / 2
+        below = special.ndtr((middle[:, None] - centre) / scale).mean(axis=1) < probability
+        left, right = np.where(below, middle, left), np.where(below, right, middle)
+    low, high = ((left + right) / 2).tolist()
+    return low, high

@@ -84,11 +84,12 @@ def mid_p_interval(successes: int, n: int, *, level: float = 0.95) -> Estimate:
     _check_counts(successes, n)
     check_level(level)
     optimize = require("scipy.optimize", "stats")
-    stats = require("scipy.stats", "stats")
+    special = require("scipy.special", "stats")
     tail = (1 - level) / 2
 
     def upper_tail(share: float) -> float:
-        return float(stats.binom.sf(successes, n, share) + stats.binom.pmf(successes, n, share) / 2)
+        above, from_here = special.bdtrc(successes, n, share), special.bdtrc(successes - 1, n, share)
+        return float(above + from_here) / 2
 
     low = 0.0 if successes == 0 else float(optimize.brentq(lambda p: upper_tail(p) - tail, 0.0, 1.0))
     high = 1.0 if successes == n else float(optimize.brentq(lambda p: upper_tail(p) - 1 + tail, 0.0, 1.0))
@@ -146,13 +147,14 @@ def mcnemar_from_scores(treated: ArrayLike, control: ArrayLike, *, mid: bool = T
 def _mcnemar(only_treated: int, only_control: int, *, mid: bool) -> TestResult:
     if only_treated < 0 or only_control < 0:
         raise AnalysisError("discordant counts must not be negative")
-    stats = require("scipy.stats", "stats")
+    special = require("scipy.special", "stats")
     n = only_treated + only_control
     smaller = min(only_treated, only_control)
-    p_value = 2 * float(stats.binom.cdf(smaller, n, 0.5))
+    p_value = 2 * float(special.bdtr(smaller, n, 0.5))
     if mid:
-        # 2·(P(X<k) + P(X=k)/2); with equal counts the two halves overlap in the middle term.
-        p_value -= float(stats.binom.pmf(smaller, n, 0.5))
+        # P(X<k) + P(X≤k) is 2·(P(X<k) + P(X=k)/2); with equal counts the two halves overlap in the middle term.
+        below = float(special.bdtr(smaller - 1, n, 0.5)) if smaller else 0.0
+        p_value = p_value / 2 + below
     return TestResult(float(smaller), min(1.0, p_value), f"mcnemar {'mid-p' if mid else 'exact'}", n)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,8 @@ from pcsuite.stats.estimate import Estimate, FloatArray, TestResult, as_vector, 
 
 FEW_ITEMS = 30
 MANY_LEAVE = 15
+FEW_TO_REMEMBER = 1_000
+"""Samples up to this size have their intervals remembered, a few megabytes in all."""
 _NEAR_CENTRE = 1e-3
 """Saddlepoints closer to 0 than this (in standard deviations) take the formula's limit at the centre."""
 
@@ -62,7 +65,7 @@ class WeightedMean:
             # The share of weight on the upper value is Beta distributed.
             share = (mean - least) / (most - least)
             return float(require("scipy.special", "stats").betainc(self.shapes[1], self.shapes[0], share))
-        return _lugannani_rice(self.values - mean, self.shapes, 0.0)[0]
+        return _lugannani_rice(self.values - mean, self.shapes, _saddlepoint(self.values - mean, self.shapes))
 
     def quantile(self, probability: float) -> float:
         """The c with P(M ≤ c) = ``probability``."""
@@ -74,23 +77,34 @@ class WeightedMean:
             share = float(special.betaincinv(self.shapes[1], self.shapes[0], probability))
             return least + (most - least) * share
         optimize = require("scipy.optimize", "stats")
-        t = 0.0
+        # 1 - (z - c)·t = (1 + c·t)·(1 - z·s) with s = t / (1 + c·t): for a given s the c whose saddlepoint it is
+        # follows at once, where for a given c the saddlepoint would have to be searched. c grows with s.
+        middle = float(np.dot(self.shapes, self.values) / self.shapes.sum())
+        centred = self.values - middle
+        left, right = 1.0 / float(centred[0]), 1.0 / float(centred[-1])
 
-        def excess(c: float) -> float:
-            # The saddlepoint of the last c is a good start for the next.
-            nonlocal t
-            if not least < c < most:
-                return float(c >= most) - probability
-            found, t = _lugannani_rice(self.values - c, self.shapes, t)
-            return found - probability
+        def mean_of(s: float) -> float:
+            tilted = self.shapes / (1.0 - centred * s)
+            return float(np.dot(tilted, centred) / tilted.sum())
+
+        def excess(s: float) -> float:
+            # Next to a pole, 1 - z·s rounds to 0.
+            if s <= left or 1.0 - float(centred[0]) * s <= 0.0:
+                return -probability
+            if s >= right or 1.0 - float(centred[-1]) * s <= 0.0:
+                return 1.0 - probability
+            c = mean_of(s)
+            return _lugannani_rice(centred - c, self.shapes, s / (1.0 - c * s)) - probability
 
         # The distribution function is 0 and 1 at the ends of the range.
-        return float(optimize.brentq(excess, least, most, xtol=1e-6 * (most - least), rtol=1e-12))
+        found = float(optimize.brentq(excess, left, right, xtol=1e-9 * (right - left), rtol=1e-12))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            c = mean_of(found)
+        return middle + (c if math.isfinite(c) else float(centred[-1] if found > 0 else centred[0]))
 
 
-def _lugannani_rice(gaps: FloatArray, shapes: FloatArray, start: float) -> tuple[float, float]:
-    """P(Σ gap_i·G_i ≤ 0) and its saddlepoint, from the cumulant function K(t) = -Σ shape_i·log(1 - gap_i·t)."""
-    t = _saddlepoint(gaps, shapes, start)
+def _lugannani_rice(gaps: FloatArray, shapes: FloatArray, t: float) -> float:
+    """P(Σ gap_i·G_i ≤ 0) from its saddlepoint t and the cumulant function K(t) = -Σ shape_i·log(1 - gap_i·t)."""
     damped = 1.0 - gaps * t
     ratio = gaps / damped
     exponent = float(np.dot(shapes, np.log(damped)))  # -K(t), at least 0
@@ -98,14 +112,14 @@ def _lugannani_rice(gaps: FloatArray, shapes: FloatArray, start: float) -> tuple
     u = t * math.sqrt(curvature)
     if abs(u) < _NEAR_CENTRE:
         third = 2.0 * float(np.dot(shapes, ratio**3))
-        return 0.5 + third / (6.0 * math.sqrt(2.0 * math.pi) * math.pow(curvature, 1.5)), t
+        return 0.5 + third / (6.0 * math.sqrt(2.0 * math.pi) * math.pow(curvature, 1.5))
     w = math.copysign(math.sqrt(max(2.0 * exponent, 1e-300)), t)
     density = math.exp(-0.5 * w * w) / math.sqrt(2.0 * math.pi)
     value = 0.5 * math.erfc(-w / math.sqrt(2.0)) + density * (1.0 / w - 1.0 / u)
-    return min(1.0, max(0.0, value)), t
+    return min(1.0, max(0.0, value))
 
 
-def _saddlepoint(gaps: FloatArray, shapes: FloatArray, start: float) -> float:
+def _saddlepoint(gaps: FloatArray, shapes: FloatArray) -> float:
     """The t with K'(t) = Σ shape·gap/(1 - gap·t) = 0, by Newton's steps kept within brackets.
 
     K' has poles at both ends of its range, near which its own Newton steps crawl; times (t - left)·(right - t) it has
@@ -113,7 +127,7 @@ def _saddlepoint(gaps: FloatArray, shapes: FloatArray, start: float) -> float:
     """
     left, right = 1.0 / float(gaps[0]), 1.0 / float(gaps[-1])
     low, high, width = left, right, right - left
-    t = start if left + 1e-3 * width < start < right - 1e-3 * width else 0.0
+    t = 0.0
     for _ in range(100):
         ratio = gaps / (1.0 - gaps * t)
         slope = float(np.dot(shapes, ratio))
@@ -160,9 +174,17 @@ def mean_interval(
     """
     sample = as_vector(values, "values")
     check_level(level)
+    if len(sample) < 2:
+        return Estimate(float(sample[0]), math.nan, math.nan, level, 1, "one item")
+    # Of the differences of a report, more than half are asked for again: by effects, verdicts, attribution, pooling.
+    remembered = _mean_interval if len(sample) <= FEW_TO_REMEMBER else _mean_interval.__wrapped__
+    return remembered(sample.tobytes(), level, bounds, grain)
+
+
+@lru_cache(maxsize=2048)
+def _mean_interval(sample_bytes: bytes, level: float, bounds: tuple[float, float], grain: float) -> Estimate:
+    sample = np.frombuffer(sample_bytes)
     n, value = len(sample), float(sample.mean())
-    if n < 2:
-        return Estimate(value, math.nan, math.nan, level, n, "one item")
     special = require("scipy.special", "stats")
     tail = float(special.ndtr(special.stdtrit(n - 1, (1 - level) / 2) * np.sqrt(n / (n - 1))))
     lower, upper = _with_end_items(sample, bounds, grain)

@@ -6,7 +6,6 @@ between files. What was not taken along is no link there.
 
 from __future__ import annotations
 
-import asyncio
 import html
 import re
 from collections import deque
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pcsuite._util.files import replace_atomically
+from pcsuite._util.loops import run_blocking
 from pcsuite.errors import ConfigError
 from pcsuite.view.data import Viewer
 from pcsuite.view.server import asset, make_app
@@ -38,7 +38,7 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
         raise ConfigError(f"{folder}: not empty, and no earlier bundle", hint="name another folder")
     viewer.run(run)
     app = make_app(viewer, token=None, hosts=frozenset({HOST}))
-    pages = asyncio.run(_collect(app, f"/run/{run}", items))
+    pages = run_blocking(_collect(app, f"/run/{run}", items))
     names = {
         address: "index.html" if index == 0 else f"page-{index:04d}.html"
         for index, address in enumerate(pages)

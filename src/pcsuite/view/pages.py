@@ -20,6 +20,7 @@ from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.paths import item_of
 from pcsuite.verifier.scores import pool
 from pcsuite.view.data import OpenRun, Viewer
+from pcsuite.view.figures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, view_figures
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, filter_like, filter_of
 from pcsuite.view.marks import LABELS, Marks
 from pcsuite.view.slices import (
@@ -160,6 +161,24 @@ def prompt(viewer: Viewer, request: Request) -> Page:
         "left": left,
         "right": right,
         "operators": operators,
+    }
+
+
+def figures(viewer: Viewer, request: Request) -> Page:
+    """The report's figures on the items that the filter lets through."""
+    run = viewer.run(request.path_params["run"])
+    wanted = filter_of(run, request.query_params)
+    labels = {key: mark.label for key, mark in Marks(run.log).read().items()}
+    return "figures.html.j2", {
+        **_common(run, wanted),
+        "figures": view_figures(run, wanted, labels),
+        "width": WIDTH,
+        "height": HEIGHT,
+        "left": LEFT,
+        "right": RIGHT,
+        "top": TOP,
+        "bottom": BOTTOM,
+        "colours": COLOURS,
     }
 
 
@@ -361,6 +380,7 @@ PAGES = {
     "/run/{run}": matrix,
     "/run/{run}/item/{task}/{item:path}": item,
     "/run/{run}/prompt/{task}/{item:path}": prompt,
+    "/run/{run}/figures": figures,
     "/run/{run}/scatter": scatter,
     "/run/{run}/ablation": ablation,
     "/run/{run}/operators": operators,

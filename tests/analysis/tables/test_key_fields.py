@@ -9,7 +9,7 @@ from support.synthetic_log import make_row
 def rows(fields_of):
     """Two items, three seeds each; ``fields_of`` gives the answer's fields by item and seed."""
     return [
-        make_row(item=f"{k}", decoding="d1_sampled", seed=seed, fields=fields_of(k, seed), answer="x")
+        make_row(item=f"{k}", decoding="D1", seed=seed, fields=fields_of(k, seed), answer="x")
         for k in range(2)
         for seed in (1, 2, 3)
     ]

@@ -37,9 +37,8 @@ def graded(items, conditions, models=(("m1", "1B"),), task="t", seeds=(0,)):
 def fit(tmp_path, rows, metrics=("score",)):
     log = write_log(tmp_path / "a.jsonl", rows)
     with RunTables([log], tmp_path / "tables") as tables:
-        return mixed_results(
-            tables, item_scores(tables), Metrics({name: bundled_metrics()[name] for name in metrics})
-        )
+        known = Metrics({name: bundled_metrics()[name] for name in metrics})
+        return mixed_results(tables, item_scores(tables, squares=metrics), known)
 
 
 def test_estimates_are_those_of_a_reference_fit(tmp_path):

@@ -68,7 +68,7 @@ def test_an_unreadable_verdict_leaves_the_other_verdicts_their_say(tmp_path):
     rows = []
     for k in range(10):
         for seed, answer in enumerate(("4", "5", "6"), start=1):
-            common = {"task": "gsm8k", "item": f"{k}", "decoding": "d1_sampled", "seed": seed}
+            common = {"task": "gsm8k", "item": f"{k}", "decoding": "D1", "seed": seed}
             answered = make_row(answer=answer, score=float(answer == "4"), **common)
             score = None if (k, answer) == (0, "6") else float(answer == "4")
             verdict = {"verifier_score": score, "judged_run_id": answered.run_id}

@@ -3,16 +3,18 @@
 import numpy as np
 import pytest
 
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.robustness import (
     FormatVariation,
     effect_over_spread,
     format_variation,
+    interventions_table,
     reading,
 )
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate, undefined
 from support.analysed import tables_of
-from support.synthetic_log import make_row
+from support.synthetic_log import make_row, write_log
 
 
 def rng():
@@ -57,12 +59,21 @@ def test_reading_in_words():
         return FormatVariation(4, Estimate(0.1, 0, 1), Estimate(spread, 0, 1))
 
     sure = Estimate(0.2, 0.1, 0.3)
-    assert reading(sure, variation(0.1), variation(0.05)) == "larger than what formats make"
-    assert reading(sure, variation(0.3), variation(0.05)) == "within the spread of mere wording"
-    assert reading(sure, variation(0.3), variation(0.2)) == "within the spread of mere wording and structure"
-    assert reading(sure, None, variation(0.4)) == "within the spread of mere structure"
-    assert reading(Estimate(0.2, -0.1, 0.5), variation(0.1), None) == "no effect shown"
-    assert reading(undefined("no baseline"), variation(0.1), None) == "no baseline to compare with"
+    assert (
+        reading(sure, {"wording": variation(0.1), "structure": variation(0.05)})
+        == "larger than what formats make"
+    )
+    assert (
+        reading(sure, {"wording": variation(0.3), "structure": variation(0.05)})
+        == "within the spread of mere wording"
+    )
+    assert (
+        reading(sure, {"wording": variation(0.3), "scope": variation(0.2)})
+        == "within the spread of mere wording and scope"
+    )
+    assert reading(sure, {"structure": variation(0.4)}) == "within the spread of mere structure"
+    assert reading(Estimate(0.2, -0.1, 0.5), {"wording": variation(0.1)}) == "no effect shown"
+    assert reading(undefined("no baseline"), {"wording": variation(0.1)}) == "no baseline to compare with"
 
 
 def test_worst_case_is_the_smallest_mean_over_attacks(tmp_path):
@@ -80,3 +91,28 @@ def test_worst_case_is_the_smallest_mean_over_attacks(tmp_path):
     assert {row["attack"]: row["drop"] for row in found["robustness_by_attack"]} == pytest.approx(
         {"injection": 0.5, "reorder": 0.2}
     )
+
+
+def test_interventions_tell_wording_structure_and_scope_apart(tmp_path):
+    rows = []
+    for k in range(20):
+        rows.append(make_row(item=f"{k}", condition="C0", score=0.0))
+        rows.append(make_row(item=f"{k}", condition="C2", score=float(k < 12)))
+        for kind, right in (("paraphrase", 12), ("reorder", 2), ("scope", 11)):
+            rows.append(
+                make_row(
+                    item=f"{k}",
+                    condition="C2",
+                    perturbation=kind,
+                    perturbation_id=f"{kind}-1",
+                    score=float(k < right),
+                )
+            )
+    log = write_log(tmp_path / "a.jsonl", rows)
+    with RunTables([log], tmp_path / "tables") as tables:
+        (found,) = interventions_table(tables).records()
+    spreads = [found[f"{name}_spread"] for name in ("wording", "structure", "scope")]
+    assert spreads == pytest.approx([0.0, 0.5, 0.05], abs=1e-6)
+    assert (found["wordings"], found["structures"], found["scopes"]) == (2, 2, 2)
+    assert found["effect"] == pytest.approx(0.6)
+    assert found["reading"] == "larger than what formats make"

@@ -165,9 +165,7 @@ def test_the_page_shows_errors_by_condition(tmp_path):
 
 def test_closed_answers_have_their_entropy_in_the_summary(tmp_path):
     rows = [
-        make_row(
-            item=f"{k}", decoding="d1_sampled", seed=seed, answer="World" if seed == 1 or k else "Sports"
-        )
+        make_row(item=f"{k}", decoding="D1", seed=seed, answer="World" if seed == 1 or k else "Sports")
         for k in range(4)
         for seed in (1, 2, 3)
     ]

@@ -4,7 +4,7 @@ import pytest
 from simulate_verdicts import LADDER, World, study
 
 from support.analysed import tables_of
-from support.synthetic_log import make_row
+from support.synthetic_log import OPERATORS, make_row
 
 CONSTRAINED = {name: LADDER[name] for name in ("C4", "C6")}
 
@@ -15,7 +15,9 @@ def findings_of(tmp_path, rows, **options):
 
 def test_every_hypothesis_has_its_row(tmp_path):
     found = findings_of(tmp_path, [make_row(item=f"{k}") for k in range(3)])
-    assert list(found) == ["H1", "H1V", "H1I", "H2", "H2U", "H2R", "H3", "H4", "H4O", "P1", "P2", "P3", "P4"]
+    assert list(found) == [
+        "H1", "H1V", "H1I", "H2", "H2E", "H2U", "H2R", "H3", "H3L", "H4", "H4C", "P1", "P2", "P3", "P4",
+    ]  # fmt: skip
     assert {row["verdict"] for row in found.values()} == {"not tested"}
     assert all(row["evidence"] for row in found.values())
 
@@ -28,8 +30,8 @@ def test_restriction_steadies_answers(tmp_path):
             rows.append(make_row(condition="C4", answer=f"{seed if k % 2 else 1}", **common))
             rows.append(make_row(condition="C6", answer="1", **common))
     found = findings_of(tmp_path, rows)
-    assert found["H2"]["verdict"] == "supported"
-    assert found["H2"]["effect"] == pytest.approx(-0.5)
+    assert found["H2E"]["verdict"] == "supported"
+    assert found["H2E"]["effect"] == pytest.approx(-0.5)
     # Every answer can be read on both sides: validity cannot rise.
     assert found["P2"]["verdict"] == "not tested"
 
@@ -37,7 +39,7 @@ def test_restriction_steadies_answers(tmp_path):
 @pytest.mark.parametrize("validity", [0.02, 0.5])
 def test_validity_is_not_entropy(validity):
     """A constraint that changes no choice was contradicted at free validity 0.02 and supported at 0.5."""
-    world = World("", "H2", (), CONSTRAINED, items=60, replicates=10, readable={"C4": validity})
+    world = World("", "H2E", (), CONSTRAINED, items=60, replicates=10, readable={"C4": validity})
     said = [study(world, seed) for seed in range(12)]
     assert set(said) <= (
         {"not tested"} if validity == 0.02 else {"inconclusive", "supported", "contradicted"}
@@ -54,7 +56,7 @@ def test_answers_that_never_vary_are_no_test(tmp_path):
         for k in range(20)
         for seed in (1, 2, 3)
     ]
-    found = findings_of(tmp_path, rows)["H2"]
+    found = findings_of(tmp_path, rows)["H2E"]
     assert found["verdict"] == "not tested"
     assert found["evidence"].startswith("every answer has the same value, 0, on both sides")
 
@@ -67,7 +69,7 @@ def test_a_log_without_parsed_answers_tests_no_entropy(tmp_path):
         for seed in (1, 2)
     ]
     found = findings_of(tmp_path, rows)
-    assert found["H2"]["evidence"] == (
+    assert found["H2E"]["evidence"] == (
         "no item has two readable answers on both sides; the log does not say which answers could be read."
     )
     assert found["P2"]["verdict"] == "not tested"
@@ -81,7 +83,7 @@ def test_few_items_are_inconclusive_where_the_exact_test_is(tmp_path):
             common = {"item": f"{k}", "decoding": "D1", "seed": seed}
             rows.append(make_row(condition="C4", answer="1", **common))
             rows.append(make_row(condition="C6", answer=f"{seed if k < 4 else 1}", **common))
-    found = findings_of(tmp_path, rows)["H2"]
+    found = findings_of(tmp_path, rows)["H2E"]
     assert (found["verdict"], found["p_value"]) == ("inconclusive", pytest.approx(0.125))
 
 
@@ -123,3 +125,68 @@ def test_a_loop_that_alone_searches_is_named_so(tmp_path):
         rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.5 + 0.01 * k}, **common))
         rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.1}, tool_calls=2, **common))
     assert "the loop and its search together" in findings_of(tmp_path, rows)["H3"]["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("sharpness", "verdict"),
+    [({"C6": 0.9}, "supported"), ({}, "inconclusive"), ({"C4": 0.9}, "contradicted")],
+)
+def test_unsupported_content_against_retries_at_equal_tokens(sharpness, verdict):
+    world = World(
+        "",
+        "H2",
+        (),
+        CONSTRAINED,
+        items=150,
+        replicates=5,
+        sharpness=sharpness,
+        readable={"C4": 0.6},
+        retry=True,
+    )
+    said = [study(world, seed) for seed in range(4)]
+    assert said.count(verdict) >= 3
+
+
+def test_h2_reads_support_from_the_rows(tmp_path):
+    """C6 always invents the same name, retries another each time; answers without an invention count as one."""
+    rows = []
+    for k in range(20):
+        for seed in (1, 2, 3):
+            common = {"item": f"{k}", "decoding": "D1", "seed": seed, "score": 0.5}
+            for condition, invented in (("C4", f"x{seed}"), ("C4R", f"x{seed}"), ("C6", "x")):
+                wrong = (k + seed) % 2 == 0
+                rows.append(
+                    make_row(
+                        condition=condition, operators=OPERATORS.get(condition, (*OPERATORS["C4"], "RETRY_ON_FAIL")),
+                        answer=invented if wrong else f"right{seed}", metrics={"unsupported_rate": float(wrong)}, **common,
+                    )
+                )  # fmt: skip
+    found = findings_of(tmp_path, rows)
+    # Of an item's three answers one or two are inventions: C4 differs in 1 or 2/3 of pairs, C6 in 2/3.
+    assert found["H2"]["effect"] == pytest.approx(-(1 / 3) / 2)
+    assert found["H2"]["verdict"] == "supported"
+    for row in rows:
+        row.metrics.pop("unsupported_rate")
+    (tmp_path / "bare").mkdir()
+    told = findings_of(tmp_path / "bare", rows)["H2"]
+    assert told["verdict"] == "not tested"
+    assert "whose support was checked" in told["evidence"]
+
+
+def test_the_loop_alone_has_its_own_verdict(tmp_path):
+    rows = [
+        make_row(
+            task="fever_json", item=f"{k}", condition=condition, operators=operators, score=1.0,
+            metrics={"unsupported_rate": rate + 0.01 * (k % 3)}, tool_calls=calls,
+        )
+        for k in range(20)
+        for condition, operators, rate, calls in (
+            ("C3", OPERATORS["C3"], 0.6, 0),
+            ("C7", OPERATORS["C7"], 0.2, 1),
+            ("C7L", (*OPERATORS["C3"], "REVISE_LOOP"), 0.6, 0),
+        )
+    ]  # fmt: skip
+    found = findings_of(tmp_path, rows)
+    assert (found["H3"]["verdict"], found["H3"]["effect"]) == ("supported", pytest.approx(-0.4))
+    assert "H3L has the loop alone" in found["H3"]["evidence"]
+    assert (found["H3L"]["verdict"], found["H3L"]["effect"]) == ("inconclusive", pytest.approx(0.0, abs=1e-9))

@@ -1,4 +1,4 @@
-"""H4: stable, scale-dependent or undecided, against the bound and not against zero."""
+"""H4C: stable, scale-dependent or undecided, against the bound and not against zero."""
 
 import pytest
 from simulate_verdicts import LADDER, Model, World, study
@@ -39,7 +39,7 @@ STABLE, DEPENDENT = {"p_value": 0.001}, {"beyond": 0.001}
     ],
 )
 def test_conditions(rows, verdict):
-    assert scale_findings(rows, SIZES, 0.05)[0].verdict == verdict
+    assert scale_findings(rows, SIZES, 0.05)[1].verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_conditions(rows, verdict):
 )
 def test_operators(rows, verdict):
     made = [row(f"O{index}", kind="operator", **given) for index, given in enumerate(rows)]
-    assert scale_findings(made, SIZES, 0.05)[1].verdict == verdict
+    assert scale_findings(made, SIZES, 0.05)[0].verdict == verdict
 
 
 def test_one_size_is_no_test():
@@ -65,7 +65,7 @@ def test_one_size_is_no_test():
 
 def interaction(gap, items):
     shift = {("s", "C3"): 0.1, ("l", "C3"): 0.1 + gap}
-    return World("", "H4", (), ONE, items=items, models=TWO, model_shift=shift, item_sd=0.5)
+    return World("", "H4C", (), ONE, items=items, models=TWO, model_shift=shift, item_sd=0.5)
 
 
 def test_an_interaction_within_the_bound_is_no_contradiction():

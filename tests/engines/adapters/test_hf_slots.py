@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pcsuite.engines.adapters import _hf_slots
 from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, _draw_row, draw_key
 from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_beginnings, why_not_fixed
 from pcsuite.engines.adapters.base import Decoding
@@ -74,6 +75,19 @@ def test_a_row_that_needs_a_longer_cache_waits_until_it_can_grow():
     adapter = slotted("full", batch_size=3)
     assert texts(adapter, rows) == texts(tiny_adapter("full"), rows)
     assert adapter._slots._columns == 384
+
+
+def test_long_rows_share_the_memory_of_fewer_slots_and_leave_them_again(monkeypatch):
+    monkeypatch.setattr(_hf_slots, "USUAL_CACHE", 256)
+    long = [("w5 w6 " * 20, Decoding("d", 0.7, 0.95, 700), seed) for seed in range(3)]
+    rows = [*ROWS, *long, *(ROWS * 20)]
+    adapter = slotted("full", batch_size=6)
+    shapes = []
+    grow = adapter._slots._grow
+    monkeypatch.setattr(adapter._slots, "_grow", lambda columns: (shapes.append(columns), grow(columns)))
+    assert texts(adapter, rows) == texts(tiny_adapter("full"), rows)
+    assert shapes[-2:] == [768, 256]
+    assert (adapter._slots._rows, adapter._slots._columns) == (6, 256)
 
 
 def test_an_error_fails_the_rows_on_their_way_and_frees_their_slots(monkeypatch):

@@ -30,11 +30,16 @@ def profile_in(folder, latency_ms=0, **block):
         "latency_ms": latency_ms,
         "base_accuracy": 0.9,
     }
-    settings = {"max_items": ITEMS, "variants": 2, "attack_types": KINDS} | block
+    settings = {
+        "max_items": ITEMS,
+        "variants": 2,
+        "attack_types": KINDS,
+        "conditions_subset": ["C2", "C3", "C4", "C6"],
+    } | block
     return write_profile(
         folder,
         {"sim": model},
-        tasks=("csqa_json",),
+        tasks=("csqa_json", "conll03_ner_json"),
         conditions=("C0", "C2"),
         items=10,
         repro={"max_inflight": 4, "seeds": {"D0": [0], "D1": [1]}},
@@ -65,7 +70,7 @@ def test_rows_cover_both_tasks_four_conditions_and_all_variants(finished):
     assert {row.task.id for row in rows} == {"csqa_json", "conll03_ner_json"}
     assert {row.condition.id for row in rows} == {"C2", "C3", "C4", "C6"}
     assert {row.decoding.id for row in rows} == {"D0"}
-    assert {row.perturbation.type for row in rows} == {"none", *KINDS}
+    assert {row.perturbation.type for row in rows} == {None, *KINDS}
     assert {row.perturbation.id for row in rows if row.perturbation.type == "reorder"} == {
         "reorder-1",
         "reorder-2",
@@ -75,10 +80,10 @@ def test_rows_cover_both_tasks_four_conditions_and_all_variants(finished):
 def test_every_perturbed_prompt_differs_from_its_clean_pair(finished):
     rows = rows_of(finished[0])
     clean = {
-        (r.task.item_id, r.condition.id): r.prompt.prompt_hash for r in rows if r.perturbation.type == "none"
+        (r.task.item_id, r.condition.id): r.prompt.prompt_hash for r in rows if r.perturbation.type is None
     }
     for row in rows:
-        if row.perturbation.type != "none":
+        if row.perturbation.type is not None:
             assert row.prompt.prompt_hash != clean[row.task.item_id, row.condition.id]
 
 
@@ -200,7 +205,7 @@ def test_flags_stand_for_the_block(tmp_path, capsys):
     assert "96 rows" in capsys.readouterr().out
     rows = rows_of(tmp_path)
     assert {(row.task.id, row.perturbation.id) for row in rows} == {
-        ("agnews_json", "none"),
+        ("agnews_json", None),
         ("agnews_json", "reorder-1"),
     }
 

@@ -108,7 +108,7 @@ def test_a_search_sees_development_items_only_and_its_record_becomes_a_perturbat
     edits = {}
     for unit in with_attacks(plan, [record]).units("sim"):
         edits[unit.perturbation.type] = edit_of(unit)
-    assert edits["none"] is None
+    assert edits[None] is None
     asked = len(REQUESTS)
     assert find_attacks(plan, attacks, told.append) == [record]
     assert len(REQUESTS) == asked, "a stored record is not searched again"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_na
 from pcsuite.analysis.load.sizes import ModelInfo, size_classes
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import AnalysisSection
-from pcsuite.data.items import LABEL_KEYS, load_items
+from pcsuite.data.items import LABEL_KEYS, Item, task_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
 from pcsuite.stats.estimate import FloatArray
@@ -26,6 +27,7 @@ CLEAN = "none"
 SCORE = "score"
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
+COUNT_OF, SQUARES_OF = "rows with ", "squares of "
 DIRECT = {
     "json_valid": "json_valid::INT",
     "schema_valid": "schema_valid::INT",
@@ -33,6 +35,7 @@ DIRECT = {
     "truncated": "(nullif(finish_reason, 'unknown') = 'length')::INT",
     "prompt_tokens": "prompt_tokens",
     "completion_tokens": "completion_tokens",
+    "cached_tokens": "cached_tokens",
     "total_tokens": "total_tokens",
     "latency_ms": "latency_ms",
     "attempts": "attempts",
@@ -55,19 +58,25 @@ class TruthTexts(NamedTuple):
     answers: dict[str, dict[str, str]]
 
 
+def items_at_hand(suite: Suite, tasks: Iterable[str]) -> dict[str, dict[str, Item]]:
+    """Items by task and id, of those tasks that the suite defines and whose items are still there."""
+    found: dict[str, dict[str, Item]] = {}
+    for task in tasks:
+        if (spec := suite.tasks.get(task)) is not None:
+            with suppress(DataError):
+                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
+                found[task] = {item.item_id: item for item in items}
+    return found
+
+
 def truth_texts(suite: Suite) -> TruthTexts:
     """The truths of the profile's tasks, for measures of information.
 
     Tasks whose items have gone since the run are left out: what needs them is reported as not computed.
     """
-    cache_dir = Path(suite.profile.run.cache_dir)
     found = TruthTexts({}, {})
-    for task in suite.profile.selection.tasks:
-        spec = suite.tasks[task]
-        try:
-            items = load_items(spec.dataset, spec.split, cache_dir).items
-        except DataError:
-            continue
+    for task, by_id in items_at_hand(suite, suite.profile.selection.tasks).items():
+        items = by_id.values()
         labels = {
             item.item_id: str(item.truth[key]) for item in items for key in LABEL_KEYS if key in item.truth
         }
@@ -252,11 +261,12 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-def item_scores(tables: RunTables) -> ItemScores:
+def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     """Average replicates within items, for every cell of the main rows; rows with errors count as none.
 
     The item is the unit of inference, so this comes before any statistic. A metric of a cell that no item has is
-    left out of it.
+    left out of it. The table ``item_scores`` stays in the database; of the metrics named in ``squares`` it also has how
+    many rows have the metric and the sum of their squares, which tell replicates from items.
     """
     metrics = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **DIRECT}
     for name in tables.metrics:
@@ -265,6 +275,12 @@ def item_scores(tables: RunTables) -> ItemScores:
             metrics.setdefault(name, column)
     averages = ", ".join(
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
+    )
+    averages += "".join(
+        f", count({metrics[name]}) FILTER (n_errors = 0) AS {sql_name(COUNT_OF + name)}, sum(({metrics[name]})::DOUBLE"
+        f" * ({metrics[name]})) FILTER (n_errors = 0) AS {sql_name(SQUARES_OF + name)}"
+        for name in squares
+        if name in metrics
     )
     tables.execute(
         f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, count(*) AS n_rows,"

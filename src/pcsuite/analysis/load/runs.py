@@ -23,6 +23,7 @@ from pcsuite.analysis.load.schema import (
     LOGICAL_KEY,
     METRIC_PREFIX,
     create_cell_rows,
+    dotted_name,
     merged_metrics,
     metric_select_sql,
     sql_name,
@@ -32,6 +33,7 @@ from pcsuite.analysis.load.schema import (
 from pcsuite.analysis.table import FORMULA_STARTS
 from pcsuite.errors import AnalysisError, require
 
+DOTTED_VIEW = "runs_dotted.sql"
 JUDGED_RUN_ID = "judged_run_id"
 VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
 """What a row of kind ``verifier`` says about the main row that it names."""
@@ -187,6 +189,7 @@ class RunTables:
             self._write_parquet(target, parts)
             note = {"stamp": self.stamp, "superseded": self.loaded.superseded, "file": file_stamp(target)}
             note_file.write_text(json.dumps(note))
+        self._write_dotted_view()
         self.execute(
             f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) REPLACE ({CLEAN_NAMES})"
             f" FROM read_parquet({sql_text(str(target))})"
@@ -242,6 +245,16 @@ class RunTables:
                     f" TO {sql_text(str(partial))} {PARQUET}"
                 )
 
+    def _write_dotted_view(self) -> None:
+        """``runs_dotted.sql``: the rows of ``runs.parquet`` under the names they have in the log, as a view."""
+        names = [*FLAT_COLUMNS, *(METRIC_PREFIX + metric for metric in self.metrics)]
+        listed = ", ".join(f"{sql_name(name)} AS {sql_name(dotted_name(name))}" for name in names)
+        view = f"CREATE OR REPLACE VIEW runs AS SELECT {listed} FROM read_parquet('runs.parquet');"
+        text = f"-- In this folder: duckdb -init {DOTTED_VIEW}\n{view}\n"
+        target = self.folder / DOTTED_VIEW
+        if not target.is_file() or target.read_text(encoding="utf-8") != text:
+            target.write_text(text, encoding="utf-8")
+
     def _is_noted(self, note_file: Path, target: Path) -> bool:
         """Whether a file was made of just these parts and nobody has changed it since."""
         try:
@@ -266,6 +279,27 @@ class RunTables:
             " WHERE kind = 'verifier' AND n_errors = 0) AS verdict"
             " ON row.kind = 'main' AND row.run_id = verdict.about"
         )
+
+
+def read_runs(path: Path | str) -> dict[str, npt.NDArray[Any]]:
+    """Columns of a ``runs.parquet`` or ``runs.csv``, or of those in a folder of tables, under their dotted names.
+
+        rows = read_runs("outputs/tables")
+        rows["task.id"], rows["metrics.task_score"]
+
+    What reads such files itself can rename the columns by :func:`~pcsuite.analysis.load.schema.dotted_name`. Raises
+    :class:`AnalysisError` where there is no such file.
+    """
+    duckdb = require("duckdb", "stats")
+    file = Path(path)
+    if file.is_dir():
+        file = file / ("runs.parquet" if (file / "runs.parquet").is_file() else "runs.csv")
+    if not file.is_file():
+        raise AnalysisError(f"{file}: no such table of rows", hint="pcsuite report writes it")
+    reader = "read_csv" if file.suffix == ".csv" else "read_parquet"
+    with duckdb.connect() as connection:
+        fetched = connection.execute(f"SELECT * FROM {reader}({sql_text(str(file))})").fetchnumpy()
+    return {dotted_name(name): _unmasked(values) for name, values in fetched.items()}
 
 
 def _unmasked(values: Any) -> npt.NDArray[Any]:

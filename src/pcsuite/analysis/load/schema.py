@@ -103,6 +103,26 @@ def flat_columns(row: type[msgspec.Struct]) -> dict[str, str]:
     return {name: found[name] for name in ordered}
 
 
+def dotted_columns(row: type[msgspec.Struct]) -> dict[str, str]:
+    """Columns of the flat table, each with its field's path in the row: ``task_id`` is ``task.id``."""
+    found = {}
+    for path, parent, field, _ in _leaves(row):
+        short = f"{parent}_{field.name}" if parent and field.name in ("id", "type") else field.name
+        found[field.column.name or short] = path
+    return found
+
+
+def dotted_name(column: str) -> str:
+    """The name that a column of ``runs.parquet`` or ``runs.csv`` has in the row; ``metric_x`` is ``metrics.x``.
+
+    >>> dotted_name("task_id"), dotted_name("metric_task_score"), dotted_name("n_errors")
+    ('task.id', 'metrics.task_score', 'n_errors')
+    """
+    if column.startswith(METRIC_PREFIX):
+        return f"metrics.{column.removeprefix(METRIC_PREFIX)}"
+    return DOTTED_COLUMNS.get(column, column)
+
+
 def _fields(record: type[msgspec.Struct]) -> Iterator[_Field]:
     hints = get_type_hints(record, include_extras=True)
     for info in msgspec.structs.fields(record):
@@ -161,6 +181,7 @@ def sql_name(value: str) -> str:
 
 JSON_COLUMNS: Mapping[str, str] = json_columns(RunRow)
 FLAT_COLUMNS: Mapping[str, str] = flat_columns(RunRow)
+DOTTED_COLUMNS: Mapping[str, str] = dotted_columns(RunRow)
 
 
 def read_json_sql(files: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, Contrast, group_c
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.registration import Registered
+from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
 from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
@@ -162,7 +162,7 @@ def _compare_cells(
         **treated.names(),
         "baseline": control.condition,
         "metric": metric,
-        "measure": "micro-F1" if pooled else "mean over items",
+        "measure": "micro-F1" if pooled else ITEM_MEANS,
         "n_items": len(first),
         "control": change.control,
         "treated": change.treated,
@@ -295,7 +295,7 @@ def _compare_factorial(
         **names,
         "baseline": contrast.baseline,
         "metric": metric,
-        "measure": "micro-F1, linearised" if pooled else "mean over items",
+        "measure": "micro-F1, linearised" if pooled else ITEM_MEANS,
         "n_items": len(values),
         "control": control,
         "treated": treated,

@@ -6,6 +6,7 @@ unbiased disagreement of readable answers, never on plug-in entropy. The objecti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -217,13 +218,17 @@ def entropy_tables(
         meant, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
         item_names = scores.item_names[key.task]
-        for index, item in enumerate(item_names[code] for code in cell.items.tolist()):
+        figures = zip(
+            cell.items.tolist(), totals.tolist(), distinct.tolist(), _numbers(nats), _numbers(share),
+            _numbers(differing), legible.astype(int).tolist(), _numbers(told), strict=True,
+        )  # fmt: skip
+        cell_names = tuple(names.values())
+        for code, *counted in figures:
+            item = item_names[code]
             meaning = meant.get(item)
             per_item.append(
                 (
-                    *names.values(), item, int(totals[index]), int(distinct[index]), number(nats[index]),
-                    number(share[index]), number(differing[index]), int(legible[index]), number(told[index]),
-                    number(cell.facts.get(item)),
+                    *cell_names, item, *counted, number(cell.facts.get(item)),
                     meaning and meaning.clusters, meaning and number(meaning.entropy),
                 )
             )  # fmt: skip
@@ -253,6 +258,11 @@ def entropy_tables(
         records.append(record)
     _compare_with_control(scores, records, values)
     return Table(PER_ITEM, per_item), Table.of(BY_CONDITION, records)
+
+
+def _numbers(values: FloatArray) -> list[float | None]:
+    """Finite floats, ``None`` for the others; :func:`number` for a whole column."""
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _compare_with_control(

@@ -15,10 +15,11 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import IN_CELL, USABLE
+from pcsuite.analysis.load.schema import CELL_KEY, IN_CELL, USABLE
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.embeddings import infonce_cells
 from pcsuite.errors import AnalysisError
+from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY
 from pcsuite.stats.calibration import brier_interval, ece_interval, risk_coverage_interval
 from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.information import hashed_features, mutual_information, online_code, v_information
@@ -45,13 +46,17 @@ INFORMATION = TableSpec(
 PROBE_ITEMS = 600
 """Items of a cell the probe is trained on, chosen by hash where there are more."""
 MI_ITEMS = 5_000
+AREA = "risk–coverage area"
 NOTES = {
     "mutual information": "sees the parsed answer only; a model that is systematically wrong scores high",
     "V-information": "what this probe can read off the text, not all that is in it",
     "online code": "bits a fixed probe needs per label; lower than the control means the text tells the label",
     "ECE": "gap between stated confidence and score; noise inflates it",
     "Brier score": "mean squared gap between confidence and score",
-    "risk–coverage area": "error rate averaged over coverages, most confident answers first",
+    AREA: "error rate averaged over coverages, most confident answers first",
+    "ECE (label probability)": "gap between the model's probability of its label and score; noise inflates it",
+    "Brier score (label probability)": "mean squared gap between that probability and score",
+    f"{AREA} (label probability)": "error rate averaged over coverages, most probable labels first",
 }
 Truths = Mapping[str, Mapping[str, str]]
 """Truth labels by task and item id, of tasks with a closed set of labels."""
@@ -70,11 +75,13 @@ def information_table(
     ``truths`` are labels by task and item, ``references`` true answers of tasks with open answers, for InfoNCE.
     """
     records: list[dict[str, Any]] = []
+    texts = _Texts(tables)
     for key in scores.cell_keys():
-        records += _calibration(scores, key)
+        records += _calibration(scores, key, "confidence", "")
+        records += _calibration(scores, key, LABEL_PROBABILITY, " (label probability)")
         labels = (truths or {}).get(key.task)
         if labels:
-            records += _about_truth(tables, key, labels)
+            records += _about_truth(tables, key, labels, texts)
     if not truths:
         records.append(_absent("mutual information", "the truths were not given: report with --config"))
     records += _infonce(tables, scores, {**(references or {}), **(truths or {})}, embedder)
@@ -97,17 +104,18 @@ def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: A
     }
 
 
-def _calibration(scores: ItemScores, key: CellKey) -> list[dict[str, Any]]:
-    stated, right = (np.clip(values, 0, 1) for values in scores.cells[key].both("confidence", SCORE))
+def _calibration(scores: ItemScores, key: CellKey, metric: str, of: str) -> list[dict[str, Any]]:
+    """How well a confidence fits the score: the one that answers state, or the model's own of the label it chose."""
+    stated, right = (np.clip(values, 0, 1) for values in scores.cells[key].both(metric, SCORE))
     if len(stated) < 10:
         return []
-    rng = named_rng("calibration", *key)
-    area = "risk–coverage area"
-    return [
-        _record(key, "ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
-        _record(key, "Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
-        _record(key, area, "error rate", risk_coverage_interval(stated, right, rng=rng, resamples=200)),
-    ]
+    rng = named_rng("calibration", *key, *([metric] if of else []))
+    measured = (
+        ("ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
+        ("Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
+        (AREA, "error rate", risk_coverage_interval(stated, right, rng=rng, resamples=200)),
+    )
+    return [_record(key, name + of, unit, value, note=NOTES[name + of]) for name, unit, value in measured]
 
 
 def _infonce(
@@ -134,22 +142,47 @@ def _infonce(
     return records
 
 
-def _about_truth(tables: RunTables, key: CellKey, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+class _Texts:
+    """First texts of items by cell; those of all cells of a task are fetched at once, since reading texts is dear."""
+
+    def __init__(self, tables: RunTables) -> None:
+        self._tables = tables
+        self._fetched: dict[str, set[str]] = {}
+        self._found: dict[CellKey, dict[str, str]] = {}
+
+    def of(self, key: CellKey, items: Sequence[str]) -> list[str]:
+        """The text with the lowest seed of each item."""
+        fetched = self._fetched.setdefault(key.task, set())
+        missing = [item for item in items if item not in fetched]
+        if missing:
+            fetched.update(missing)
+            for *names, item, text in self._tables.query(
+                f"SELECT {CELL_KEY}, item_id, arg_min(coalesce(text, ''), seed) FROM runs WHERE {USABLE}"
+                f" AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY {CELL_KEY}, item_id",
+                [key.task, missing],
+            ):
+                self._found.setdefault(CellKey(*names), {})[item] = text
+        return [self._found[key][item] for item in items]
+
+
+def _about_truth(
+    tables: RunTables, key: CellKey, labels: Mapping[str, str], texts: _Texts
+) -> list[dict[str, Any]]:
     """Information between answers (or texts) and true labels in one cell."""
     rows = tables.query(
-        f"SELECT item_id, answer, text FROM runs WHERE {USABLE} AND {IN_CELL} ORDER BY md5(item_id), seed"
-        f" LIMIT {MI_ITEMS * 10}",
+        f"SELECT item_id, answer FROM cell_rows WHERE {USABLE} AND {IN_CELL}"
+        f" ORDER BY md5(item_id::VARCHAR), seed LIMIT {MI_ITEMS * 10}",
         key,
     )
     names = frozenset(labels.values())
-    known = [(item, answer, text or "", labels[item]) for item, answer, text in rows if item in labels]
+    known = [(item, answer, labels[item]) for item, answer in rows if item in labels]
     if len({item for item, *_ in known}) < 10 or len({label for *_, label in known}) < 2:
         return []
     rng = named_rng("information", *key)
     try:
         found = mutual_information(
             # Anything that is none of the labels is one answer of its own.
-            [answer if answer in names else "other or none" for _, answer, _, _ in known],
+            [answer if answer in names else "other or none" for _, answer, _ in known],
             [label for *_, label in known],
             [item for item, *_ in known],
             rng=rng,
@@ -161,24 +194,20 @@ def _about_truth(tables: RunTables, key: CellKey, labels: Mapping[str, str]) -> 
             key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),
             reference_is="entropy of the truth", p_value=number(found.p_value),
         )  # fmt: skip
-        return [told, *_by_probe(key, known, rng)]
+        items = list(dict.fromkeys(item for item, *_ in known))[:PROBE_ITEMS]
+        return [told, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
     except AnalysisError as error:
         note = f"not computed: {error.message}"
         return [_record(key, "mutual information", "nats", undefined(""), note=note)]
 
 
 def _by_probe(
-    key: CellKey, known: Sequence[tuple[str, str | None, str, str]], rng: np.random.Generator
+    key: CellKey, texts: Sequence[str], labels: Sequence[str], rng: np.random.Generator
 ) -> list[dict[str, Any]]:
     """Probe measures on one text per item, the first by seed."""
-    first: dict[str, tuple[str, str]] = {}
-    for item, _, text, label in known:
-        if len(first) < PROBE_ITEMS:
-            first.setdefault(item, (text, label))
-    if len(first) < 40:
+    if len(texts) < 40:
         return []
-    features = hashed_features([text for text, _ in first.values()], bits=8)
-    labels = [label for _, label in first.values()]
+    features = hashed_features(texts, bits=8)
     usable = v_information(features, labels, rng=rng, folds=3, resamples=1_000)
     code = online_code(features, labels, rng=rng, controls=1, resamples=1_000)
     return [

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import DIRECT, SCORE, ItemScores
+from pcsuite.analysis.load.item_scores import COUNT_OF, SQUARES_OF, ItemScores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import METRICS as CODED_METRICS
-from pcsuite.analysis.load.schema import USABLE_CLEAN, sql_text
-from pcsuite.analysis.metrics import LOGGED_SCORE, Metrics
+from pcsuite.analysis.load.schema import sql_name, sql_text
+from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.design import CellTotals, fixed_design
 from pcsuite.stats.emmeans import contrasts_with_reference, marginal_means
+from pcsuite.stats.estimate import IntArray
 from pcsuite.stats.mixed import MixedFit, fit_mixed
 
 ALL_TASKS = "all tasks"
@@ -132,65 +132,88 @@ class MixedResults:
 def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> MixedResults:
     """Fit one model for each task, and over all tasks, of every metric that is declared for the mixed model.
 
-    A model that cannot be fitted is left out and its reason noted; a task with one condition has none.
+    A model that cannot be fitted is left out and its reason noted; a task with one condition has none. The table
+    ``item_scores`` must have been made with the ``squares`` of those metrics.
     """
     results = MixedResults()
     scopes = list(scores.tasks) + ([ALL_TASKS] if len(scores.tasks) > 1 else [])
-    fitted = _sum_up(tables, metrics.compared_in("mixed_model"))
-    for scope in scopes:
-        for column, metric in enumerate(fitted):
+    fitted = [name for name in metrics.compared_in("mixed_model") if name in scores.metrics]
+    cells, cell, item = _sum_up(tables, scores, fitted)
+    told: list[tuple[str, str]] = []
+    for column, metric in enumerate(fitted):
+        fetched = tables.columns(f"SELECT n{column}, total{column}, squares{column} FROM mixed_totals")
+        sums = [
+            np.asarray(fetched[f"{name}{column}"], dtype=np.float64) for name in ("n", "total", "squares")
+        ]
+        for scope in scopes:
+            own = [index for index, names in enumerate(cells) if scope in (ALL_TASKS, names[0])]
+            rows = slice(*np.searchsorted(cell, (own[0], own[-1] + 1))) if own else slice(0)
+            kept = np.flatnonzero(sums[0][rows] > 0) + rows.start if own else np.array([], dtype=np.int64)
+            present, cell_codes = _dense(cell[kept])
             try:
-                fit = _fit(tables, scores, scope, column)
+                fit = _fit(
+                    scores,
+                    [cells[index] for index in present],
+                    CellTotals(_dense(item[kept])[1], cell_codes, *(values[kept] for values in sums)),
+                )
             except AnalysisError as error:
-                results.notes.append(f"No mixed model of {metric} for {scope}: {error.message}.")
+                told.append((scope, f"No mixed model of {metric} for {scope}: {error.message}."))
                 continue
             if fit is not None:
                 results._add(scope, metric, fit)
+    # Metric by metric, so that one is in memory at a time; told scope by scope.
+    for rows_of in (results.models.rows, results.means.rows, told):
+        rows_of.sort(key=lambda row: scopes.index(row[0]))
+    results.notes += [note for _, note in told]
     return results
 
 
 _KEY = "task_id, condition_id, size, family, decoding_id, model_id"
 
 
-def _sum_up(tables: RunTables, metrics: Sequence[str]) -> list[str]:
-    """Make ``mixed_totals``: sufficient statistics of all metrics that rows have, per item and cell, in one pass.
+def _sum_up(
+    tables: RunTables, scores: ItemScores, metrics: Sequence[str]
+) -> tuple[list[tuple[str | None, ...]], IntArray, IntArray]:
+    """Make ``mixed_totals``: sufficient statistics of the metrics per clean cell and item, in that order.
 
-    Returns the metrics, each at the number that ends the names of its columns.
+    Each metric is at the number that ends the names of its columns. Returns the cells, each by the columns of
+    ``_KEY``, and the codes of cell and item of every row: cells sorted, items numbered over all tasks.
     """
-    known = {}
-    for metric in metrics:
-        name = LOGGED_SCORE if metric == SCORE else metric
-        expression = DIRECT.get(metric) or tables.metric_column(name)
-        if expression is not None:
-            known[metric] = f"({expression})::DOUBLE"
-    coded = all(metric in ("json_valid", SCORE, *CODED_METRICS) for metric in known)
-    values = ", ".join(f"{value} AS y{index}" for index, value in enumerate(known.values()))
-    sums = ", ".join(
-        f"count(y{index}) AS n{index}, sum(y{index}) AS total{index}, sum(y{index} * y{index}) AS squares{index}"
-        for index in range(len(known))
+    models = ", ".join(
+        f"({sql_text(name)}, {_sql(info.size)}, {_sql(info.family)})" for name, info in scores.models.items()
     )
-    if known:
-        tables.execute(
-            f"CREATE OR REPLACE TABLE mixed_totals AS SELECT {_KEY}, item_id, {sums} FROM (SELECT {_KEY}, item_id,"
-            f" {values} FROM {'cell_rows' if coded else 'runs'} WHERE {USABLE_CLEAN}) GROUP BY {_KEY}, item_id"
-        )
-    return list(known)
+    sums = "".join(
+        f", {sql_name(COUNT_OF + name)} AS n{index}, {sql_name(name)} * {sql_name(COUNT_OF + name)} AS total{index},"
+        f" {sql_name(SQUARES_OF + name)} AS squares{index}"
+        for index, name in enumerate(metrics)
+    )
+    tables.execute(
+        f"CREATE OR REPLACE TABLE mixed_totals AS SELECT dense_rank() OVER (ORDER BY {_KEY}) - 1 AS cell,"
+        f" dense_rank() OVER (ORDER BY task_id, item_id) - 1 AS item, {_KEY}{sums} FROM item_scores JOIN"
+        f" (VALUES {models}) AS known (model_id, size, family) USING (model_id)"
+        " WHERE perturbation_type = 'none' ORDER BY cell, item"
+    )
+    cells = tables.query(f"SELECT DISTINCT cell, {_KEY} FROM mixed_totals ORDER BY cell")
+    codes = tables.columns("SELECT cell, item FROM mixed_totals")
+    cell, item = (np.asarray(codes[name], dtype=np.int64) for name in ("cell", "item"))
+    return [tuple(names) for _, *names in cells], cell, item
 
 
-def _fit(tables: RunTables, scores: ItemScores, scope: str, column: int) -> MixedFit | None:
+def _sql(text: str | None) -> str:
+    return "NULL" if text is None else sql_text(text)
+
+
+def _dense(codes: IntArray) -> tuple[IntArray, IntArray]:
+    """The codes that occur, sorted, and for each of ``codes`` its number among them."""
+    occurs = np.zeros(int(codes.max()) + 1 if len(codes) else 0, dtype=bool)
+    occurs[codes] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[codes]
+
+
+def _fit(scores: ItemScores, cells: Sequence[tuple[str | None, ...]], totals: CellTotals) -> MixedFit | None:
     """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
-    where = f"n{column} > 0" + ("" if scope == ALL_TASKS else f" AND task_id = {sql_text(scope)}")
-    cells = tables.query(f"SELECT DISTINCT {_KEY} FROM mixed_totals WHERE {where} ORDER BY {_KEY}")
     if len({cell[1] for cell in cells}) < 2:
         return None
-    data = tables.columns(
-        f"SELECT dense_rank() OVER (ORDER BY {_KEY}) - 1 AS cell, dense_rank() OVER (ORDER BY task_id, item_id) - 1"
-        f" AS item, n{column} AS n, total{column} AS total, squares{column} AS squares FROM mixed_totals WHERE {where}"
-        " ORDER BY cell, item"
-    )
-    item, cell = (np.asarray(data[name], dtype=np.int64) for name in ("item", "cell"))
-    sums = (np.asarray(data[name], dtype=np.float64) for name in ("n", "total", "squares"))
-    totals = CellTotals(item, cell, *sums)
     named = [dict(zip(("task", *FACTORS), (part or "" for part in cell), strict=True)) for cell in cells]
     named = [cell | {"size_class": scores.models[cell["model"]].size_class} for cell in named]
     varied = [name for name in FACTORS if len({cell[name] for cell in named}) > 1]

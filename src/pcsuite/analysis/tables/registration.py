@@ -19,6 +19,8 @@ from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.logging.looks import ArmKey, Look, last_looks, read_looks
 from pcsuite.logging.manifest import RegisteredPlan, RunManifest
 
+ITEM_MEANS = "mean over items"
+"""The measure of a difference that rests on one score an item, each weighing the same."""
 _ARM = (
     Column("task", "task id"),
     Column("model", "model id"),
@@ -118,12 +120,15 @@ class Registered:
     def by_looks(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What the last look at an arm says, in the columns of ``effects.csv``; nothing where none was taken.
 
-        Intervals and p-values for a fixed number of items would be too optimistic for a run that could stop.
+        Intervals and p-values for a fixed number of items would be too optimistic for a run that could stop. Looks
+        judge the mean of item scores; of a record about pooled counts the difference becomes that of the means.
         """
         look = self.last.get(self._arm(record))
         if look is None or _in_tables(look.metric) != record["metric"]:
             return {}
+        means = {} if record["measure"] == ITEM_MEANS else {"measure": ITEM_MEANS, "delta": look.mean}
         return {
+            **means,
             "delta_low": look.low,
             "delta_high": look.high,
             "interval_method": f"confidence sequence {look.level:.4g}",

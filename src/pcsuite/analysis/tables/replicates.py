@@ -87,6 +87,7 @@ CONSTRAINT_VS_RETRY = TableSpec(
         *interval("disagreement_delta", "disagreement of readable replicates, constrained less retry"),
         *interval("validity_delta", "share of valid answers, constrained less retry"),
         *interval("score_delta", "score, constrained less retry", shown=False),
+        *interval("unsupported_delta", "disagreement on unsupported content, constrained less retry", form="number"),
         *interval("unrestricted_delta", "disagreement against every retry, whatever it cost", form="number"),
         Column("note", "why it was not computed"),
     ),
@@ -228,6 +229,9 @@ class EqualTokenArms(NamedTuple):
     items: npt.NDArray[np.int64]
     """Codes of the items that the rows of ``found`` are."""
     note: str = ""
+    grounded: EqualTokens | None = None
+    """The same of unsupported content: all answers without any count as one, and what was not checked as unread.
+    ``None`` where the rows do not say what is supported."""
 
 
 def _find_arms(scores: ItemScores) -> Iterator[Arms]:
@@ -249,9 +253,13 @@ def equal_token_arms(tables: RunTables, scores: ItemScores) -> list[EqualTokenAr
     found = []
     for arms in _find_arms(scores):
         try:
-            loaded, items = _load_arms(tables, scores, arms)
+            loaded, checked, items = _load_arms(tables, scores, arms)
             compared = compare_at_equal_tokens(*loaded, rng=named_rng("equal tokens", *arms.constrained))
-            found.append(EqualTokenArms(arms, compared, items))
+            grounded = None
+            if any((arm.answers >= 0).any() for arm in checked):
+                rng = named_rng("equal tokens, unsupported", *arms.constrained)
+                grounded = compare_at_equal_tokens(*checked, rng=rng)
+            found.append(EqualTokenArms(arms, compared, items, grounded=grounded))
         except AnalysisError as error:
             found.append(
                 EqualTokenArms(arms, None, np.empty(0, dtype=np.int64), f"not computed: {error.message}")
@@ -265,13 +273,14 @@ def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
     What could not be computed says why in its note.
     """
     records = []
-    for arms, found, _, note in compared:
+    for entry in compared:
+        arms, found = entry.arms, entry.found
         key = arms.constrained
         record: dict[str, Any] = {
             "task": key.task,
             "model": key.model,
             "decoding": key.decoding,
-            "note": note,
+            "note": entry.note,
         }
         record |= {name: cell.condition for name, cell in arms._asdict().items()}
         if found is not None:
@@ -288,17 +297,23 @@ def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
                 **estimate_columns("score_delta", found.score),
                 **estimate_columns("unrestricted_delta", found.unrestricted),
             }
+        if entry.grounded is not None:
+            record |= estimate_columns("unsupported_delta", entry.grounded.disagreement)
         records.append(record)
     return Table.of(CONSTRAINT_VS_RETRY, records)
 
 
 def _load_arms(
     tables: RunTables, scores: ItemScores, arms: Arms
-) -> tuple[tuple[Arm, Arm, Arm], npt.NDArray[np.int64]]:
-    """The arms as tables of items by seeds, and the items' codes; an answer is known by its hash."""
+) -> tuple[tuple[Arm, Arm, Arm], tuple[Arm, Arm, Arm], npt.NDArray[np.int64]]:
+    """The arms as tables of items by seeds, the same of unsupported content alone, and the items' codes.
+
+    An answer is known by its hash; one without unsupported content by 0.
+    """
     score = tables.metric_column("task_score")
     if score is None:
         raise AnalysisError("no row has a score")
+    unsupported = tables.metric_column("unsupported_rate") or "NULL"
     key = arms.constrained
     where = (
         f"{USABLE_CLEAN} AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id IN (?, ?, ?)"
@@ -308,6 +323,8 @@ def _load_arms(
         "SELECT dense_rank() OVER (ORDER BY item_id) - 1 AS item, dense_rank() OVER (ORDER BY seed) - 1 AS seed,"
         " CASE condition_id WHEN ? THEN 0 WHEN ? THEN 1 ELSE 2 END AS arm,"
         f" CASE WHEN answer IS NULL THEN {UNREADABLE} ELSE (md5_number_lower(answer) >> 2)::BIGINT END AS answer,"
+        f" CASE WHEN answer IS NULL OR {unsupported} IS NULL THEN {UNREADABLE} WHEN {unsupported} = 0 THEN 0"
+        " ELSE (md5_number_lower(answer) >> 2)::BIGINT END AS content,"
         " total_tokens::DOUBLE AS tokens, coalesce(schema_valid, answer IS NOT NULL)::DOUBLE AS valid,"
         f" {score}::DOUBLE AS score FROM runs WHERE {where}",
         [arms.free.condition, arms.retry.condition, *names],
@@ -316,10 +333,10 @@ def _load_arms(
     listed = tables.query(f"SELECT DISTINCT item_id FROM runs WHERE {where} ORDER BY item_id", names)
     shape = (int(data["item"].max()) + 1, int(data["seed"].max()) + 1)
 
-    def arm(rows: npt.NDArray[np.bool_]) -> Arm:
+    def arm(rows: npt.NDArray[np.bool_], column: str) -> Arm:
         items = data["item"][rows].astype(np.int64)
         answers = np.full(shape, NO_ROW, dtype=np.int64)
-        answers[items, data["seed"][rows].astype(np.int64)] = data["answer"][rows].astype(np.int64)
+        answers[items, data["seed"][rows].astype(np.int64)] = data[column][rows].astype(np.int64)
         count = np.bincount(items, minlength=shape[0]).astype(np.float64)
         count[count == 0] = np.nan
         tokens, valid, points = (
@@ -328,5 +345,8 @@ def _load_arms(
         )
         return Arm(answers, tokens, valid, points)
 
-    free, retry, constrained = (arm(data["arm"] == index) for index in range(3))
-    return (free, retry, constrained), np.array([codes[item] for (item,) in listed], dtype=np.int64)
+    whole, checked = (
+        [arm(data["arm"] == index, column) for index in range(3)] for column in ("answer", "content")
+    )
+    found = np.array([codes[item] for (item,) in listed], dtype=np.int64)
+    return (whole[0], whole[1], whole[2]), (checked[0], checked[1], checked[2]), found

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.analysis.load.schema import USABLE
+from pcsuite.analysis.load.schema import USABLE, sql_text
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.perturbations import SCOPE_VARIED, STRUCTURE_VARIED, WORDING_VARIED
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
 from pcsuite.stats.estimate import (
     Estimate,
@@ -83,8 +84,8 @@ BY_ATTACK = TableSpec(
 )  # fmt: skip
 INTERVENTIONS = TableSpec(
     "interventions",
-    "Does structure or wording carry the effect?",
-    "condition whose wording or structure was varied (written by pcsuite promptbench)",
+    "Does wording, structure or scope carry the effect?",
+    "condition whose wording, structure or scope was varied (written by pcsuite promptbench)",
     (
         *CELL,
         Column("baseline", "the first other condition with all the items"),
@@ -98,15 +99,19 @@ INTERVENTIONS = TableSpec(
         *interval("structure_variance", "variance of the score over structures"),
         *interval("structure_spread", "largest less smallest mean score over structures"),
         *interval("effect_over_structure_spread", "size of the effect over that spread"),
-        Column("reading", "what the three figures say together"),
+        Column("scopes", "statements of scope, wording and structure fixed"),
+        *interval("scope_variance", "variance of the score over scopes"),
+        *interval("scope_spread", "largest less smallest mean score over scopes"),
+        *interval("effect_over_scope_spread", "size of the effect over that spread"),
+        Column("reading", "what these figures say together"),
     ),
     note=(
         "An effect that is smaller than the spread of mean scores over mere formats (FormatSpread, Sclar et al. 2024)"
         " may be an effect of the format that happened to be written."
     ),
 )
-WORDING, STRUCTURE = "paraphrase", "reorder"
-"""Perturbations that vary the wording and fix the structure, and the other way round."""
+VARIED = {"wording": WORDING_VARIED, "structure": STRUCTURE_VARIED, "scope": SCOPE_VARIED}
+"""What interventions vary, each by a perturbation that fixes the others."""
 
 
 class _AttackedCell(NamedTuple):
@@ -253,16 +258,13 @@ def effect_over_spread(delta: npt.ArrayLike, formats: npt.ArrayLike, *, rng: np.
     return bootstrap_totals(np.column_stack([change, table]), ratio, rng=rng)
 
 
-def reading(effect: Estimate, wording: FormatVariation | None, structure: FormatVariation | None) -> str:
-    """What effect, wording and structure say together, in words.
+def reading(effect: Estimate, found: Mapping[str, FormatVariation]) -> str:
+    """What an effect and the variation over formats say together, in words.
 
-    An effect within the spread of mere formats may be one of the format; ``None`` is a variation that was not run.
+    ``found`` has what was varied (wording, structure, scope); an effect within the spread of mere formats may be one of
+    the format.
     """
-    within = [
-        name
-        for name, found in (("wording", wording), ("structure", structure))
-        if found is not None and abs(effect.value) <= found.spread.value
-    ]
+    within = [name for name, variation in found.items() if abs(effect.value) <= variation.spread.value]
     if not effect.defined:
         return "no baseline to compare with"
     if not effect.excludes(0.0):
@@ -273,18 +275,18 @@ def reading(effect: Estimate, wording: FormatVariation | None, structure: Format
 
 
 def interventions_table(tables: RunTables) -> Table:
-    """``interventions.csv``: does structure or wording carry a condition's effect?
+    """``interventions.csv``: does wording, structure or scope carry a condition's effect?
 
-    One record for each condition whose wording or structure was varied: the variance and spread of its score over
+    One record for each condition of which one was varied: the variance and spread of its score over
     formats that should not matter, beside its own effect on the same items.
     """
     score = tables.metric_column("task_score")
     if score is None:
         return Table(INTERVENTIONS)
+    kinds = ", ".join(sql_text(kind) for kind in (CLEAN, *VARIED.values()))
     rows = tables.query(
         f"SELECT task_id, model_id, decoding_id, condition_id, perturbation_id, item_id, avg({score}) FROM runs"
-        f" WHERE {USABLE} AND perturbation_type IN ('none', '{WORDING}', '{STRUCTURE}')"
-        f" AND {score} IS NOT NULL GROUP BY ALL"
+        f" WHERE {USABLE} AND perturbation_type IN ({kinds}) AND {score} IS NOT NULL GROUP BY ALL"
     )
     # Scores by cell, format and item.
     cells: dict[tuple[str, ...], dict[str, dict[str, float]]] = {}
@@ -328,20 +330,18 @@ def _intervention_record(
         delta = formats[CLEAN] - reference
         effect = paired_bootstrap(formats[CLEAN], reference, rng=rng)
     record |= estimate_columns("effect", effect)
-    found: list[FormatVariation | None] = []
-    for kind, name in ((WORDING, "wording"), (STRUCTURE, "structure")):
+    found: dict[str, FormatVariation] = {}
+    for name, kind in VARIED.items():
         variants = [formats[n] for n in formats if n == CLEAN or n.rpartition("-")[0] == kind]
         if len(variants) < 2:
-            found.append(None)
             continue
         table = np.column_stack(variants)
-        variation = format_variation(table, rng=rng)
-        found.append(variation)
+        variation = found[name] = format_variation(table, rng=rng)
         record[f"{name}s"] = variation.formats
         record |= estimate_columns(f"{name}_variance", variation.variance)
         record |= estimate_columns(f"{name}_spread", variation.spread)
         if delta is not None:
             ratio = effect_over_spread(delta, table, rng=rng)
             record |= estimate_columns(f"effect_over_{name}_spread", ratio)
-    record["reading"] = reading(effect, *found)
+    record["reading"] = reading(effect, found)
     return record

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations, pairwise, permutations
+from itertools import combinations
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey
-from pcsuite.analysis.twins import LOOP, Pair
+from pcsuite.analysis.twins import CONSTRAINT, LOOP, Pair, constraints
 from pcsuite.analysis.verdicts.evidence import ALPHA, TOKENS, Deltas, Effect, Evidence, pool
 from pcsuite.analysis.verdicts.findings import Finding, Verdict, combine, finding, judge, scope_words
-from pcsuite.analysis.verdicts.scale import ScaleRow
+from pcsuite.analysis.verdicts.scale import p_within
 from pcsuite.analysis.verdicts.structure import OPERATORS
 from pcsuite.errors import require
+from pcsuite.prompts.compiled import COMPILED_OPERATOR
+from pcsuite.stats.attribution import AttributionMethod, attribution_weights, varied_operators
 from pcsuite.stats.equivalence import noninferior_paired
-from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.estimate import FloatArray, IntArray
 
 DOMAINS, SCALES = 3, 3
 """Domains and model sizes on which an effect must show to count as replicated."""
 BASIS_SHARE = 0.8
 """Share of the best gain that a small basis of operators must carry."""
-MOST_STEPS = 8
-"""Steps of a ladder whose sets are all tried as a basis."""
+MOST_BLOCKS = 10
+"""Operators (or blocks of them) whose sets are all tried as a basis."""
 MULTIPLIERS = 999
 Gains = Mapping[str, FloatArray]
-"""Gains over the control by task, one per item."""
+"""Gains by task, one per item."""
+ItemShares = tuple[IntArray, FloatArray]
+"""Codes of a task's items, and a table of items by blocks."""
 
 
 def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> Finding:
@@ -174,166 +178,167 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Carrier:
-    """A set of operators and the gain that it carries, item by item and task by task."""
+class _Shares:
+    """What each operator of the common conditions adds, item by item, as ``attribution.csv`` has it."""
 
-    operators: frozenset[str]
-    steps: int
-    """How many operators carry it at least: a step that adds several of them may owe all to one."""
-    gains: Gains
+    blocks: tuple[frozenset[str], ...]
+    """Operators that only come together count as one block."""
+    method: AttributionMethod
+    by_task: Mapping[str, ItemShares]
+    by_level: Mapping[str, Mapping[str, ItemShares]]
+    """The same at each model size."""
+
+    @property
+    def operators(self) -> frozenset[str]:
+        return frozenset[str]().union(*self.blocks)
 
 
-def small_basis(
-    evidence: Evidence, conditions: Mapping[str, Sequence[Pair]], rows: Sequence[ScaleRow]
-) -> Finding:
-    """P4: some set of at most half of the operators carries at least ``BASIS_SHARE`` of every condition's gain.
+def small_basis(evidence: Evidence) -> Finding:
+    """P4: some set of at most half of the operators carries ``BASIS_SHARE`` of the gain, alike at every model size.
 
-    A set's gain is that of the condition made of it, or what it adds on the way from one condition to another that
-    holds it. Supported where the gain of a set less ``BASIS_SHARE`` of each condition's is reliably positive, at 5 %
-    over all sets looked at; contradicted where a condition's ladder of steps shows, for every choice of so few steps,
-    that it is reliably negative.
+    The shares are those of ``attribution.csv`` over the conditions that every task, model and regime has: the Shapley
+    value where the conditions identify it, else least squares. Supported where the shares of a set less ``BASIS_SHARE``
+    of all shares are reliably positive, at 5 % over all sets looked at, *and* what the set adds is equivalent at every
+    pair of sizes (within the profile's ``analysis.scale_bound``). Contradicted where every set of so few falls short.
     """
     statement = (
-        f"P4: a small basis of operators (at most half) carries at least {BASIS_SHARE:.0%} of the gain."
+        f"P4: a small set of operators (at most half) carries at least {BASIS_SHARE:.0%} of the gain and is invariant"
+        " over model sizes."
     )
-    gains, bundles = _gains(evidence, conditions)
-    operators = frozenset[str]().union(*bundles.values())
-    if len(operators) < 2:
-        why = (
-            "it needs two operators at least, in conditions that all add to their control, on the same items."
-        )
-        return Finding(statement, why)
-    totals = {name: _effect(gain, name) for name, gain in gains.items() if bundles[name]}
-    best = max(totals, key=lambda name: totals[name].value)
-    helped = [name for name, effect in totals.items() if effect.sign(ALPHA / len(totals)) == 1]
-    if not helped:
-        words = (
-            f"no condition's gain holds after correction; the largest is {best}'s, {totals[best].words()}."
-        )
-        return finding(statement, words, "not tested", totals[best])
-    half = len(operators) // 2
-    carriers = _carriers(gains, bundles)
-    small = [carrier for carrier in carriers if len(carrier.operators) <= half]
+    shares = _operator_shares(evidence)
+    if isinstance(shares, str):
+        return Finding(statement, f"{shares}.")
+    everything = tuple(range(len(shares.blocks)))
+    total = _effect(_added(shares.by_task, everything), "gain")
+    if total.sign() != 1:
+        words = f"no gain to share out: all operators together add {total.words()} ({shares.method})."
+        return finding(statement, words, "not tested", total)
+    half = len(shares.operators) // 2
+    sets = [chosen for count in everything for chosen in combinations(everything, count + 1)]
+    leads = {chosen: _lead(shares.by_task, chosen) for chosen in sets}
+    small = [chosen for chosen in sets if sum(len(shares.blocks[index]) for index in chosen) <= half]
     # The set that looks best is tested against the largest of as many noises as there were sets to look at.
-    basis = max(
-        small, key=lambda carrier: min(_mean(_lead(carrier, gains[name])) for name in helped), default=None
+    basis = max(small, key=lambda chosen: _mean(leads[chosen]), default=None)
+    carried = (
+        basis is not None
+        and _effect(leads[basis], "lead").sign() == 1
+        and _chosen_p([leads[chosen] for chosen in small], small.index(basis), shares.method) <= ALPHA / 2
     )
-    carried = basis is not None and all(
-        _effect(_lead(basis, gains[name]), name).sign() == 1
-        and _chosen_p([_lead(carrier, gains[name]) for carrier in small], small.index(basis), name)
-        <= ALPHA / 2
-        for name in helped
-    )
-    told = f"whether {half} of {len(operators)} operators carry it, these conditions and items cannot tell"
     verdict: Verdict = "inconclusive"
+    told = f"whether {half} of {len(shares.operators)} operators carry it, these conditions and items cannot tell"
     if basis is not None and carried:
-        dependent = {
-            row.name for row in rows if row.kind == "operator" and row.sizes.call == "scale-dependent"
-        }
-        names = " + ".join(sorted(basis.operators))
-        told = f"{names} ({len(basis.operators)} of {len(operators)} operators) carries it"
-        verdict = "supported"
-        if basis.operators & dependent:
-            verdict = "inconclusive"
-            told += f", but {', '.join(sorted(basis.operators & dependent))} depends on model size"
-    elif any(_none_carries(name, gains, bundles, small, half, ALPHA / len(helped)) for name in helped):
-        verdict, told = "contradicted", f"no set of up to {half} of {len(operators)} operators carries it"
-    words = f"the best gain is {best}'s, {totals[best].words()}; {told}."
-    return finding(statement, words, verdict, totals[best])
-
-
-def _gains(
-    evidence: Evidence, conditions: Mapping[str, Sequence[Pair]]
-) -> tuple[dict[str, Gains], dict[str, frozenset[str]]]:
-    """The gain of each condition over the control on the items that all of them answered, and what it adds to it.
-
-    The control stands among them under an empty name, with no gain. Conditions that some task lacks are left out, so
-    that every gain is over the same items; nothing is returned where the control is no part of every condition.
-    """
-    found = {name: evidence.deltas(pairs, SCORE) for name, pairs in conditions.items()}
-    tasks = sorted({task for deltas in found.values() for task in deltas.by_task})
-    found = {name: deltas for name, deltas in found.items() if sorted(deltas.by_task) == tasks}
-    operators = evidence.scores.operators_in
-    bundles = {name: frozenset(operators(conditions[name][0].treated)) for name in found}
-    bare = {frozenset(operators(pair.control)) for name in found for pair in conditions[name]}
-    if len(bare) != 1 or not all(next(iter(bare)) <= bundle for bundle in bundles.values()):
-        return {}, {}
-    gains: dict[str, dict[str, FloatArray]] = {name: {} for name in ("", *found)}
-    for task in tasks:
-        measured = {name: deltas.by_task[task] for name, deltas in found.items()}
-        shared = reduce(np.intersect1d, (one.items for one in measured.values()))
-        gains[""][task] = np.zeros(len(shared))
-        for name, one in measured.items():
-            gains[name][task] = one.values[np.isin(one.items, shared)]
-    return dict(gains), {"": frozenset()} | {
-        name: bundle - next(iter(bare)) for name, bundle in bundles.items()
-    }
-
-
-def _carriers(gains: Mapping[str, Gains], bundles: Mapping[str, frozenset[str]]) -> list[_Carrier]:
-    """What is added on the way from any condition to one that holds it, and by the steps of each ladder together."""
-    found: dict[tuple[frozenset[str], float], _Carrier] = {}
-    for lower, upper in permutations(bundles, 2):
-        if bundles[lower] < bundles[upper]:
-            added, gained = bundles[upper] - bundles[lower], _minus(gains[upper], gains[lower])
-            found[added, round(_mean(gained), 9)] = _Carrier(added, 1, gained)
-    for top in bundles:
-        for carrier in _step_sets(top, gains, bundles):
-            # Steps that follow each other were met above, as the way from one condition to another.
-            found.setdefault((carrier.operators, round(_mean(carrier.gains), 9)), carrier)
-    return list(found.values())
-
-
-def _ladder(top: str, bundles: Mapping[str, frozenset[str]]) -> list[str]:
-    """Conditions from the control to ``top``, each holding the one before."""
-    rungs: list[str] = []
-    for name in sorted(
-        (name for name in bundles if bundles[name] <= bundles[top]), key=lambda name: len(bundles[name])
-    ):
-        if not rungs or bundles[rungs[-1]] < bundles[name]:
-            rungs.append(name)
-    return rungs
-
-
-def _step_sets(
-    top: str, gains: Mapping[str, Gains], bundles: Mapping[str, frozenset[str]]
-) -> Iterator[_Carrier]:
-    """Every set of two steps or more of the ladder to ``top``, up to ``MOST_STEPS`` steps long."""
-    rungs = _ladder(top, bundles)[: MOST_STEPS + 1]
-    steps = [
-        (bundles[upper] - bundles[lower], _minus(gains[upper], gains[lower]))
-        for lower, upper in pairwise(rungs)
-    ]
-    for count in range(2, len(steps) + 1):
-        for chosen in combinations(steps, count):
-            gained = {task: np.sum([gain[task] for _, gain in chosen], axis=0) for task in chosen[0][1]}
-            yield _Carrier(frozenset[str]().union(*(added for added, _ in chosen)), count, gained)
-
-
-def _none_carries(
-    top: str,
-    gains: Mapping[str, Gains],
-    bundles: Mapping[str, frozenset[str]],
-    small: Sequence[_Carrier],
-    half: int,
-    alpha: float,
-) -> bool:
-    """Whether no choice of up to ``half`` steps of the ladder to ``top``, and no other small set, carries its gain."""
-    rungs = _ladder(top, bundles)
-    if len(rungs) - 1 <= half or len(rungs) - 1 > MOST_STEPS:
-        return (
-            False  # with so few steps each may owe its gain to one operator, so that few enough carry it all
+        invariant, words = _is_invariant(evidence, shares, basis)
+        verdict = "supported" if invariant else "inconclusive"
+        names = frozenset[str]().union(*(shares.blocks[index] for index in basis))
+        part = _mean(_added(shares.by_task, basis)) / total.value
+        told = (
+            f"{' + '.join(sorted(names))} ({len(names)} of {len(shares.operators)} operators) carries {part:.0%} of it"
+            f" and {words}"
         )
-    single = [
-        _Carrier(bundles[upper] - bundles[lower], 1, _minus(gains[upper], gains[lower]))
-        for lower, upper in pairwise(rungs)
-    ]
-    tried = [*single, *_step_sets(top, gains, bundles)]
-    leads = [_lead(carrier, gains[top]) for carrier in (*tried, *small) if carrier.steps <= half]
-    # The interval of the most promising choice, and a plain t test of every other.
-    if not all(_falls_short(lead, alpha) for lead in leads):
+    elif _all_fall_short(
+        [leads[chosen] for chosen in sets if len(chosen) <= half], len(shares.blocks) > half
+    ):
+        verdict, told = (
+            "contradicted",
+            f"no set of up to {half} of {len(shares.operators)} operators carries it",
+        )
+    words = f"all operators together add {total.words()} ({shares.method}); {told}."
+    return finding(statement, words, verdict, total)
+
+
+def _operator_shares(evidence: Evidence) -> _Shares | str:
+    """Each operator's share by the best method that the common conditions identify, or why there is none."""
+    scores = evidence.scores
+    groups: list[dict[frozenset[str], CellKey]] = []
+    for keys in scores.groups().values():
+        bundles: dict[frozenset[str], CellKey] = {}
+        for key in keys:
+            operators = scores.operators_in(key)
+            if COMPILED_OPERATOR not in operators:
+                held = constraints(operators, scores.operator_types)
+                # Which constraint a task has is the task's; that it has one is the condition's.
+                named = frozenset(operators) - held | ({CONSTRAINT} if held else frozenset())
+                bundles.setdefault(named, key)
+        groups.append(bundles)
+    common = sorted(
+        frozenset.intersection(*(frozenset(group) for group in groups)) if groups else (),
+        key=lambda bundle: (len(bundle), sorted(bundle)),
+    )
+    wanted = varied_operators([sorted(bundle) for bundle in common])
+    if len(wanted) < 2:
+        return "it needs conditions that all tasks and models have and that vary two operators at least"
+    entries = attribution_weights([sorted(bundle) for bundle in common])
+    for method in ("shapley", "least squares"):
+        chosen = [entry for entry in entries if entry.method == method]
+        blocks = tuple(frozenset(entry.operator.split("+")) for entry in chosen)
+        if frozenset[str]().union(*blocks) == frozenset(wanted):
+            break
+    else:
+        return "the conditions that all tasks and models have do not tell the operators' effects apart"
+    if len(blocks) > MOST_BLOCKS:
+        return f"{len(blocks)} operators are varied, and sets of more than {MOST_BLOCKS} are not gone through"
+    weights = np.column_stack([entry.weights for entry in chosen])
+    parts: list[tuple[CellKey, IntArray, FloatArray]] = []
+    for group in groups:
+        measured = [evidence.measured(group[bundle], SCORE) for bundle in common]
+        items = reduce(np.intersect1d, (one.items for one in measured))
+        table = np.column_stack([one.values[np.isin(one.items, items)] for one in measured])
+        parts.append((group[common[0]], items, table @ weights))
+    by_level = {
+        level: _by_task([part for part in parts if evidence.sizes.of[part[0].model] == level])
+        for level in evidence.sizes.order
+    }
+    by_task = _by_task(parts)
+    if any(len(items) < 2 for items, _ in by_task.values()):
+        return "some task has no two items that every condition answered"
+    return _Shares(blocks, chosen[0].method, by_task, by_level)
+
+
+def _by_task(parts: Sequence[tuple[CellKey, IntArray, FloatArray]]) -> dict[str, ItemShares]:
+    """Shares of each item, averaged over the models and regimes that answered it."""
+    tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
+    for key, items, table in parts:
+        tasks.setdefault(key.task, []).append((items, table))
+    merged: dict[str, ItemShares] = {}
+    for task, found in tasks.items():
+        codes, where = np.unique(np.concatenate([items for items, _ in found]), return_inverse=True)
+        table = np.zeros((len(codes), found[0][1].shape[1]))
+        np.add.at(table, where, np.concatenate([values for _, values in found]))
+        merged[task] = codes, table / np.bincount(where)[:, None]
+    return merged
+
+
+def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) -> tuple[bool, str]:
+    """Whether what a set adds is equivalent at every pair of sizes, and that in words."""
+    bound, levels = evidence.analysis.scale_bound, evidence.sizes.order
+    if len(levels) < 2:
+        return False, f"whether it does at every size was not tested: the run has one {evidence.sizes.factor}"
+    widest, largest = Effect(), 0.0
+    for first, second in combinations(levels, 2):
+        gap = Deltas()
+        for task, (items, table) in shares.by_level[first].items():
+            others, other = shares.by_level[second].get(task, (items[:0], table[:0]))
+            both, left, right = np.intersect1d(items, others, return_indices=True)
+            index = list(chosen)
+            gap.add(_pair(task), both, table[left][:, index].sum(axis=1), other[right][:, index].sum(axis=1))
+        effect = pool(gap, "P4", first, second, reason=f"{first} and {second} share no items")
+        if effect.untested:
+            return False, f"whether it does at every size was not tested: {effect.untested}"
+        largest = max(largest, p_within(effect, bound))
+        widest = max(widest, effect, key=lambda one: abs(one.value) if np.isfinite(one.value) else -1.0)
+    if largest <= ALPHA:
+        return True, f"adds the same at every size within ±{bound:g} (largest difference {widest.words()})"
+    return (
+        False,
+        f"is not shown to add the same at every size within ±{bound:g} (largest difference {widest.words()})",
+    )
+
+
+def _all_fall_short(leads: Sequence[Gains], enough_blocks: bool) -> bool:
+    """Whether every set reliably carries less; with too few blocks each may owe its share to one operator."""
+    if not enough_blocks or not all(_falls_short(lead, ALPHA) for lead in leads):
         return False
-    return _effect(max(leads, key=_mean), "falls short", top).sign(alpha) == -1
+    return _effect(max(leads, key=_mean), "falls short").sign() == -1
 
 
 def _chosen_p(leads: Sequence[Gains], chosen: int, name: str) -> float:
@@ -362,13 +367,17 @@ def _falls_short(lead: Gains, alpha: float) -> bool:
     return _mean(lead) + reach * error < 0
 
 
-def _lead(carrier: _Carrier, gain: Gains) -> Gains:
-    """What the carrier gains less ``BASIS_SHARE`` of a condition's gain, item by item."""
-    return {task: carrier.gains[task] - BASIS_SHARE * values for task, values in gain.items()}
+def _added(shares: Mapping[str, ItemShares], chosen: Sequence[int]) -> Gains:
+    """What a set of blocks adds, item by item."""
+    return {task: table[:, list(chosen)].sum(axis=1) for task, (_, table) in shares.items()}
 
 
-def _minus(first: Gains, second: Gains) -> Gains:
-    return {task: values - second[task] for task, values in first.items()}
+def _lead(shares: Mapping[str, ItemShares], chosen: Sequence[int]) -> Gains:
+    """What a set of blocks adds less ``BASIS_SHARE`` of what all add, item by item."""
+    return {
+        task: table[:, list(chosen)].sum(axis=1) - BASIS_SHARE * table.sum(axis=1)
+        for task, (_, table) in shares.items()
+    }
 
 
 def _mean(gains: Gains) -> float:
@@ -379,6 +388,10 @@ def _effect(gains: Gains, *names: object) -> Effect:
     """Per-item gains pooled over tasks."""
     deltas = Deltas()
     for task, values in gains.items():
-        pair = Pair(*(CellKey(task, "", "", CLEAN, side) for side in ("treated", "control")))
-        deltas.add(pair, np.arange(len(values)), values, np.zeros(len(values)))
+        deltas.add(_pair(task), np.arange(len(values)), values, np.zeros(len(values)))
     return pool(deltas, "P4", *names)
+
+
+def _pair(task: str) -> Pair:
+    """Stands for the cells of a task, of which the gains are."""
+    return Pair(*(CellKey(task, "", "", CLEAN, side) for side in ("treated", "control")))

@@ -10,7 +10,7 @@ import numpy as np
 from pcsuite.analysis.load.item_scores import CellKey
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.replicates import EqualTokenArms
-from pcsuite.analysis.twins import CONSTRAINT, LOOP, Pair, condition_pairs, operator_pairs
+from pcsuite.analysis.twins import CONSTRAINT, LOOP, LOOP_ALONE, Pair, condition_pairs, operator_pairs
 from pcsuite.analysis.verdicts import criteria, scale, structure
 from pcsuite.analysis.verdicts.evidence import (
     DISAGREEMENT,
@@ -44,16 +44,16 @@ def verdicts(evidence: Evidence, retries: Sequence[EqualTokenArms] = ()) -> Verd
     blocks = structure.structure_blocks(evidence, operators)
     rows = scale.scale_rows(evidence, conditions, operators)
     *restricted, tradeoff = restriction_findings(evidence, operators.get(CONSTRAINT, []), retries)
-    grounded, kept = loop_findings(evidence, operators.get(LOOP, []))
+    *grounded, kept = loop_findings(evidence, operators.get(LOOP, []), operators.get(LOOP_ALONE, []))
     found = [
         *structure.structure_findings(blocks),
         *restricted,
-        grounded,
+        *grounded,
         *scale.scale_findings(rows, evidence.sizes, evidence.analysis.scale_bound),
         criteria.replicated(evidence, operators),
         tradeoff,
         kept,
-        criteria.small_basis(evidence, conditions, rows),
+        criteria.small_basis(evidence),
     ]
     return Verdicts(
         Table.of(HYPOTHESES, [{"id": finding.id, **asdict(finding)} for finding in found]),
@@ -65,7 +65,7 @@ def verdicts(evidence: Evidence, retries: Sequence[EqualTokenArms] = ()) -> Verd
 def restriction_findings(
     evidence: Evidence, pairs: Sequence[Pair], retries: Sequence[EqualTokenArms]
 ) -> list[Finding]:
-    """H2, H2U, H2R and P2: what constraints of decoding do; ``pairs`` are constrained cells beside their free twins."""
+    """H2, H2E, H2U, H2R and P2: what constraints of decoding do; ``pairs`` are constrained cells beside free twins."""
     steadier, readable = (
         pool(evidence.deltas(pairs, measure), CONSTRAINT, measure, reason=reason)
         for measure, reason in (
@@ -74,6 +74,7 @@ def restriction_findings(
         )
     )
     return [
+        _restriction_grounds_more_than_retry(retries),
         _restriction_steadies(evidence, pairs, steadier, readable),
         _restriction_grounds(evidence, pairs),
         _restriction_beats_retry(retries),
@@ -81,16 +82,32 @@ def restriction_findings(
     ]
 
 
-def loop_findings(evidence: Evidence, pairs: Sequence[Pair]) -> list[Finding]:
-    """H3 and P3: what the loop does; ``pairs`` are cells with it beside their open-loop twins."""
-    chosen = _equal_retrieval(evidence, pairs)
-    grounded = pool(
-        evidence.deltas(chosen, UNSUPPORTED), LOOP, UNSUPPORTED,
-        reason="no item where both sides make a claim to check",
-    )  # fmt: skip
-    return [_loop_grounds(evidence, chosen, grounded), criteria.loop_tradeoff(evidence, chosen, grounded)]
+def loop_findings(evidence: Evidence, pairs: Sequence[Pair], alone: Sequence[Pair] = ()) -> list[Finding]:
+    """H3, H3L and P3: what loops do; ``pairs`` are cells with REACT_LOOP beside their open-loop twins.
+
+    ``alone`` are those with REVISE_LOOP, which searches nothing.
+    """
+    reason = "no item where both sides make a claim to check"
+    grounded, revised = (
+        pool(evidence.deltas(chosen, UNSUPPORTED), name, UNSUPPORTED, reason=reason)
+        for chosen, name in ((pairs, LOOP), (alone, LOOP_ALONE))
+    )
+    statement = (
+        "H3: a closed loop (REACT_LOOP) lowers unsupported content more than the open loop on grounded tasks."
+    )
+    missing = "no REACT_LOOP condition beside its open-loop twin (C7 beside C3)."
+    told = "H3L: the loop alone, without search (REVISE_LOOP), lowers unsupported content on grounded tasks."
+    absent = "no REVISE_LOOP condition beside its open-loop twin (C7L beside C3)."
+    return [
+        _loop_grounds(statement, missing, evidence, pairs, grounded),
+        _loop_grounds(told, absent, evidence, alone, revised),
+        criteria.loop_tradeoff(evidence, pairs, grounded),
+    ]
 
 
+NEEDS_RETRY = (
+    "it needs a constrained condition, the same one free, and the same one with RETRY_ON_FAIL (C6, C4, C4R)"
+)
 NO_CONSTRAINT = "no constrained condition beside the same one free (C6 beside C4)"
 
 
@@ -99,7 +116,7 @@ def _restriction_steadies(
 ) -> Finding:
     """Disagreement of readable replicates, constrained less free, item by item; validity told beside it."""
     statement = (
-        "H2: restricting the outputs at decoding lowers the entropy of readable answers over replicates."
+        "H2E: restricting the outputs at decoding lowers the entropy of readable answers over replicates."
     )
     if not pairs:
         return Finding(statement, f"{NO_CONSTRAINT}.")
@@ -138,15 +155,46 @@ def _restriction_grounds(evidence: Evidence, pairs: Sequence[Pair]) -> Finding:
     return finding(statement, words, judge(effect, -1), effect)
 
 
+def _restriction_grounds_more_than_retry(retries: Sequence[EqualTokenArms]) -> Finding:
+    """Entropy of unsupported content against retries that may spend the tokens the constraint spent."""
+    statement = (
+        "H2: hard constraints lower the entropy of unsupported content more than validation and retry at a comparable"
+        " token budget."
+    )
+    if not any(entry.found is not None for entry in retries):
+        return Finding(statement, f"{NEEDS_RETRY}, with replicates.")
+    differences = Deltas()
+    prices: list[tuple[float, float, float]] = []
+    for entry in retries:
+        found = entry.grounded
+        if found is not None:
+            pair = Pair(entry.arms.constrained, entry.arms.retry)
+            differences.add(pair, entry.items[found.rows], found.values, np.zeros(len(found.rows)))
+            prices.append((found.free_tokens, found.retry_tokens, found.constrained_tokens))
+    effect = pool(
+        differences, "retry", INVENTED,
+        reason="no item has two answers in all three arms whose support was checked",
+    )  # fmt: skip
+    if differences.pairs and not any(values.any() for _, _, values in differences.pairs):
+        effect = Effect(untested="no item's unsupported content varies more in one arm than in the other")
+    if effect.untested:
+        return finding(statement, f"{effect.untested}.", "not tested", effect)
+    afforded = affordable_share(*np.array(prices).T[:, None].mean(axis=2))
+    words = (
+        "disagreement on unsupported content (answers without any counting as one), constrained less retry at equal"
+        f" tokens: {effect.words()}, {scope_words(effect)}; {afforded[0]:.0%} of the retries could be paid for."
+    )
+    return finding(statement, words, judge(effect, -1), effect)
+
+
 def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
     """The same against retries that may spend the tokens the constraint spent; the evidence names their prices."""
     statement = (
         "H2R: restricting the outputs lowers the entropy of readable answers more than equally dear retries."
     )
-    usable = [(arms, found, items) for arms, found, items, _ in retries if found is not None]
+    usable = [(entry.arms, entry.found, entry.items) for entry in retries if entry.found is not None]
     if not usable:
-        why = "it needs a constrained condition, the same one free, and the same one with RETRY_ON_FAIL"
-        return Finding(statement, f"{why} (C6, C4, C4R), with replicates.")
+        return Finding(statement, f"{NEEDS_RETRY}, with replicates.")
     steadier, valid = Deltas(), Deltas()
     for arms, found, items in usable:
         pair = Pair(arms.constrained, arms.retry)
@@ -181,21 +229,16 @@ def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
     return finding(statement, words, judge(effect, -1), effect)
 
 
-def _equal_retrieval(evidence: Evidence, pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs whose two sides both search or both do not, where the run has any; else all of them."""
-    equal = [pair for pair in pairs if _searches(evidence, pair.treated) == _searches(evidence, pair.control)]
-    return equal or list(pairs)
-
-
 def _searches(evidence: Evidence, key: CellKey) -> bool:
     return bool((evidence.measured(key, "tool_calls").values > 0).any())
 
 
-def _loop_grounds(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -> Finding:
-    """Unsupported rate of conditions with the loop less that of their twins, where both make a claim."""
-    statement = "H3: a closed loop (REACT_LOOP) lowers unsupported content against its open-loop twin."
+def _loop_grounds(
+    statement: str, missing: str, evidence: Evidence, pairs: Sequence[Pair], grounded: Effect
+) -> Finding:
+    """Unsupported rate of conditions with a loop less that of their twins, where both make a claim."""
     if not pairs:
-        return Finding(statement, "no REACT_LOOP condition beside its open-loop twin (C7 beside C3).")
+        return Finding(statement, missing)
     if grounded.untested:
         return Finding(statement, f"{grounded.untested}.", cells=len(pairs))
     words = f"unsupported rate: {grounded.words()}, {scope_words(grounded)}"
@@ -212,7 +255,6 @@ def _loop_grounds(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
         words += f", on the {used} of {shared} pairs of answers where both make a claim to check"
     if any(_searches(evidence, pair.treated) != _searches(evidence, pair.control) for pair in pairs):
         words += (
-            "; only the loop searches, so this is the loop and its search together: a loop without search would tell"
-            " them apart"
+            "; only the loop searches, so this is the loop and its search together: H3L has the loop alone"
         )
     return finding(statement, f"{words}.", judge(grounded, -1), grounded)

@@ -1,4 +1,4 @@
-"""H4 and ``scale.csv``: whether the effect of a condition or an operator is the same at every size and in every family.
+"""H4, H4C and ``scale.csv``: whether the effect of a condition or operator is the same at every size and family.
 
 Models answer the same items, so the difference between two levels is a difference of differences item by item. An
 effect is stable where every pair of levels is equivalent within the bound (two one-sided tests at 5 %, Schuirmann 1987;
@@ -143,7 +143,7 @@ def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: st
         effect = pool(gap, name, levels.factor, first, second, reason="no item that both answered")
         if effect.untested:
             return Comparison(effects, untested=f"{first} and {second}: {effect.untested}")
-        same = _p_within(effect, bound)
+        same = p_within(effect, bound)
         if effect.tasks == 1:
             (values,) = (measured.values for measured in gap.by_task.values())
             same = max(same, tost_paired(values, bound=bound, bounds=(-2.0, 2.0)).p_value)
@@ -167,7 +167,7 @@ def _between(first: Deltas, second: Deltas) -> Deltas:
     return gap
 
 
-def _p_within(effect: Effect, bound: float) -> float:
+def p_within(effect: Effect, bound: float) -> float:
     """Of two one-sided tests, the larger p-value: is the effect within ±bound?"""
     up, down = _errors(effect)
     tail = require("scipy.special", "stats").stdtr
@@ -251,17 +251,20 @@ def _columns(name: str, effect: Effect) -> dict[str, float | None]:
 
 
 def scale_findings(rows: Sequence[ScaleRow], sizes: Levels, bound: float) -> list[Finding]:
-    """H4 on conditions, and H4O on operators: some help alike at every size, others depend on it."""
-    same = f"H4: effects of conditions are the same at every model size (within ±{bound:g})."
-    some = "H4O: some operators have a stable positive effect at every model size, others depend on it."
+    """H4 on operators, some of which help alike at every size while others depend on it, and H4C on conditions."""
+    same = f"H4C: effects of conditions are the same at every model size (within ±{bound:g})."
+    some = (
+        "H4: some operators have a stable positive effect at every model size, others depend on it (operator × size"
+        " interaction)."
+    )
     if len(sizes.order) < 2:
         why = f"the run has one {sizes.factor} only ({', '.join(sizes.order)})."
-        return [Finding(same, why), Finding(some, why)]
+        return [Finding(some, why), Finding(same, why)]
     by_kind = {
         kind: [row for row in rows if row.kind == kind and not row.sizes.untested]
         for kind in ("condition", "operator")
     }
-    return [_same_everywhere(same, by_kind["condition"]), _some_and_others(some, by_kind["operator"])]
+    return [_some_and_others(some, by_kind["operator"]), _same_everywhere(same, by_kind["condition"])]
 
 
 def _same_everywhere(statement: str, rows: Sequence[ScaleRow]) -> Finding:

@@ -18,7 +18,7 @@ from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
 from pcsuite.config.load import bundled_tasks
 from pcsuite.config.spellings import DATASETS, dataset_name
-from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, spider, truthful_qa
+from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, relations, spider, truthful_qa
 from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
 from pcsuite.data.items import SAMPLES, datasets_dir, dump_line, find_items
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
@@ -41,6 +41,8 @@ EXPORTERS: Mapping[str, Exporter[Any]] = {
         questions.BoolQExporter(),
         questions.TrecExporter(),
         questions.NqOpenExporter(),
+        relations.Conll04Exporter(),
+        relations.SciErcExporter(),
     )
 }
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 SHORTEST_CACHE = 256
-RECORDINGS_KEPT = 32
+USUAL_CACHE = 1024
+"""Columns up to which every slot has room; where rows need more, fewer slots share the same memory."""
+RECORDINGS_KEPT = 64
 WARM_UP_STEPS = 3
 """Steps before recording, in which libraries choose their kernels and take their memory."""
 LEAST_SHARED = 64
@@ -205,6 +207,7 @@ class Slots:
         self._model = model
         self._filler = filler
         self._share = share
+        self._most = rows
         self._rows = rows
         self._columns = 0
         self._layers: Layers = []
@@ -235,16 +238,15 @@ class Slots:
         leaves the slots empty.
         """
         waiting = deque(batch.requests)
-        refill = max(1, self._rows // 8)
         try:
             while True:
                 taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
                 free = self._rows - len(taken)
-                if free >= refill or not taken:
-                    if len(waiting) < free:
-                        waiting.extend(batch.more(free - len(waiting)))
-                    if waiting:
-                        self._admit(waiting, free, growing=not taken)
+                if free >= max(1, self._rows // 8) or not taken:
+                    if len(waiting) < self._most:
+                        waiting.extend(batch.more(self._most - len(waiting)))
+                    if waiting and self._fits(waiting, empty=not taken):
+                        self._admit(waiting)
                         taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
                 if not taken:
                     return
@@ -261,16 +263,28 @@ class Slots:
             self._seats = [None] * self._rows
             raise
 
-    def _admit(self, waiting: deque[Row], free: int, *, growing: bool) -> None:
-        """Give slots to waiting rows, in their order; one that needs a longer cache waits until all slots are free."""
+    def _fits(self, waiting: Sequence[Row], *, empty: bool) -> bool:
+        """Whether waiting rows may take slots now: not while the cache must become longer, or could be far shorter.
+
+        It can change only when all slots are empty, and then does.
+        """
+        longest = max(_columns_of(row) for row in waiting)
+        wanted = round_size(max(SHORTEST_CACHE, longest))
+        busy = [seat.row for seat in self._seats if seat is not None]
+        spare = self._rows < self._most and 2 * max(wanted, *map(_columns_of, busy), 0) <= self._columns
+        if wanted <= self._columns and not spare:
+            return True
+        if empty:
+            self._grow(wanted)
+            return True
+        return not spare and _columns_of(waiting[0]) <= self._columns
+
+    def _admit(self, waiting: deque[Row]) -> None:
+        """Give slots to waiting rows, in their order, up to one that needs a longer cache."""
         admitted: list[Row] = []
-        need = max(_columns_of(row) for row in waiting)
-        if growing and need > self._columns:
-            self._grow(round_size(max(SHORTEST_CACHE, need)))
+        free = self._seats.count(None)
         while waiting and len(admitted) < free and _columns_of(waiting[0]) <= self._columns:
             admitted.append(waiting.popleft())
-        if not admitted:
-            return
         started = time.perf_counter()
         slots = [slot for slot, seat in enumerate(self._seats) if seat is None][: len(admitted)]
         self._read(admitted, slots)
@@ -278,12 +292,16 @@ class Slots:
             self._seats[slot] = _Seat(row, len(row.prompt) - 1, row.prompt[-1], started)
 
     def _grow(self, columns: int) -> None:
-        """A cache of so many columns; what was recorded for the old one is forgotten."""
+        """A cache of so many columns, in as many slots as fit; what was recorded for the old one is forgotten."""
         import torch
 
         self._recordings.clear()
         self._layers, self._pool = [], None
         device, kind = self._model.device, self._model.dtype
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        self._rows = max(1, min(self._most, self._most * USUAL_CACHE // columns))
+        self._seats = [None] * self._rows
         one = self._forward(torch.zeros((1, 1), dtype=torch.long, device=device), None)
         self._layers = [
             tuple(
@@ -395,10 +413,10 @@ class Slots:
         state[1, taken] = torch.tensor([seat.position for seat in seats if seat is not None])
         self._state.copy_(state)
         longest = 1 + int(state[1].max())
-        shape = (
-            min(self._rows, round_size(1 + taken[-1])),
-            min(self._columns, round_size(max(SHORTEST_CACHE, longest))),
-        )
+        rows = self._rows
+        while rows // 4 > taken[-1]:  # a step of few rows is quick anyhow: few sizes, few recordings
+            rows //= 4
+        shape = (rows, min(self._columns, round_size(max(SHORTEST_CACHE, longest))))
         if self._model.device.type != "cuda":
             return self._step(*shape)[taken]
         recording = self._recordings.pop(shape, None)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.loops import run_blocking
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, load_items, sample_items
+from pcsuite.data.items import Item, sample_items, task_items
 from pcsuite.engines.adapters.base import Request
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import DataError
@@ -64,7 +65,7 @@ def find_attacks(
     environment_python(PROMPTBENCH)  # a missing install is told before anything else starts
     run = plan.suite.profile.run
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
-    return asyncio.run(_search_all(plan, attacks, store, report, use_cache=use_cache))
+    return run_blocking(_search_all(plan, attacks, store, report, use_cache=use_cache))
 
 
 def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
@@ -107,7 +108,7 @@ def search_items(suite: Suite, cell: Cell) -> list[Item]:
     spec, repro = cell.task.spec, suite.profile.repro
     if not spec.dev_split:
         raise DataError(f"task '{cell.task.id}' has no dev_split to search attacks on")
-    loaded = load_items(spec.dataset, spec.dev_split, Path(suite.profile.run.cache_dir))
+    loaded = task_items(spec, spec.dev_split, Path(suite.profile.run.cache_dir))
     wanted = suite.profile.integrations.promptbench.search_items
     return sample_items(loaded.items, wanted, repro.global_seed, cell.task.id, repro.deterministic_hash_seed)
 

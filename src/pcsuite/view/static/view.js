@@ -60,3 +60,29 @@ if (live) {
   };
   look();
 }
+
+// Figures: a mark says its numbers beside itself, a name in the legend hides and shows its series.
+const says = document.getElementById("says");
+if (says) {
+  const show = (mark) => {
+    const box = mark.querySelector("circle").getBoundingClientRect();
+    says.textContent = mark.dataset.says;
+    says.hidden = false;
+    const left = Math.min(box.right + 8, document.documentElement.clientWidth - says.offsetWidth - 8);
+    says.style.left = `${Math.max(8, left)}px`;
+    says.style.top = `${Math.max(8, box.top - says.offsetHeight - 6)}px`;
+  };
+  for (const mark of document.querySelectorAll("[data-says]")) {
+    mark.addEventListener("pointerenter", () => show(mark));
+    mark.addEventListener("focus", () => show(mark));
+    mark.addEventListener("pointerleave", () => { says.hidden = true; });
+    mark.addEventListener("blur", () => { says.hidden = true; });
+  }
+  for (const name of document.querySelectorAll("[data-hides]")) {
+    name.addEventListener("click", () => {
+      const shown = name.getAttribute("aria-pressed") === "true";
+      name.setAttribute("aria-pressed", String(!shown));
+      name.closest("figure").querySelector(`[data-series="${name.dataset.hides}"]`).toggleAttribute("hidden", shown);
+    });
+  }
+}

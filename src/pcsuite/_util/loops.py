@@ -1,0 +1,104 @@
+"""Coroutines run to their end from anywhere: from plain code, inside a running loop (a notebook), or awaited.
+
+Inside a running loop they get a thread and a loop of their own, so that a model that blocks never holds up the
+caller's loop, and a sync call works where one is running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+ResultT = TypeVar("ResultT")
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine to its end in a loop of its own, whether or not the caller is inside one.
+
+    Ctrl-C, or whatever else is raised while waiting, cancels the coroutine and waits until it has cleaned up.
+
+    >>> async def answer():
+    ...     return 42
+    >>> run_blocking(answer())
+    42
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    worker = _LoopThread(coroutine)
+    worker.start()
+    try:
+        worker.join()
+    except BaseException:
+        worker.cancel()
+        worker.join()
+        raise
+    return worker.result()
+
+
+async def run_beside(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Await a coroutine that runs in a thread and a loop of its own; cancelling the awaiting task cancels it too.
+
+    The caller's loop stays free meanwhile, whatever the coroutine blocks on.
+    """
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    worker = _LoopThread(coroutine, lambda: loop.call_soon_threadsafe(ended.set))
+    worker.start()
+    try:
+        await ended.wait()
+    except asyncio.CancelledError:
+        worker.cancel()
+        await ended.wait()
+        raise
+    worker.join()
+    return worker.result()
+
+
+class _LoopThread(threading.Thread, Generic[ResultT]):
+    """A thread with an event loop that runs one coroutine, in a copy of the caller's context."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, ResultT], ended: Callable[[], object] = bool) -> None:
+        super().__init__(name="pcsuite-loop", daemon=True)
+        self._coroutine = coroutine
+        self._ended = ended
+        self._context = contextvars.copy_context()
+        self._begun = threading.Event()
+        self._task: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._outcome: tuple[Any, BaseException | None] = (None, RuntimeError("it has not ended"))
+
+    def run(self) -> None:
+        try:
+            self._outcome = (self._context.run(asyncio.run, self._main()), None)
+        except BaseException as error:
+            self._outcome = (None, error)
+        finally:
+            self._begun.set()
+            self._ended()
+
+    async def _main(self) -> Any:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._begun.set()
+        return await self._coroutine
+
+    def cancel(self) -> None:
+        """Ask the coroutine to end; one that has ended already is left alone."""
+        self._begun.wait()
+        if self._loop is not None and self._task is not None and not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            except RuntimeError:
+                return  # closed in this moment
+
+    def result(self) -> ResultT:
+        """What the coroutine returned; raises what it raised."""
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        result: ResultT = value
+        return result

@@ -1,0 +1,147 @@
+"""A baseline: the item scores of a run in one small file that is committed, so that later runs are held against it.
+
+It keeps what :func:`pcsuite.analysis.compare.compare_runs` needs and no text: scores by item, averaged over replicates,
+for every cell, and a digest of each item, so that an item that was edited since is not compared with itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcsuite import __version__
+from pcsuite._util.files import replacing
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
+from pcsuite.analysis.metrics import Metrics
+from pcsuite.errors import AnalysisError
+
+FORMAT = "pcsuite baseline 1"
+_COUNTS = ("tp", "fp", "fn")
+_DIGITS = 6
+Digests = Mapping[str, Mapping[str, str]]
+"""A short hash of each item, by task and item id."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Item scores that a later run is compared with."""
+
+    scores: ItemScores
+    name: str = ""
+    """Name of the run that they are of."""
+    digests: Digests = field(default_factory=dict)
+
+    def write(self, path: Path, metrics: Metrics) -> Path:
+        """Write the file, keys sorted, so that a changed baseline shows as a small difference; returns the path.
+
+        Kept are the metrics that ``metrics`` compares between runs, of clean and of perturbed prompts.
+        """
+        wanted = [*metrics.compared_in("compare"), *_COUNTS]
+        cells = []
+        for key, cell in self.scores.cells.items():
+            names = self.scores.item_names[key.task]
+            columns = {
+                name: [None if not np.isfinite(value) else round(float(value), _DIGITS) for value in values]
+                for name, values in cell.values.items()
+                if name in wanted
+            }
+            ids = [names[item] for item in cell.items.tolist()]
+            cells.append(
+                key._asdict() | {"replicates": round(cell.replicates, 3), "items": ids, "metrics": columns}
+            )
+        document = {
+            "format": FORMAT,
+            "run": self.name,
+            "pcsuite": __version__,
+            "pooled": sorted(self.scores.pooled),
+            "digests": {task: dict(sorted(ids.items())) for task, ids in sorted(self.digests.items())},
+            "cells": cells,
+        }
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as partial:
+                partial.write_text(_compact(document), encoding="utf-8")
+        except OSError as error:
+            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> Baseline:
+        """Read the file; ``AnalysisError`` of one line where it is missing or is no baseline."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document.get("format") != FORMAT:
+                raise ValueError(f"'format' is not '{FORMAT}'")
+            return cls(_scores_of(document), str(document["run"]), document.get("digests", {}))
+        except FileNotFoundError:
+            raise AnalysisError(f"{path}: no such baseline") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise AnalysisError(f"{path}: not a baseline of the suite ({error})") from error
+
+    def without_changed(self, digests: Digests) -> tuple[Baseline, int]:
+        """The baseline less the items whose digest differs now, and how many those are."""
+        changed = {
+            (task, item)
+            for task, known in self.digests.items()
+            for item, digest in known.items()
+            if item in digests.get(task, {}) and digests[task][item] != digest
+        }
+        if not changed:
+            return self, 0
+        cells = {}
+        for key, cell in self.scores.cells.items():
+            names = self.scores.item_names[key.task]
+            kept = np.array(
+                [(key.task, names[item]) not in changed for item in cell.items.tolist()], dtype=bool
+            )
+            values = {name: column[kept] for name, column in cell.values.items()}
+            cells[key] = replace(cell, items=cell.items[kept], values=values)
+        return replace(self, scores=replace(self.scores, cells=cells)), len(changed)
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether a file is a baseline, by its name: logs end in ``.jsonl``."""
+    return path.suffix == ".json" and path.is_file()
+
+
+def _compact(document: Mapping[str, Any]) -> str:
+    """JSON with a line for each cell's list, so that a diff shows which cell changed."""
+    cells = ",\n".join(
+        "  " + json.dumps(cell, ensure_ascii=False, separators=(", ", ": ")) for cell in document["cells"]
+    )
+    head = {key: value for key, value in document.items() if key != "cells"}
+    text = json.dumps(head, ensure_ascii=False, indent=1)
+    return f'{text[:-2]},\n "cells": [\n{cells}\n ]\n}}\n'
+
+
+def _scores_of(document: Mapping[str, Any]) -> ItemScores:
+    names: dict[str, list[str]] = {}
+    for cell in document["cells"]:
+        names.setdefault(cell["task"], [])
+        names[cell["task"]] = sorted({*names[cell["task"]], *map(str, cell["items"])})
+    codes = {task: {item: code for code, item in enumerate(ids)} for task, ids in names.items()}
+    cells = {}
+    for cell in document["cells"]:
+        key = CellKey(*(str(cell[name]) for name in CellKey._fields))
+        items = np.array([codes[key.task][str(item)] for item in cell["items"]], dtype=np.int64)
+        values = {
+            name: np.array([np.nan if value is None else value for value in column], dtype=np.float64)
+            for name, column in cell["metrics"].items()
+        }
+        if any(len(column) != len(items) for column in values.values()):
+            raise ValueError(f"a cell of task '{key.task}' has another number of values than items")
+        cells[key] = CellScores(key, items, values, len(items), 0, float(cell["replicates"]))
+    return ItemScores(
+        cells=cells,
+        models={},
+        operators={},
+        temperature={},
+        pooled=frozenset(document["pooled"]),
+        metrics=tuple(dict.fromkeys(name for cell in cells.values() for name in cell.values)) or (SCORE,),
+        item_names=names,
+    )

@@ -1,0 +1,254 @@
+"""Prompts from Python: ``ablate`` says what each part is worth, ``prompt`` makes a profile of one, ``verify`` scores.
+
+A prompt, a table and a scorer may be files, or what a notebook has in memory: a text, rows, a function. Those are
+written below ``<output_dir>``, so that everything that ran can be found and run again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pcsuite.ablation import AblationRequest, AblationResult
+from pcsuite.ablation import ablate as run_ablation
+from pcsuite.ablation.page import render_ablation
+from pcsuite.ablation.picture import BLOCKS, headline, trim_sentence, verdict_records, write_result
+from pcsuite.ablation.study import prompt_profile
+from pcsuite.analysis.frame import Frame
+from pcsuite.analysis.table import Table
+from pcsuite.api.runs import Run
+from pcsuite.config.load import Suite
+from pcsuite.config.profile import check_run_name
+from pcsuite.data.items import dump_line
+from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.runners.executors import ExecutorChoice
+from pcsuite.runners.run_suite import LOCAL
+
+Rows = str | Path | Iterable[Mapping[str, Any]]
+"""A table: its file, the id of a task, rows in memory, or a data frame."""
+
+
+@dataclass
+class Ablation:
+    """What an ablation found; shows itself in a notebook as the prompt with its blocks tinted."""
+
+    result: AblationResult
+
+    @property
+    def run(self) -> Run:
+        """All rows of the ablation: one condition per arm."""
+        return Run(self.result.log)
+
+    @property
+    def trimmed(self) -> str:
+        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself."""
+        return self.result.trimmed
+
+    @property
+    def sentence(self) -> str:
+        """The answer in two sentences."""
+        return f"{headline(self.result)} {trim_sentence(self.result)}"
+
+    def effects(self) -> Frame:
+        """Every block with its verdict, effect on the score, interval, tokens and cost."""
+        return Table.of(BLOCKS, verdict_records(self.result))
+
+    def rows(self) -> Frame:
+        """Every row of the log, one per call."""
+        return self.run.rows()
+
+    def items(self) -> Frame:
+        """Every item under every arm, with its score."""
+        return self.run.items()
+
+    def view(self, *, open_browser: bool = False) -> Any:
+        """Serve ``pcsuite view`` on the rows, as :meth:`pcsuite.api.runs.Run.view` does."""
+        return self.run.view(open_browser=open_browser)
+
+    def write(self) -> list[Path]:
+        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files."""
+        return write_result(self.result)
+
+    def __repr__(self) -> str:
+        shown = [
+            (entry["block"], entry["verdict"], entry["effect"]) for entry in verdict_records(self.result)
+        ]
+        lines = [
+            f"  {block:<16} {verdict:<22} {'' if effect is None else f'{effect:+.3f}'}"
+            for block, verdict, effect in shown
+        ]
+        return "\n".join([f"Ablation({self.run.name!r})", *lines, self.sentence])
+
+    def _repr_html_(self) -> str:
+        page = escape(render_ablation(self.result), quote=True)
+        return f'<p>{escape(self.sentence)}</p><iframe srcdoc="{page}" width="100%" height="640"></iframe>'
+
+
+def ablate(
+    prompt: str | Path,
+    data: Rows,
+    *,
+    scorer: str | Path | Callable[..., Any] | None = None,
+    quiet: bool = False,
+    use_cache: bool = True,
+    executor: ExecutorChoice = LOCAL,
+    **settings: Any,
+) -> Ablation:
+    """What is each part of a prompt worth, and what can be dropped? Works inside a running event loop too.
+
+    ``prompt`` is a file or the text itself, ``data`` a table's file, the id of a task, rows in memory or a data frame;
+    ``scorer`` a function of answer and item, ``my_scorer.py:score``, or the name of a registered evaluator.
+    ``settings`` are those of :class:`~pcsuite.ablation.AblationRequest`, by the names of the command's flags
+    (``model``, ``answer``, ``margin``, ``design``, ``limit``, ``budget_usd``, ``name``, …). The same call goes on where
+    an earlier one ended. Raises ``ConfigError``, ``DataError`` or ``PromptError`` of one line for what cannot be used.
+
+        pcs.ablate("triage.md", "tickets.csv", model="smollm2-135m", margin=0.05).trimmed
+    """
+    request = request_of(prompt, data, scorer, settings)
+    return Ablation(run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor))
+
+
+def prompt(
+    prompt: str | Path,
+    data: Rows,
+    *,
+    scorer: str | Path | Callable[..., Any] | None = None,
+    **settings: Any,
+) -> Suite:
+    """A prompt and a table as a profile of one condition, the prompt as it stands: for ``run``, ``plan``, ``compare``.
+
+    Takes what :func:`ablate` takes and raises what it raises.
+
+        pcs.run(pcs.prompt("triage.md", "tickets.csv", model="smollm2-135m")).items()
+    """
+    return prompt_profile(request_of(prompt, data, scorer, settings))
+
+
+def request_of(
+    prompt: str | Path,
+    data: Rows,
+    scorer: str | Path | Callable[..., Any] | None,
+    settings: Mapping[str, Any],
+) -> AblationRequest:
+    """The request that a call means; what is in memory is written below ``<output_dir>/given/<name>/``.
+
+    Raises ``ConfigError`` for a setting that there is none of, ``DataError`` for rows that are none.
+    """
+    known = [
+        entry.name for entry in fields(AblationRequest) if entry.name not in ("prompt", "data", "scorer")
+    ]
+    for name in settings:
+        if name not in known:
+            raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
+    given: dict[str, Any] = {
+        name: (value,) if name in _SEVERAL and isinstance(value, str) else value
+        for name, value in settings.items()
+    }
+    given |= {name: tuple(given[name]) for name in _SEVERAL if name in given}
+    output_dir = Path(given.get("output_dir", "outputs"))
+    given["output_dir"] = str(output_dir)
+    is_text = isinstance(prompt, str) and ("\n" in prompt or not Path(prompt).suffix)
+    path = Path("prompt.md") if is_text else Path(prompt)
+    request = AblationRequest(path, "", **given)
+    try:
+        folder = output_dir / "given" / check_run_name(request.run_name)
+    except ValueError as error:
+        raise ConfigError(f"name '{request.run_name}': {error}") from error
+    if is_text:
+        if "name" not in given:
+            raise ConfigError("a prompt in memory has no name", hint="name='triage'")
+        path = _written(folder / "prompt.md", str(prompt))
+    named = _scorer(scorer, folder)
+    return replace(request, prompt=path, data=_table(data, folder), scorer=named)
+
+
+_SEVERAL = ("inputs", "labels", "choices", "fields", "into", "keep")
+
+
+def _written(path: Path, text: str) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+    return path
+
+
+def _table(data: Rows, folder: Path) -> str:
+    if isinstance(data, (str, Path)):
+        return str(data)
+    if hasattr(data, "to_dicts"):  # a polars frame
+        rows = data.to_dicts()
+    else:
+        rows = data.to_dict("records") if hasattr(data, "to_dict") else list(data)  # a pandas frame, or rows
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
+        raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
+    try:
+        lines = [dump_line({str(key): _json(value) for key, value in row.items()}) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise DataError(f"data holds what a table cannot: {error}") from error
+    return str(_written(folder / "data.jsonl", "".join(lines)))
+
+
+def _json(value: Any) -> Any:
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+def _scorer(scorer: str | Path | Callable[..., Any] | None, folder: Path) -> str | None:
+    """A scorer as a request names it; a function is written into a file of its own, with its source alone."""
+    if scorer is None or isinstance(scorer, (str, Path)):
+        return None if scorer is None else str(scorer)
+    name = getattr(scorer, "__name__", "")
+    try:
+        source = textwrap.dedent(inspect.getsource(scorer))
+    except (OSError, TypeError) as error:
+        raise ConfigError("the scorer's source cannot be read", hint="put it into my_scorer.py") from error
+    if not name.isidentifier() or not source.lstrip().startswith(("def ", "@")):
+        raise ConfigError("the scorer is no function with a name", hint="def score(answer, item): …")
+    about = "# Written by pcs.ablate from a function in memory; what it uses must be imported inside it.\n"
+    return f"{_written(folder / 'scorer.py', about + source)}:{name}"
+
+
+def verify(
+    truth: str | Path | bytes,
+    record: str | Path | bytes | Mapping[str, Any],
+    *,
+    mapping: Path | None = None,
+    eval_id: str = "record",
+) -> dict[str, Any]:
+    """An extracted record against its truth, field by field: the document that ``pcsuite verify --json`` prints.
+
+    ``truth`` is a ``ground_truth.csv`` or its bytes, ``record`` a JSON file, its bytes or the record itself;
+    ``mapping`` says which fields exist and how they compare (default: the bundled one). Nothing is saved. Raises
+    ``DataError`` for
+    what cannot be read.
+
+        pcs.verify("ground_truth.csv", {"project": …})["metrics"]["f1"]
+    """
+    from pcsuite.verifier.cells import read_bytes
+    from pcsuite.verifier.compare import Rules, read_rules, require_fields, results_document, score_bytes
+    from pcsuite.verifier.mapping import load_mapping
+    from pcsuite.verifier.truth import parse_truth
+
+    known = load_mapping(mapping)
+    if isinstance(truth, bytes):
+        rules = Rules(parse_truth(truth, known, "truth"), known)
+        require_fields(rules, "truth")
+    else:
+        rules = read_rules(Path(truth), known)
+    if isinstance(record, Mapping):
+        data, source = json.dumps(record).encode(), "record"
+    elif isinstance(record, bytes):
+        data, source = record, "record"
+    else:
+        data, source = read_bytes(Path(record)), str(record)
+    return results_document(score_bytes(data, rules, source, strict=True), rules, eval_id, None)

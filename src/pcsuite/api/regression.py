@@ -1,0 +1,91 @@
+"""A run held against a committed baseline: what the pytest fixture checks, usable without pytest too.
+
+A test must not fail because one answer of forty came out differently today. So the new run is compared with the
+baseline item by item (replicates averaged first), by the rules of ``pcsuite compare``: it fails only where the score is
+reliably lower and the loss seen is over the margin; it is shown to be no worse where non-inferiority holds at the
+margin; what lies between is undecided, and said to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pcsuite.analysis.baseline import Baseline
+from pcsuite.analysis.compare import Comparison, Standing
+from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.api.runs import Run, compare
+from pcsuite.errors import AnalysisError
+from pcsuite.report.markdown import comparison_text
+from pcsuite.report.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionCheck:
+    """How a run stands against its baseline."""
+
+    comparison: Comparison
+    baseline: Path
+    run: str
+    changed_items: int
+    """Items that are not compared, because they read otherwise than when the baseline was made."""
+
+    @property
+    def standing(self) -> Standing:
+        """``worse``, ``no worse`` or ``undecided``."""
+        return self.comparison.standing
+
+    def sentence(self) -> str:
+        """The judgement in one line, with the figures it rests on."""
+        margin = self.comparison.margin
+        scores = [record for record in self.comparison.table.records() if record["metric"] == SCORE]
+        worst = min(scores, key=lambda record: record["delta"] or 0.0)
+        moved = len(self.comparison.changes)
+        said = {
+            "worse": f"worse than {self.baseline.name}: reliably lower, and the loss seen is over {margin:g}",
+            "no worse": f"no worse than {self.baseline.name} (non-inferior at a margin of {margin:g})",
+            "undecided": f"neither worse nor shown to be no worse than {self.baseline.name} by {margin:g}",
+        }[self.standing]
+        figures = (
+            f"score {worst['first']:.3f} → {worst['second']:.3f},"
+            f" difference {worst['delta']:+.3f} [{worst['delta_low']:+.3f}, {worst['delta_high']:+.3f}]"
+            f" over {counted(worst['n_items'], 'item')}, {counted(moved, 'score')} moved"
+        )
+        left_out = (
+            f"; {counted(self.changed_items, 'item')} changed since and left out"
+            if self.changed_items
+            else ""
+        )
+        return f"{self.run}: {said} ({figures}{left_out})"
+
+    def details(self, most: int = 12) -> str:
+        """The compared cells, and the items that broke."""
+        lines = [comparison_text(self.comparison, self.baseline.name, self.run)]
+        broke = self.comparison.broke
+        if broke:
+            lines += ["", f"items that score lower ({len(broke)}):"]
+            lines += [
+                f"  {change.item_id} ({change.key.task}, {change.key.condition}): {change.first:g} → {change.second:g}"
+                for change in broke[:most]
+            ]
+            lines += [f"  … and {len(broke) - most} more"] if len(broke) > most else []
+        return "\n".join(lines)
+
+
+def check_regression(run: Run, baseline: Path, *, margin: float) -> RegressionCheck:
+    """Hold a run against a committed baseline, at a margin of the score (0.05 is five points).
+
+    Items whose text or truth changed since the baseline was made are left out. Raises ``AnalysisError`` where the
+    baseline is missing or shares no item with the run any more, with how to make a new one.
+    """
+    if not 0 < margin < 1:
+        raise AnalysisError(f"margin {margin}: a share of the score between 0 and 1 is needed", hint="0.05")
+    kept, changed = Baseline.read(baseline).without_changed(run.digests())
+    try:
+        compared = compare(kept, run, margin=margin)
+    except AnalysisError as error:
+        raise AnalysisError(
+            f"{baseline}: {error.message}: the baseline is of other tasks, models or items",
+            hint="make a new one",
+        ) from error
+    return RegressionCheck(compared, baseline, run.name, changed)

@@ -1,0 +1,528 @@
+"""Runs from Python: ``run``, ``arun``, ``plan``, ``read``, ``report`` and ``compare``, which the commands call too."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcsuite.analysis.analyse import analyse_scores
+from pcsuite.analysis.baseline import Baseline, is_baseline
+from pcsuite.analysis.compare import Comparison, ItemChange, compare_runs
+from pcsuite.analysis.frame import Frame, RowsFrame
+from pcsuite.analysis.load.item_scores import (
+    CellKey,
+    ItemScores,
+    item_scores,
+    items_at_hand,
+    truth_texts,
+)
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name, sql_text
+from pcsuite.analysis.metrics import Metrics, metrics_of
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec
+from pcsuite.config.load import Suite, load_suite
+from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
+from pcsuite.logging.manifest import MergedManifest, read_manifests
+from pcsuite.logging.segments import find_log
+from pcsuite.report.build import ReportFiles, build_report
+from pcsuite.report.results import Result, result_of
+from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
+from pcsuite.runners.executors import ExecutorChoice
+from pcsuite.runners.plan import Plan, build_plan, plan_task
+from pcsuite.runners.run_suite import LOCAL, RunSummary, run_suite, run_suite_async
+
+if TYPE_CHECKING:
+    from pcsuite.view.serving import Serving
+
+Profile = str | Path | Mapping[str, Any] | Suite
+"""A profile as a caller has it: the name of a bundled one, a file, its content, or one that is loaded already."""
+SHORT_KEYS = {
+    "name": "run.name",
+    "output_dir": "run.output_dir",
+    "cache_dir": "run.cache_dir",
+    "overwrite": "run.overwrite",
+    "tasks": "selection.tasks",
+    "models": "selection.models",
+    "conditions": "selection.conditions",
+    "regimes": "selection.decoding_regimes",
+    "limit": "limits.max_items_per_task",
+    "until": "preregistration.stopping.rule",
+    "margin": "preregistration.margin",
+    "batch": "preregistration.stopping.batch",
+}
+"""Words for keys of the profile, the same as the flags of ``pcsuite run``."""
+
+
+def load(profile: Profile, **overrides: Any) -> Suite:
+    """A profile with everything it refers to, read and checked.
+
+    ``overrides`` are the flags of ``pcsuite run`` (``name``, ``tasks``, ``models``, ``conditions``, ``regimes``,
+    ``limit``, ``until``, …), a list being a list or one name, or any key of the profile with two underscores for its
+    dots (``limits__max_cost_usd=5``). Raises ``ConfigError`` for what is wrong with the profile or unknown.
+
+        load("quickstart", models="smollm2-135m", limits__max_cost_usd=5).profile.limits
+    """
+    changes: dict[str, Any] = {}
+    for word, value in overrides.items():
+        key = SHORT_KEYS.get(word, word.replace("__", "."))
+        if "." not in key:
+            raise ConfigError(f"unknown word '{word}'", hint=did_you_mean(word, SHORT_KEYS))
+        if key.startswith("selection.") and isinstance(value, str):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        if key == SHORT_KEYS["limit"]:
+            changes["limits.per_task_max_items"] = {}
+        if key == SHORT_KEYS["until"] and isinstance(value, str):
+            value = value.replace("-", "_")
+        changes[key] = str(value) if isinstance(value, Path) else value
+    if isinstance(profile, Suite):
+        if changes:
+            raise ConfigError("a profile that is loaded already takes no overrides", hint="load it with them")
+        return profile
+    return load_suite(profile, changes)
+
+
+def run(
+    profile: Profile,
+    *,
+    quiet: bool = False,
+    use_cache: bool = True,
+    executor: ExecutorChoice = LOCAL,
+    deviation: str | None = None,
+    batch: bool = False,
+    **overrides: Any,
+) -> Run:
+    """Run a profile, or go on with it, and return its result; works inside a running event loop too.
+
+    ``profile`` is the name of a bundled profile, a file, a mapping with a profile's content, or what :func:`load`
+    returned; ``overrides`` are those of :func:`load`. Rows that are in the log are not asked again; ``batch`` sends the
+    others through the providers' batch APIs. Raises what ends a run early (``BudgetExceededError``,
+    ``ErrorRateError``) and ``ConfigError`` for a profile that is wrong.
+
+        pcs.run("quickstart", models="smollm2-135m", limit=20).effects()
+    """
+    suite = load(profile, **overrides)
+    summary = run_suite(
+        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation, batch=batch
+    )
+    return Run(summary.paths.log, suite, summary)
+
+
+async def arun(
+    profile: Profile,
+    *,
+    quiet: bool = False,
+    use_cache: bool = True,
+    executor: ExecutorChoice = LOCAL,
+    deviation: str | None = None,
+    batch: bool = False,
+    **overrides: Any,
+) -> Run:
+    """:func:`run` to be awaited: the caller's loop stays free, and cancelling ends the run in order.
+
+    result = await pcs.arun("quickstart", limit=20)
+    """
+    suite = load(profile, **overrides)
+    summary = await run_suite_async(
+        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation, batch=batch
+    )
+    return Run(summary.paths.log, suite, summary)
+
+
+def read(run: str | Path, *, output_dir: str | Path = "outputs", profile: Profile | None = None) -> Run:
+    """A run that was made earlier: by its name below ``output_dir``, or its log.
+
+    With its ``profile`` the items are at hand too. Raises ``ConfigError`` where there is no such run.
+
+        pcs.read("quickstart").rows().to_pandas()
+    """
+    return Run(find_log(run, output_dir), None if profile is None else load(profile))
+
+
+ITEMS = TableSpec(
+    "items",
+    "Scores of items",
+    "item of a cell, replicates averaged",
+    (
+        *CELL,
+        Column("item_id", "id of the item"),
+        Column("score", "score of the task, 0 to 1"),
+        Column("answered", "share of answers that could be read"),
+        Column("total_tokens", "tokens of a call"),
+    ),
+)
+PLANNED = TableSpec(
+    "plan",
+    "What would run",
+    "cell",
+    (
+        *CELL,
+        Column("rows", "rows of the cell"),
+        Column("done", "rows that the log has already"),
+        Column("prompt_tokens", "tokens of a prompt, about"),
+        Column("max_tokens", "tokens of the rows still to run at most"),
+        Column("max_cost_usd", "their price at most"),
+    ),
+)
+
+
+@dataclass
+class Planned:
+    """What a profile would run, cost and leave out; nothing has been called."""
+
+    plan: Plan
+
+    @cached_property
+    def estimates(self) -> list[CellEstimate]:
+        """Size and price of every cell."""
+        return estimate_plan(self.plan)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the whole plan, those that the log has already included."""
+        return self.plan.calls
+
+    @property
+    def max_cost_usd(self) -> float | None:
+        """Price of the rows still to run if every answer is as long as it may be; ``None`` where it is not known."""
+        return total_cost(self.estimates)
+
+    def cells(self) -> Frame:
+        """Every cell with its rows, tokens and price at most."""
+        return Table.of(
+            PLANNED,
+            [
+                {
+                    "task": entry.cell.task.id,
+                    "model": entry.cell.model_id,
+                    "decoding": entry.cell.decoding.id,
+                    "condition": entry.cell.condition.id,
+                    "rows": entry.cell.calls,
+                    "done": entry.done,
+                    "prompt_tokens": entry.prompt_tokens,
+                    "max_tokens": entry.max_tokens,
+                    "max_cost_usd": entry.max_cost_usd,
+                }
+                for entry in self.estimates
+            ],
+        )
+
+    def __repr__(self) -> str:
+        return f"{self._said()}\n{self.cells()!r}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self._said()}</p>{self.cells()._repr_html_()}"
+
+    def _said(self) -> str:
+        left = sum(entry.left for entry in self.estimates)
+        skipped = len(self.plan.not_applicable)
+        na = f", {skipped} cells not applicable" if skipped else ""
+        name = self.plan.suite.profile.run.name
+        cost = self.max_cost_usd
+        price = "at an unknown price" if cost is None else f"at most ${cost:,.2f}"
+        return f"{name}: {self.rows:,} rows, {left:,} to run, {price}{na}"
+
+
+def plan(profile: Profile, **overrides: Any) -> Planned:
+    """What a profile would run: cells, rows, tokens and price, and what is not applicable; nothing is called.
+
+        pcs.plan("quickstart", limit=20).cells().to_pandas()
+
+    Takes what :func:`load` takes and raises what it raises.
+    """
+    return Planned(build_plan(load(profile, **overrides)))
+
+
+class _Scratch:
+    """A folder for converted logs that goes with the last object that uses it."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pcsuite-run-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass
+class Run:
+    """A run and what its log says. Tables are computed when they are asked for, from all rows that count."""
+
+    log: Path
+    suite: Suite | None = field(default=None, repr=False)
+    """The profile it was made from, where it is known; with it the items are at hand."""
+    summary: RunSummary | None = field(default=None, repr=False)
+    """What this call did: rows, tokens, cost, what failed; ``None`` for a run that was only read."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self.log.stem
+
+    @cached_property
+    def _folder(self) -> _Scratch:
+        return _Scratch()
+
+    def _tables(self) -> RunTables:
+        return RunTables([self.log], self._folder.path)
+
+    @cached_property
+    def manifest(self) -> MergedManifest:
+        """What the run is made of, as it was written down beside its log."""
+        return read_manifests([self.log])
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is known of each metric: label, direction, range."""
+        return metrics_of(self.manifest.metrics, None if self.suite is None else self.suite.metrics)
+
+    @cached_property
+    def scores(self) -> ItemScores:
+        """Item scores of every cell, replicates averaged within the item: what all tables are made of."""
+        with self._tables() as tables:
+            return item_scores(tables)
+
+    def rows(self) -> Frame:
+        """Every row that counts, one per call: prompt hash, answer, scores, tokens; read lazily from Parquet."""
+        with self._tables() as tables:
+            path = tables.folder / "runs.parquet"
+        return RowsFrame(path, f"SELECT * FROM read_parquet({sql_text(str(path))})", keep=self._folder)
+
+    def items(self) -> Frame:
+        """Every item of every clean cell with its score, replicates averaged, and further metrics of the run.
+
+        A metric that a scorer of yours returned is a column of its own.
+        """
+        scores = self.scores
+        known = [column.name for column in ITEMS.columns]
+        own = [name for name in self.manifest.metrics if name not in known]
+        own += [name for name in scores.metrics if name not in {*known, *own, *self.metrics}]
+        spec = ITEMS.extended(Column(name, self.metrics.label(name)) for name in dict.fromkeys(own))
+        records = []
+        for key in scores.cell_keys():
+            cell, names = scores.cells[key], scores.item_names[key.task]
+            columns = {name: cell.values[name].tolist() for name in spec.names if name in cell.values}
+            for row, item in enumerate(cell.items.tolist()):
+                values = {name: values[row] for name, values in columns.items() if values[row] == values[row]}
+                records.append(key.names() | {"item_id": names[item]} | values)
+        return Table.of(spec, records)
+
+    def effects(self, baseline: str | None = None) -> Frame:
+        """Every condition against the control (or ``baseline``) and its twin, with interval, p-values and verdict.
+
+        The same table as ``effects.csv``. Raises ``AnalysisError`` for a baseline that no row has.
+        """
+        from pcsuite.analysis.tables.effects import effects
+        from pcsuite.analysis.tables.registration import Registered
+
+        scores = self.scores
+        conditions = {key.condition for key in scores.cell_keys()}
+        if baseline is not None and baseline not in conditions:
+            raise AnalysisError(
+                f"no row has the baseline '{baseline}'", hint=did_you_mean(baseline, conditions)
+            )
+        scores.control = baseline
+        return effects(scores, self.metrics, Registered.of(self.manifest, [self.log]))
+
+    def table(self, name: str) -> Frame:
+        """Any table of the report by the name of its CSV file, ``summary_by_condition`` say.
+
+        All of them are computed for it. Raises ``AnalysisError`` for a name that there is none of.
+        """
+        if name not in self._analysed:
+            raise AnalysisError(f"there is no table '{name}'", hint=did_you_mean(name, self._analysed))
+        return self._analysed[name]
+
+    @cached_property
+    def _analysed(self) -> Mapping[str, Table]:
+        from pcsuite.analysis.analyse import analyse
+
+        truths = truth_texts(self.suite) if self.suite is not None else None
+        with self._tables() as tables:
+            found = analyse(
+                tables,
+                truths.labels if truths is not None else None,
+                references=truths.answers if truths is not None else None,
+                metrics=None if self.suite is None else self.suite.metrics,
+            )
+        return found.tables
+
+    def report(self, **options: Any) -> ReportFiles:
+        """Write tables, figures and the page of the run; ``options`` are those of :func:`report`."""
+        return report(self, **options)
+
+    def compare(self, other: Run | str | Path, **options: Any) -> Comparison:
+        """This run against an earlier one; ``options`` are those of :func:`compare`."""
+        return compare(other, self, **options)
+
+    def view(self, *, open_browser: bool = False) -> Serving:
+        """Serve ``pcsuite view`` on this run from a thread; in a notebook the result shows it.
+
+        Its ``url`` is for a browser on this computer; ``close()`` ends it, as the end of the process does.
+        """
+        from pcsuite.view.serving import Serving
+
+        root = self.log.parent.parent if self.log.parent.name == "runs" else self.log.parent
+        serving = Serving(root, self.name, self.suite)
+        serving.start()
+        if open_browser:
+            serving.open()
+        return serving
+
+    def answers(self, wanted: Sequence[tuple[CellKey, str]]) -> dict[tuple[CellKey, str], str]:
+        """The text answered to items of cells; of several replicates the one that scores lowest.
+
+        A cell whose condition or model the run does not have is taken by its task, where that is the only cell of it.
+        """
+        if not wanted:
+            return {}
+        ids = sorted({item for _, item in wanted})
+        marks = ", ".join("?" * len(ids))
+        score = f"{METRIC_PREFIX}task_score"
+        with self._tables() as tables:
+            ordered = f"{sql_name(score)} DESC NULLS LAST" if "task_score" in tables.metrics else "seed"
+            rows = tables.query(
+                f"SELECT {CELL_KEY}, item_id, text FROM runs WHERE {USABLE} AND item_id IN ({marks})"
+                f" ORDER BY {ordered}",
+                ids,
+            )
+        found = {(CellKey(*key), item): str(text) for *key, item, text in rows if text is not None}
+        alone = {key.task: key for key, _ in found}
+        several = {task for task in alone if len({key for key, _ in found if key.task == task}) > 1}
+        given: dict[tuple[CellKey, str], str] = {}
+        for key, item in wanted:
+            own = key if (key, item) in found or key.task in several else alone.get(key.task, key)
+            if (own, item) in found:
+                given[key, item] = found[own, item]
+        return given
+
+    def baseline(self) -> Baseline:
+        """The run's item scores as a baseline to commit: ``run.baseline().write(path, run.metrics)``."""
+        return Baseline(self.scores, self.name, self.digests())
+
+    def digests(self) -> dict[str, dict[str, str]]:
+        """A hash of each item by task and id, where the profile is known; else nothing."""
+        if self.suite is None:
+            return {}
+        return {
+            task: dict(plan_task(self.suite, task).item_digests)
+            for task in self.suite.profile.selection.tasks
+            if task in self.scores.item_names
+        }
+
+    def __repr__(self) -> str:
+        counts = f"{sum(cell.n_rows for cell in self.scores.cells.values()):,} rows in {len(self.scores.cells)} cells"
+        return f"Run({self.name!r}: {counts}; {self.log})"
+
+    @cached_property
+    def result(self) -> Result:
+        """The answer as the terminal gives it: one sentence, alarms, and a row for every cell."""
+        with self._tables() as tables:
+            return result_of(analyse_scores(tables), [self.log])
+
+    def _repr_html_(self) -> str:
+        """Sentence, alarms and cells, for notebooks."""
+        found = self.result
+        names = ["task", "model", "decoding", "condition", "n_items", "score"]
+        names += ["effect", "effect_low", "effect_high", "p_adjusted", "verdict", "tokens"]
+        spec = TableSpec("result", "", "", tuple(Column(name, "") for name in names))
+        cells = Table(spec, [tuple(row.get(name) for name in names) for row in found.rows])
+        alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in found.alarms)
+        shown = f"<p><b>{escape(self.name)}</b>: {escape(found.sentence)}</p>"
+        return f"{shown}{f'<ul>{alarms}</ul>' if alarms else ''}{cells._repr_html_()}"
+
+
+def report(
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    *,
+    profile: Profile | None = None,
+    output_dir: str | Path = "outputs",
+    out: Path | None = None,
+    title: str | None = None,
+    plots: bool = True,
+    formats: Sequence[str] = ("html",),
+    embeddings: str | None = None,
+    baseline: str | None = None,
+    runs_csv: bool = False,
+) -> ReportFiles:
+    """Write tables, figures and the page of one run or several together; returns the files.
+
+    ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
+    measures of information need; without it the rows of bundled tasks still say what was expected of them.
+    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
+    ``ConfigError`` for a run that there is none of.
+
+        pcs.report("quickstart").index
+    """
+    listed = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    logs = [entry.log if isinstance(entry, Run) else find_log(entry, output_dir) for entry in listed]
+    if not logs:
+        raise ConfigError("nothing to report on", hint="give a run, its name or its log")
+    known = [entry.suite for entry in listed if isinstance(entry, Run) and entry.suite is not None]
+    suite = load(profile) if profile is not None else known[0] if known else None
+    truths = truth_texts(suite) if suite is not None else None
+    items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
+    folder = logs[0].parent
+    return build_report(
+        logs,
+        out or (folder.parent if folder.name == "runs" else folder),
+        title=title,
+        plots=plots,
+        formats=formats,
+        truths=truths.labels if truths is not None else None,
+        references=truths.answers if truths is not None else None,
+        embeddings=embeddings,
+        metrics=suite.metrics if suite is not None else None,
+        baseline=baseline,
+        items=items,
+        runs_csv=runs_csv,
+    )
+
+
+def compare(
+    first: Run | Baseline | str | Path,
+    second: Run | str | Path,
+    *,
+    margin: float = 0.0,
+    output_dir: str | Path = "outputs",
+) -> Comparison:
+    """Compare two runs item by item: did the second get better or worse, and how surely?
+
+    Runs are results, names below ``output_dir``, logs, or (the first) a baseline or its file. Changes up to ``margin``
+    are no regression; with a margin ``standing`` also says whether the second is shown to be no worse by it.
+
+        pcs.compare("before", "after", margin=0.05).standing
+    """
+    if margin < 0:
+        raise ConfigError(f"--margin {margin}: a margin is not negative")
+    later = second if isinstance(second, Run) else Run(find_log(second, output_dir))
+    metrics = later.metrics
+    if isinstance(first, (str, Path)) and is_baseline(Path(first)):
+        first = Baseline.read(Path(first))
+    if isinstance(first, Baseline):
+        kept, _ = first.without_changed(later.digests())
+        scores = kept.scores
+    else:
+        earlier = first if isinstance(first, Run) else Run(find_log(first, output_dir))
+        scores = earlier.scores
+        metrics = metrics_of(earlier.manifest.metrics, later.manifest.metrics)
+    return compare_runs(scores, later.scores, metrics=metrics, margin=margin)
+
+
+def changed_answers(
+    first: Run | None, second: Run, changes: Sequence[ItemChange]
+) -> dict[ItemChange, tuple[str, str]]:
+    """What was answered before and now to items whose score changed; of several replicates the one that scores lowest.
+
+    ``first`` is ``None`` where it is a baseline, which keeps no texts.
+    """
+    wanted = list(changes)
+    now = second.answers([(change.key, change.item_id) for change in wanted])
+    before = first.answers([(change.key, change.item_id) for change in wanted]) if first is not None else {}
+    return {
+        change: (before.get((change.key, change.item_id), ""), now.get((change.key, change.item_id), ""))
+        for change in wanted
+    }

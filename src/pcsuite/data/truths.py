@@ -1,0 +1,264 @@
+"""Truths of items files as people have them, read into the forms that evaluators score.
+
+Published datasets and the specification write one truth in several ways: options as pairs or as a table, evidence
+nested or flat, answers in one text. A form is known by its keys; a truth in the suite's own form comes back as it is.
+What has the keys of a form and cannot be read is a :class:`~pcsuite.errors.DataError` that names file, line and field.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pcsuite.errors import DataError
+
+CHOICE_KEYS = ("label", "answerKey", "answer_key", "answer", "correct")
+"""Where a truth with options says the right one, besides ``choice``."""
+_PAGE_KEYS = ("page", "wiki_url", "evidence_wiki_url", "title", "doc")
+_SENTENCE_KEYS = ("sentence", "sentence_id", "sent_id", "evidence_sentence_id", "line", "number")
+_SET_KEYS = ("evidence_id", "set", "group")
+_NO_COMMENT = "i have no comment"
+
+
+def read_truth(input_text: str, truth: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    """Input and truth of an item in the suite's own form; ``where`` names file and line in errors.
+
+    Options that the input does not show are written below it, as exported items have them.
+
+    >>> read_truth("Where?\\nA. sea\\nB. bank", {"label": "B", "choices": [["A", "sea"], ["B", "bank"]]}, "x")[1]
+    {'choice': 'B', 'choices': {'A': 'sea', 'B': 'bank'}}
+    """
+    known = dict(truth)
+    if "mc1_targets" in known and "choices" not in known:
+        known |= _single_true(known.pop("mc1_targets"), where)
+    if "choices" in known and (
+        "choice" in known or any(isinstance(known.get(key), (str, int)) for key in CHOICE_KEYS)
+    ):
+        known = _with_choices(known, where)
+        options = known["choices"]
+        if not any(option.casefold() in input_text.casefold() for option in options.values()):
+            shown = "\n".join(f"{letter}. {option}" for letter, option in options.items())
+            input_text = f"{input_text}\n{shown}"
+    if (
+        "evidence_sets" not in known
+        and ("evidence" in known or "evidence_wiki_url" in known)
+        and "label" in known
+    ):
+        known = _with_evidence_sets(known, where)
+    if "correct_answers" in known and "incorrect_answers" in known:
+        known = _with_references(known, where)
+    answer = known.get("answer")
+    if isinstance(answer, str) and "####" in answer:  # GSM8K as published: the solution, then the number
+        solution, _, number = answer.rpartition("####")
+        known = {**known, "answer": number.strip(), "solution": known.get("solution", solution.strip())}
+    if "entities" not in known and "tokens" in known and ("ner_tags" in known or "tags" in known):
+        known = _with_entities(known, input_text, where)
+    elif isinstance(known.get("entities"), list):
+        known = {**known, "entities": [_placed(entity, input_text, where) for entity in known["entities"]]}
+    return input_text, known
+
+
+def _with_choices(truth: dict[str, Any], where: str) -> dict[str, Any]:
+    """Options by letter, and the right one's letter, whether it was given by letter, number or text."""
+    options = _options(truth["choices"], where)
+    key = "choice" if "choice" in truth else next(key for key in CHOICE_KEYS if key in truth)
+    given = truth[key]
+    letter = given if isinstance(given, str) and given in options else None
+    if (
+        letter is None
+        and isinstance(given, int)
+        and not isinstance(given, bool)
+        and 0 <= given < len(options)
+    ):
+        letter = list(options)[given]
+    if letter is None:
+        wanted = str(given).strip().casefold()
+        letter = next(
+            (name for name, text in options.items() if wanted in (name.casefold(), text.casefold())), None
+        )
+    if letter is None:
+        raise DataError(
+            f"{where}: truth '{key}' is {given!r}, which is none of the choices {', '.join(options)}"
+        )
+    kept = {name: value for name, value in truth.items() if name not in (key, "choices", "choice")}
+    return {"choice": letter, "choices": options, **kept}
+
+
+def _options(choices: Any, where: str) -> dict[str, str]:
+    """Options by letter from a mapping, a table of two columns, pairs, records or plain texts."""
+    pairs: list[tuple[Any, Any]]
+    if isinstance(choices, Mapping):
+        columns = [choices.get(key) for key in ("label", "text")]
+        if all(isinstance(column, Sequence) and not isinstance(column, str) for column in columns):
+            pairs = list(zip(columns[0] or (), columns[1] or (), strict=False))
+        else:
+            pairs = list(choices.items())
+    elif isinstance(choices, Sequence) and not isinstance(choices, str):
+        if all(isinstance(entry, str) for entry in choices):
+            pairs = list(zip(string.ascii_uppercase, choices, strict=False))
+        else:
+            pairs = [_pair(entry) for entry in choices]
+    else:
+        pairs = []
+    if len(pairs) < 2 or not all(isinstance(name, str) and isinstance(text, str) for name, text in pairs):
+        raise DataError(
+            f"{where}: truth 'choices' cannot be read",
+            hint='write {"A": "…", "B": "…"}, or [["A", "…"], ["B", "…"]]',
+        )
+    return dict(pairs)
+
+
+def _pair(entry: Any) -> tuple[Any, Any]:
+    if isinstance(entry, Mapping):
+        return entry.get("label", entry.get("key")), entry.get("text", entry.get("value"))
+    if isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2:
+        return entry[0], entry[1]
+    return None, None
+
+
+def _single_true(targets: Any, where: str) -> dict[str, Any]:
+    """The multiple-choice form of TruthfulQA on the hub: texts, and a 1 for the true one."""
+    try:
+        texts, labels = list(targets["choices"]), list(targets["labels"])
+        right = labels.index(1)
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{where}: truth 'mc1_targets' should hold 'choices' and 'labels' with a 1") from None
+    return {"choices": texts, "answer": right}
+
+
+def _with_evidence_sets(truth: dict[str, Any], where: str) -> dict[str, Any]:
+    """FEVER's evidence as sets of sentences, from the dataset's nested lists, a flat list, or columns.
+
+    In a flat list sentences with one ``evidence_id`` make a set; without ids each is a set of its own, since nothing
+    says which of them belong together.
+    """
+    if "evidence" not in truth:
+        names = [name for name in (*_PAGE_KEYS, *_SENTENCE_KEYS, *_SET_KEYS) if name in truth]
+        truth = {**truth, "evidence": {name: truth[name] for name in names}}
+    evidence = truth["evidence"]
+    if isinstance(evidence, Mapping):
+        columns = {name: value if isinstance(value, list) else [value] for name, value in evidence.items()}
+        rows = zip(*columns.values(), strict=False) if columns else iter(())
+        evidence = [dict(zip(columns, row, strict=True)) for row in rows]
+    if evidence is None:
+        evidence = []
+    if not isinstance(evidence, list):
+        raise _bad_evidence(where, evidence)
+    sets: list[list[dict[str, Any]]] = []
+    nested = bool(evidence) and all(isinstance(entry, list) and _is_list_of_rows(entry) for entry in evidence)
+    if nested:
+        sets = [[_sentence(row, where)[1] for row in entry] for entry in evidence]
+    else:
+        grouped: dict[Any, list[dict[str, Any]]] = {}
+        for index, row in enumerate(evidence):
+            group, sentence = _sentence(row, where)
+            grouped.setdefault(index if group is None else ("id", group), []).append(sentence)
+        sets = list(grouped.values())
+    complete = [[row for row in rows if row["page"]] for rows in sets]
+    kept = {
+        name: value for name, value in truth.items() if name not in ("evidence", *_PAGE_KEYS, *_SENTENCE_KEYS)
+    }
+    return {**kept, "evidence_sets": [rows for rows in complete if rows]}
+
+
+def _is_list_of_rows(entry: list[Any]) -> bool:
+    return all(isinstance(row, (list, Mapping)) for row in entry)
+
+
+def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
+    """A cited sentence, and what says which set it belongs to (``None`` where nothing does).
+
+    Four values are annotation id, evidence id, page and sentence, as FEVER has them; two are page and sentence.
+    """
+    if isinstance(row, list) and len(row) in (2, 4):
+        page, number = row[-2:]
+        group, text = row[1] if len(row) == 4 else None, None
+    elif isinstance(row, Mapping):
+        page, number, group = (_first(row, keys) for keys in (_PAGE_KEYS, _SENTENCE_KEYS, _SET_KEYS))
+        text = row.get("text")
+    else:
+        raise _bad_evidence(where, row)
+    if isinstance(number, str) and number.strip().lstrip("-").isdecimal():
+        number = int(number)
+    if isinstance(number, int) and number < 0:  # the hub's way of saying that there is none
+        page, number = None, None
+    if (
+        not isinstance(page, (str, type(None)))
+        or not isinstance(number, (int, type(None)))
+        or (page and number is None)
+    ):
+        raise _bad_evidence(where, row)
+    return group, {"page": page or "", "sentence": number, "text": text}
+
+
+def _first(row: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    return next((row[key] for key in keys if key in row), None)
+
+
+def _bad_evidence(where: str, found: Any) -> DataError:
+    return DataError(
+        f"{where}: truth 'evidence' cannot be read: {str(found)[:80]!r}",
+        hint='lists of [annotation, evidence, page, sentence], or {"page", "sentence"}, in sets or flat',
+    )
+
+
+def _with_references(truth: dict[str, Any], where: str) -> dict[str, Any]:
+    """TruthfulQA's references as lists; a text holds several, parted by ``;`` as in the published table."""
+    known = dict(truth)
+    for key in ("correct_answers", "incorrect_answers"):
+        value = known[key]
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(";") if part.strip()]
+        if not isinstance(value, list) or not value or not all(isinstance(entry, str) for entry in value):
+            raise DataError(
+                f"{where}: truth '{key}' should be a list of answers (or one text, parted by ';')"
+            )
+        known[key] = value
+    if not isinstance(known.get("best_answer", ""), str):
+        raise DataError(f"{where}: truth 'best_answer' should be a text")
+    known.setdefault("best_answer", known["correct_answers"][0])
+    silent = any(
+        " ".join(text.split()).rstrip(".").casefold() == _NO_COMMENT for text in known["correct_answers"]
+    )
+    known.setdefault("unanswerable", silent)
+    return known
+
+
+_HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
+
+
+def _with_entities(truth: dict[str, Any], input_text: str, where: str) -> dict[str, Any]:
+    """Entities of tokens and their tags (IOB1 or IOB2, or the hub's numbers), with offsets in the input."""
+    tokens, tags = truth["tokens"], truth.get("ner_tags", truth.get("tags"))
+    if not (isinstance(tokens, list) and isinstance(tags, list) and len(tokens) == len(tags)):
+        raise DataError(f"{where}: truth 'tokens' and 'ner_tags' should be two lists of one length")
+    entities: list[dict[str, Any]] = []
+    offset = 0
+    before = "O"
+    for token, given in zip(tokens, tags, strict=True):
+        number = isinstance(given, int) and 0 <= given < len(_HUB_TAGS)
+        tag = _HUB_TAGS[given] if number else given
+        if not isinstance(tag, str) or not (tag == "O" or tag[:2] in ("B-", "I-")):
+            raise DataError(f"{where}: truth 'ner_tags' has {given!r}, which is no tag such as B-PER")
+        start = input_text.find(str(token), offset)
+        if start < 0:
+            raise DataError(f"{where}: token {token!r} of the truth is not in the input")
+        offset = start + len(str(token))
+        if tag != "O":
+            if tag[0] == "B" or before == "O" or before[2:] != tag[2:]:
+                entities.append({"type": tag[2:], "start": start})
+            entities[-1] |= {"end": offset, "text": input_text[entities[-1]["start"] : offset]}
+        before = tag
+    kept = {name: value for name, value in truth.items() if name not in ("ner_tags", "tags")}
+    return {**kept, "entities": entities}
+
+
+def _placed(entity: Any, input_text: str, where: str) -> Any:
+    """An entity with the offsets of its text, where the truth gives none."""
+    if not isinstance(entity, Mapping) or ("start" in entity and "end" in entity) or "text" not in entity:
+        return entity
+    start = input_text.find(str(entity["text"]))
+    if start < 0:
+        raise DataError(f"{where}: entity {entity['text']!r} of the truth is not in the input")
+    return {**entity, "start": start, "end": start + len(str(entity["text"]))}

@@ -1,0 +1,364 @@
+"""The report's figures, recomputed for whatever the filter lets through.
+
+Each mark of a figure has its numbers in words and leads to the matrix of the items behind it. Everything is placed
+here, in points of the drawing; the template only writes it down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng
+from pcsuite.errors import require
+from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.stats.rates import pareto_front
+from pcsuite.view.data import OpenRun
+from pcsuite.view.filters import AXES, Filter, state_of
+from pcsuite.view.slices import MANY, QUICK_FLIPS
+
+WIDTH, HEIGHT = 640.0, 300.0
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 18.0, 14.0, 52.0
+COLOURS = 8
+"""Colours of the style sheet; series beyond them begin anew."""
+
+
+class Level(NamedTuple):
+    """A mean over items with its limits, which are ``nan`` where there are none."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+class Mark(NamedTuple):
+    """A point of a figure in its own units, what it says, and the parameters of the matrix behind it."""
+
+    x: float
+    level: Level
+    says: str
+    state: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Marks of one colour."""
+
+    name: str
+    marks: Sequence[Mark]
+    joined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMark:
+    """A mark in points of the drawing."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    says: str
+    state: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewFigure:
+    """A figure ready to be written as SVG."""
+
+    kind: str
+    title: str
+    note: str
+    across: str
+    up: str
+    names: Sequence[str]
+    """Names at 0, 1, … of the x axis; empty for an axis of numbers."""
+    series: Sequence[Series]
+    floor: float | None = None
+    ceiling: float | None = None
+
+    def placed(self) -> list[tuple[str, list[PlacedMark], str]]:
+        """The series: name, marks, and the points of the line that joins them (empty where none does)."""
+        x, y = self._across, self._up
+        found = []
+        for series in self.series:
+            marks = []
+            for mark in series.marks:
+                low, high = (y(limit) if limit == limit else math.nan for limit in mark.level[1:3])
+                marks.append(PlacedMark(x(mark.x), y(mark.level.value), low, high, mark.says, mark.state))
+            line = " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in marks) if series.joined else ""
+            found.append((series.name, marks, line))
+        return found
+
+    def ticks_across(self) -> list[tuple[float, str]]:
+        """Places and names along the x axis."""
+        if self.names:
+            return [(self._across(index), name) for index, name in enumerate(self.names)]
+        return [(self._across(value), f"{value:g}") for value in _round_ticks(*self._reach_across())]
+
+    def ticks_up(self) -> list[tuple[float, str]]:
+        """Places and numbers along the y axis."""
+        return [(self._up(value), f"{value:g}") for value in _round_ticks(*self._reach_up())]
+
+    def _across(self, value: float) -> float:
+        low, high = self._reach_across()
+        return LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low)
+
+    def _up(self, value: float) -> float:
+        low, high = self._reach_up()
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low)
+
+    def _reach_across(self) -> tuple[float, float]:
+        if self.names:
+            return -0.6, len(self.names) - 0.4
+        return _reach(mark.x for series in self.series for mark in series.marks)
+
+    def _reach_up(self) -> tuple[float, float]:
+        seen = [v for series in self.series for mark in series.marks for v in mark.level[:3] if v == v]
+        low, high = _reach(seen)
+        return low if self.floor is None else self.floor, high if self.ceiling is None else self.ceiling
+
+
+def view_figures(
+    run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
+) -> list[ViewFigure]:
+    """Every figure that the rows behind a filter allow, of its task: ladder, entropy, score against tokens, robustness,
+    condition by size.
+
+    The model, regime and perturbation are those that the filter fixes, the first of one that it shows as columns.
+    """
+    values = run.values[wanted.task]
+    fixed = {axis: wanted.fixed.get(axis, values[axis][0]) for axis in AXES if axis != "condition"}
+    wanted = replace(wanted, columns="condition", fixed=fixed, base=values["condition"][0])
+    drawing = _Drawing(run, wanted, *run.matching(wanted, marks))
+    made = (
+        drawing.ladder(),
+        drawing.disagreement(),
+        drawing.pareto(),
+        drawing.robustness(),
+        drawing.by_size(),
+    )
+    return [figure for figure in made if figure is not None]
+
+
+class _Drawing:
+    """The figures of one filter, and the levels that several of them share."""
+
+    def __init__(self, run: OpenRun, wanted: Filter, items: str, parameters: list[Any]) -> None:
+        self._run, self._wanted = run, wanted
+        self._items, self._parameters = items, parameters
+        self._conditions = run.values[wanted.task]["condition"]
+        self._levels: dict[tuple[str, ...], tuple[Level, float]] = {}
+        rows = run.query(
+            f"SELECT model_id, decoding_id, perturbation_type, condition_id, {_moments('score')}, avg(tokens)"
+            f" FROM cells WHERE task_id = ? AND score IS NOT NULL AND item_id IN ({items}) GROUP BY ALL",
+            [wanted.task, *parameters],
+        )
+        for *key, n, mean, spread, listed, tokens in rows:
+            self._levels[tuple(key)] = (_level(n, mean, spread, listed), float(tokens or 0.0))
+
+    def ladder(self) -> ViewFigure | None:
+        """Mean score of each condition by regime."""
+        return self._by_condition(
+            "ladder",
+            "Score by condition",
+            "Mean over items with 95 % intervals, replicates averaged within the item.",
+            "mean score",
+            lambda regime, condition: self._level(condition, decoding=regime),
+            floor=0.0,
+            ceiling=1.0,
+        )
+
+    def disagreement(self) -> ViewFigure | None:
+        """How often two replicates of an item differ, by condition and regime."""
+        rows = self._run.query(
+            f"SELECT decoding_id, condition_id, {_moments('value')} FROM (SELECT decoding_id, condition_id, item_id,"
+            " 1 - sum(n * (n - 1)) / (sum(n) * (sum(n) - 1)) AS value FROM (SELECT decoding_id, condition_id, item_id,"
+            " coalesce(answer, '') AS answer, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors = 0"
+            f" AND task_id = ? AND model_id = ? AND perturbation_type = ? AND item_id IN ({self._items}) GROUP BY ALL)"
+            " GROUP BY ALL HAVING sum(n) > 1) GROUP BY ALL",
+            [self._wanted.task, *self._fixed("model", "perturbation"), *self._parameters],
+        )
+        found = {(regime, condition): _level(*moments) for regime, condition, *moments in rows}
+        return self._by_condition(
+            "entropy",
+            "Do replicates agree?",
+            "Chance that two answers to the same item differ, unreadable ones counted as one; lower is steadier, not"
+            " better.",
+            "disagreement",
+            lambda regime, condition: found.get((regime, condition)),
+            floor=0.0,
+        )
+
+    def pareto(self) -> ViewFigure | None:
+        """Score against tokens, a mark for each condition of a model."""
+        regime, perturbation = self._fixed("decoding", "perturbation")
+        series = []
+        for model in self._values("model"):
+            marks = []
+            for condition in self._conditions:
+                level, tokens = self._levels.get((model, regime, perturbation, condition), (None, 0.0))
+                if level is not None and tokens:
+                    says = f"{condition}, {model}: {_words(level)} at {tokens:.0f} tokens"
+                    marks.append(Mark(tokens, level, says, self._state(condition, model=model)))
+            if marks:
+                series.append(Series(model, marks))
+        every = [mark for one in series for mark in one.marks]
+        if len(every) < 2:
+            return None
+        scores, costs = [mark.level.value for mark in every], [mark.x for mark in every]
+        front = [mark for mark, on in zip(every, pareto_front(scores, costs), strict=True) if on]
+        front.sort(key=lambda mark: mark.x)
+        names = " → ".join(mark.says.split(",")[0] for mark in front)
+        note = (
+            f"No other point is both better and cheaper than those of the front ({names}); means are noisy."
+        )
+        return ViewFigure(
+            "pareto", "Score against tokens", note, "tokens per answer", "mean score", (), series
+        )
+
+    def robustness(self) -> ViewFigure | None:
+        """Score lost under each perturbation, clean less perturbed on the same items."""
+        rows = self._run.query(
+            f"SELECT perturbation_type, condition_id, {_moments('value')} FROM (SELECT hit.perturbation_type,"
+            " hit.condition_id, clean.score - hit.score AS value FROM cells AS hit JOIN cells AS clean USING (task_id,"
+            " item_id, model_id, decoding_id, condition_id) WHERE clean.perturbation_type = 'none' AND"
+            " hit.perturbation_type <> 'none' AND task_id = ? AND model_id = ? AND decoding_id = ? AND item_id IN"
+            f" ({self._items}) AND clean.score IS NOT NULL AND hit.score IS NOT NULL) GROUP BY ALL",
+            [self._wanted.task, *self._fixed("model", "decoding"), *self._parameters],
+        )
+        found = {(kind, condition): _level(*moments, paired=True) for kind, condition, *moments in rows}
+        return self._by_condition(
+            "robustness",
+            "What perturbations cost",
+            "Score lost, clean less perturbed on the same items, with 95 % intervals; above zero is loss.",
+            "score lost",
+            lambda kind, condition: found.get((kind, condition)),
+            series="perturbation",
+        )
+
+    def by_size(self) -> ViewFigure | None:
+        """Score by model, smallest first, one line a condition."""
+        regime, perturbation = self._fixed("decoding", "perturbation")
+        notes = self._run.manifest.models
+        billions = {name: note.params_b for name, note in notes.items() if note.params_b is not None}
+        models = sorted(self._values("model"), key=lambda name: (billions.get(name, math.inf), name))
+        if len(models) < 2:
+            return None
+        series = []
+        for condition in self._conditions:
+            marks = []
+            for x, model in enumerate(models):
+                level, _ = self._levels.get((model, regime, perturbation, condition), (None, 0.0))
+                if level is not None:
+                    says = f"{condition} on {model}: {_words(level)}"
+                    marks.append(Mark(x, level, says, self._state(condition, model=model)))
+            if marks:
+                series.append(Series(condition, marks, joined=True))
+        if not series:
+            return None
+        names = [
+            f"{name} ({notes[name].size})" if name in notes and notes[name].size else name for name in models
+        ]
+        note = "The smallest model first, where sizes are known. Parallel lines mean the same effect on every model."
+        return ViewFigure(
+            "interaction", "Condition by model size", note, "model", "mean score", names, series
+        )
+
+    def _by_condition(
+        self,
+        kind: str,
+        title: str,
+        note: str,
+        up: str,
+        level_of: Any,
+        *,
+        series: str = "decoding",
+        **limits: float,
+    ) -> ViewFigure | None:
+        """Conditions along the x axis, the values of another axis side by side; ``None`` where nothing is known."""
+        names = [
+            name
+            for name in self._values(series)
+            if any(level_of(name, condition) is not None for condition in self._conditions)
+        ]
+        found = []
+        for index, name in enumerate(names):
+            offset = min(0.18, 0.7 / len(names)) * (index - (len(names) - 1) / 2)
+            marks = []
+            for x, condition in enumerate(self._conditions):
+                level = level_of(name, condition)
+                if level is not None:
+                    says = f"{condition}, {name}: {_words(level)}"
+                    marks.append(Mark(x + offset, level, says, self._state(condition, **{series: name})))
+            found.append(Series(name, marks))
+        if not found:
+            return None
+        return ViewFigure(kind, title, note, "condition", up, self._conditions, found, **limits)
+
+    def _level(self, condition: str, **axes: str) -> Level | None:
+        key = {**self._wanted.fixed, **axes}
+        found = self._levels.get((key["model"], key["decoding"], key["perturbation"], condition))
+        return found[0] if found is not None else None
+
+    def _values(self, axis: str) -> list[str]:
+        return self._run.values[self._wanted.task][axis]
+
+    def _fixed(self, *axes: str) -> list[str]:
+        return [self._wanted.fixed[axis] for axis in axes]
+
+    def _state(self, condition: str, **axes: str) -> Mapping[str, str]:
+        """The matrix of the items behind a mark, those with the lowest scores of its condition first."""
+        fixed = {**self._wanted.fixed, **axes}
+        return state_of(replace(self._wanted, fixed=fixed, sort=f"score:{condition}"))
+
+
+def _moments(name: str) -> str:
+    """What :func:`_level` is made of: count, mean, spread, and the values themselves where they are few."""
+    few = f"CASE WHEN count({name}) <= {MANY} THEN list({name} ORDER BY item_id) END"
+    few = few if name == "score" else few.replace(" ORDER BY item_id", f" ORDER BY {name}")
+    return f"count({name}), avg({name}), stddev_samp({name}), {few}"
+
+
+def _level(
+    n: int, mean: float, spread: float | None, values: Sequence[float] | None, *, paired: bool = False
+) -> Level:
+    """A mean with the limits that the pages use: resampled where items are few, Student's t where they are many."""
+    if n < 2:
+        return Level(mean, math.nan, math.nan, n)
+    if values is not None:
+        rng = named_rng("view", "figure", n)
+        few = paired_bootstrap if paired else bootstrap_mean
+        found = few(np.array(values, dtype=np.float64), rng=rng, resamples=QUICK_FLIPS)
+        return Level(found.value, found.low, found.high, n)
+    reach = float(require("scipy.special", "stats").stdtrit(n - 1, 0.975)) * (spread or 0.0) / math.sqrt(n)
+    return Level(mean, mean - reach, mean + reach, n)
+
+
+def _words(level: Level) -> str:
+    limits = "" if level.low != level.low else f" [{level.low:.3f}, {level.high:.3f}]"
+    return f"{level.value:.3f}{limits} on {level.n:,} item{'' if level.n == 1 else 's'}"
+
+
+def _reach(values: Iterable[float]) -> tuple[float, float]:
+    """The least and the largest value with some room around them."""
+    seen = list(values)
+    low, high = min(seen), max(seen)
+    room = 0.08 * (high - low) or 0.1 * (abs(high) or 1.0)
+    return low - room, high + room
+
+
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Four to eight round numbers within the limits.
+
+    >>> _round_ticks(0.0, 1.0)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    size = 10.0 ** math.floor(math.log10(high - low))
+    step = next(step for step in (size / 5, size / 2, size, 2 * size) if (high - low) / step <= 8)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(index * step, 12) for index in range(first, last + 1)]

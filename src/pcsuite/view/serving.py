@@ -1,0 +1,94 @@
+"""A viewer that listens: for the command until Ctrl-C, for Python in a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pcsuite.config.load import Suite
+from pcsuite.errors import ConfigError, require
+from pcsuite.view.data import Viewer
+from pcsuite.view.server import make_app, new_token
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Serving:
+    """The pages of an output folder behind a token, on a port that is bound as soon as this is made.
+
+    Raises ``ConfigError`` where others could reach it without a token of one's own, and where the port cannot be had.
+    """
+
+    def __init__(
+        self,
+        output_dir: Path,
+        run: str | None = None,
+        suite: Suite | None = None,
+        evals: Path | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+    ) -> None:
+        uvicorn = require("uvicorn", "view")
+        if host not in LOOPBACK and not token:
+            raise ConfigError(f"--host {host}: others could reach it", hint="say --token SECRET too")
+        self._listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._listener.bind((host, port))
+        except (OSError, OverflowError) as error:
+            self._listener.close()
+            raise ConfigError(
+                f"port {port} of {host} cannot be had ({error})", hint="choose another"
+            ) from error
+        self._listener.listen(128)  # from here on a browser that is too early waits
+        bound = self._listener.getsockname()[1]
+        token = token or new_token()
+        names = ("127.0.0.1", "localhost", "[::1]", host, socket.gethostname())
+        self._viewer = Viewer(output_dir, suite, evals)
+        app = make_app(self._viewer, token=token, hosts=frozenset(f"{name}:{bound}" for name in names))
+        self._server: Any = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        self._thread: threading.Thread | None = None
+        path = f"/run/{run}" if run else "/"
+        self.url = f"http://{'127.0.0.1' if host == '::1' else host}:{bound}{path}?token={token}"
+        """Address for a browser, token included."""
+
+    def run(self) -> None:
+        """Serve until Ctrl-C."""
+        try:
+            self._server.run(sockets=[self._listener])
+        finally:
+            self._viewer.close()
+
+    def start(self) -> None:
+        """Serve from a thread; returns at once."""
+        self._thread = threading.Thread(target=self.run, name="pcsuite-view", daemon=True)
+        self._thread.start()
+
+    def open(self) -> None:
+        """Show it in a browser."""
+        webbrowser.open(self.url)
+
+    def close(self) -> None:
+        """End it and wait until it has ended."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+        else:
+            self._viewer.close()
+        self._listener.close()
+
+    def __repr__(self) -> str:
+        return f"Serving({self.url!r})"
+
+    def _repr_html_(self) -> str:
+        """A link, for notebooks: the pages let themselves be shown in no frame."""
+        url = escape(self.url, quote=True)
+        return (
+            f'<a href="{url}" target="_blank" rel="noopener">pcsuite view</a> (until <code>.close()</code>)'
+        )

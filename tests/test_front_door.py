@@ -1,0 +1,50 @@
+"""``import pcsuite as pcs``: instant, lazy, and with the names that the documentation gives."""
+
+import subprocess
+import sys
+
+import pytest
+
+import pcsuite as pcs
+from test_cli import HEAVY
+
+NAMES = {
+    "Ablation", "PcsuiteError", "Planned", "Run", "__version__", "ablate", "arun", "compare", "load", "plan", "prompt",
+    "read", "report", "run", "verify",
+}  # fmt: skip
+
+
+def modules_after(code):
+    script = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    return set(output.splitlines())
+
+
+def test_importing_it_pulls_in_nothing_heavy():
+    loaded = modules_after("import pcsuite as pcs")
+    assert not {name.partition(".")[0] for name in loaded} & (HEAVY | {"asyncio", "polars", "pyarrow"})
+    assert {name for name in loaded if name.startswith("pcsuite")} == {"pcsuite", "pcsuite.report"}
+
+
+def test_the_public_names_are_pinned_and_all_resolve():
+    assert set(pcs.__all__) == NAMES
+    assert set(dir(pcs)) >= NAMES
+    for name in NAMES:
+        assert getattr(pcs, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'runn'"):
+        _ = pcs.runn
+
+
+def test_report_is_a_function_and_a_package_whatever_was_imported_first():
+    code = """
+import pcsuite.report.build
+import pcsuite as pcs
+from pcsuite.report import build
+assert callable(pcs.report) and pcs.report.build is build
+try:
+    pcs.report([])
+except pcs.PcsuiteError as error:
+    print("SAID", error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "SAID nothing to report on" in done.stdout
