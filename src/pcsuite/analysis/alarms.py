@@ -96,7 +96,7 @@ def _count(tables: RunTables) -> list[_Cell]:
 
 
 _SAID = {
-    "unreadable": "could not be read and score 0: differences are mostly about readable answers",
+    "unreadable": "could not be read and score 0: differences are also about which answers can be read",
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",
     "failed": "ended in an error and are left out of averages",

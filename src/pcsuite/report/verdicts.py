@@ -95,10 +95,14 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     if not rows:
         return "No condition could be compared with a control."
     label = f"the {metrics.label(SCORE)}"
+    chosen = {regime for _, _, regime in groups}
+    others = {row["decoding"] for row in effects} - chosen
+    # Other regimes may say something else, so the sentence names its own.
+    where = f"Under {join_words(sorted(chosen))}: " if others else ""
     if len(groups) > 1:
         found = _across(rows, SCORE, metrics)
         assert found is not None  # of the score there is always something to say
-        return f"{found.text}{f' ({found.evidence})' if found.evidence else ''}."
+        return f"{where}{found.text}{f' ({found.evidence})' if found.evidence else ''}."
     moved = [row for row in rows if is_significant(row)]
     gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
     losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
@@ -106,15 +110,15 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     for side, largest in ((gains, max), (losses, min)):
         if side:
             row = largest(side, key=lambda row: row["delta"])
-            others = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
+            more = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
             interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}"
             items = counted(row["n_items"], "item")
-            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){others}")
+            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){more}")
     if told:
-        return f"{'; '.join(told)}."
+        return f"{where}{'; '.join(told)}."
     widest = max(float(row["delta_high"]) - float(row["delta_low"]) for row in rows) / 2
     return (
-        f"No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
+        f"{where}No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
         f" {figure_text(widest)} to either side, so smaller effects cannot be ruled out."
     )
 
