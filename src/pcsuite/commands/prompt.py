@@ -19,8 +19,8 @@ from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
-from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
-from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power
+from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
 from pcsuite.runners.until import check_metric
 
@@ -207,8 +207,10 @@ def execute_plan(args: argparse.Namespace) -> int:
     asks_power = args.power or args.pilot is not None or args.effect is not None
     if asks_power:  # a mistake is told before the grid is printed
         args.pilot = _checked_power(args)
-    plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
-    estimates = estimate_plan(plan)
+    from pcsuite.api.runs import plan as plan_of
+
+    planned = plan_of(options.suite_from(args, options.stopping_overrides(args)))
+    plan, estimates = planned.plan, planned.estimates
     settings = options.settings_from(PowerSettings, args, power=args.target)
     if args.json:
         powers = plan_power(plan, settings, args.pilot) if asks_power else None
@@ -266,7 +268,8 @@ def execute_plan(args: argparse.Namespace) -> int:
 def _checked_power(args: argparse.Namespace) -> Path | None:
     """The pilot's log, after the figures that were stated are found to be possible; raises ``ConfigError``."""
     for flag, low, high in (
-        ("accuracy", 0, 1), ("alpha", 0, 1), ("target", 0, 1), ("correlation", -1, 1), ("noise", 0, 1), ("effect", -1, 1),
+        ("accuracy", 0, 1), ("alpha", 0, 1), ("target", 0, 1),
+        ("correlation", -1, 1), ("noise", 0, 1), ("effect", -1, 1),
     ):  # fmt: skip
         value = getattr(args, flag)
         inside = value is None or (
