@@ -23,6 +23,7 @@ from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest
 from pcsuite.logging.segments import log_segments
+from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter
 from pcsuite.view.slices import SliceScores
 
@@ -375,7 +376,8 @@ class OpenRun:
     def prompts(self, hashes: Sequence[str]) -> dict[str, str]:
         """Texts of prompts by hash; those that are not at hand are left out."""
         try:
-            return read_prompts(self.log.with_suffix(".prompts.z"), [name for name in hashes if name])
+            found = read_prompts(self.log.with_suffix(".prompts.z"), [name for name in hashes if name])
+            return {name: readable(text) for name, text in found.items()}
         except LogError:
             return {}
 
