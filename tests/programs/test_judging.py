@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ConfigError
@@ -220,3 +221,21 @@ def test_the_estimate_has_the_judge_in_it(tmp_path):
     )
     pairs = write_judged_profile(tmp_path, judge={"scale": "pairwise"})
     assert sum(size.max_tokens for size in estimate_plan(build_plan(load_suite(pairs)))) > single
+
+
+def test_a_judge_may_be_a_model_by_name(tmp_path):
+    suite = load_suite(write_judged_profile(tmp_path, judge={"model": "openai/gpt-5-mini"}))
+    assert build_plan(suite).judges == ["openai/gpt-5-mini"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--batch"], ["--batch-export", "out.jsonl"], ["--batch-import", "in.jsonl"]]
+)
+def test_batches_have_nobody_who_judges(tmp_path, capsys, words):
+    (tmp_path / "in.jsonl").write_text("{}\n")
+    given = [str(tmp_path / word) if word.endswith(".jsonl") else word for word in words]
+    path = write_judged_profile(tmp_path, items=2)
+    assert main(["run", "--config", str(path), "--quiet", *given]) == 2
+    error = capsys.readouterr().err
+    assert "task 'advice' is judged" in error
+    assert error.count("\n") == 1
