@@ -239,3 +239,20 @@ def test_batches_have_nobody_who_judges(tmp_path, capsys, words):
     error = capsys.readouterr().err
     assert "task 'advice' is judged" in error
     assert error.count("\n") == 1
+
+
+def test_a_search_does_not_take_a_judged_task_for_one_that_scores_zero(tmp_path, capsys):
+    path = write_judged_profile(tmp_path, items=2)
+    words = ["optimize", "--config", str(path), "--task", "advice", "--model", "sim"]
+    assert main(words) == 2
+    assert "task 'advice' is judged" in capsys.readouterr().err
+
+
+def test_a_program_that_retries_looks_at_the_form_of_free_text(tmp_path):
+    path = write_judged_profile(tmp_path, items=3, conditions=("C0", "again"))
+    conditions = {"version": "1.0", "conditions": {"C0": [], "again": ["RETRY_ON_FAIL"]}}
+    (tmp_path / "conditions.yaml").write_text(json.dumps(conditions))
+    path.write_text(path.read_text().replace("tasks_ref:", "conditions_ref: conditions.yaml\n  tasks_ref:"))
+    found = rows(run(path))
+    assert {row.condition.id for row in found} == {"C0", "again"}
+    assert all(not row.errors and row.metrics["task_score"] in (0.0, 1.0) for row in found)
