@@ -36,6 +36,7 @@ SLOW_FILES = {
     "tests/analysis/test_simulated_truth.py",
     "tests/report/test_build.py",
     "tests/report/test_page.py",
+    "tests/test_documented_commands.py",
 }
 SLOW_TESTS = {
     "test_markdown_report",

@@ -76,6 +76,8 @@ EPILOG = """examples:
   pcsuite run --config quickstart             # a real model, a ladder of conditions, bundled items
   pcsuite report --config quickstart          # tables, figures, outputs/reports/index.html
   pcsuite prompt agnews_json C4 --diff C3     # what a condition adds to the prompt
+  pcsuite init mine                           # your own prompt and table, in a folder that runs from anywhere
+  pcsuite completion bash                     # completion of commands, flags and ids, for your shell
 
 pcsuite COMMAND --help explains a command. Documentation: docs/."""
 
