@@ -83,11 +83,10 @@ def stand_in(command: str) -> list[str]:
         words += (
             ["--limit", "2", "--variants", "1", "--no-tables"] if "--limit" not in words else ["--no-tables"]
         )
-    if name == "improve":
-        words[words.index("--iterations") + 1 : words.index("--iterations") + 2] = (
-            ["1"] if "--iterations" in words else []
-        )
-        words += [] if "--iterations" in words else ["--iterations", "1"]
+    if name == "improve" and "--iterations" in words:
+        words[words.index("--iterations") + 1] = "1"
+    elif name == "improve":
+        words += ["--iterations", "1"]
     if name == "view" and "--bundle" not in words:
         words += ["--bundle", "pages"]
     if name == "report":
