@@ -12,7 +12,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from pcsuite import __version__
@@ -128,6 +128,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
 
 
+class Known(NamedTuple):
+    """The commands and how to have the parser of one."""
+
+    commands: Sequence[Command]
+    parser_of: Callable[[Command], argparse.ArgumentParser]
+
+
 class CommandParser(argparse.ArgumentParser):
     """argparse, but a mistake is one line that names the flag, what may be meant, and where the help is."""
 
@@ -183,6 +190,7 @@ def _run_command(name: str, arguments: Sequence[str]) -> int:
         raise PcsuiteError(f"unknown command '{name}'", hint=hint)
     parser = command_parser(command)
     args = parser.parse_args(arguments)
+    args.known = Known(COMMANDS, command_parser)  # completion looks into them, and may not import this module
     module = importlib.import_module(f"pcsuite.commands.{command.module}")
     return int(getattr(module, f"execute_{name.replace('-', '_')}")(args))
 
