@@ -305,7 +305,7 @@ def configure_run_task(parser: argparse.ArgumentParser) -> None:
       pcsuite run-task --config configs/profile_A.yaml --task gsm8k --model medium_local
     """
     parser.add_argument("tasks", nargs="?", metavar="TASK", help="task id")
-    parser.add_argument("--task", metavar="ID", help="the task, where it does not stand first")
+    options.add_one(parser, "task", "the task, where it does not stand first")
     options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
     options.add_json_argument(parser)
