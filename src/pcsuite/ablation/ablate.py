@@ -34,18 +34,16 @@ from pcsuite.logging.log import RunLog, iter_newest_rows
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.row import RunRow
-from pcsuite.runners.estimate import estimate_plan
+from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import Plan, Scope, build_plan
+from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
 
-ITEMS_TOGETHER = 8
-"""Items that an arm asks before the next arm: a server that keeps a single prompt still finds most of the next one."""
 FINGERPRINT = "ablation.sha256"
 MEASURES = {
     "answered": "readable answers",
@@ -69,7 +67,7 @@ class Preview:
     """Rows that the log has already."""
     max_tokens: int
     """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
-    max_cost_usd: float
+    max_cost_usd: float | None
     forecast: Forecast
     flips_from: str
     prefix: float
@@ -154,7 +152,7 @@ def _preview(study: Study) -> Preview:
         plan.calls,
         sum(size.done for size in sizes),
         sum(size.max_tokens for size in sizes),
-        sum(size.max_cost_usd for size in sizes),
+        total_cost(sizes),
         forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
         told,
         shared_prefix(ordered, study.prompt),
@@ -208,7 +206,7 @@ def ablate(
     study = prepare(request)
     _claim(study)
     suite = study.write(study.design.first)
-    plan = build_plan(suite, scope=replace(Scope.of_selection(suite), items_together=ITEMS_TOGETHER))
+    plan = build_plan(suite)
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
     return run_blocking(_Running(study, plan, quiet=quiet).run(chosen))

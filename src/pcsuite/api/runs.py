@@ -33,7 +33,7 @@ from pcsuite.logging.manifest import MergedManifest, read_manifests
 from pcsuite.logging.segments import find_log
 from pcsuite.report.build import ReportFiles, build_report
 from pcsuite.report.results import Result, result_of
-from pcsuite.runners.estimate import CellEstimate, estimate_plan
+from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.plan import Plan, build_plan, plan_task
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_suite, run_suite_async
@@ -95,18 +95,22 @@ def run(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     deviation: str | None = None,
+    batch: bool = False,
     **overrides: Any,
 ) -> Run:
     """Run a profile, or go on with it, and return its result; works inside a running event loop too.
 
     ``profile`` is the name of a bundled profile, a file, a mapping with a profile's content, or what :func:`load`
-    returned; ``overrides`` are those of :func:`load`. Rows that are in the log are not asked again. Raises what ends a
-    run early (``BudgetExceededError``, ``ErrorRateError``) and ``ConfigError`` for a profile that is wrong.
+    returned; ``overrides`` are those of :func:`load`. Rows that are in the log are not asked again; ``batch`` sends the
+    others through the providers' batch APIs. Raises what ends a run early (``BudgetExceededError``,
+    ``ErrorRateError``) and ``ConfigError`` for a profile that is wrong.
 
         pcs.run("quickstart", models="smollm2-135m", limit=20).effects()
     """
     suite = load(profile, **overrides)
-    summary = run_suite(suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation)
+    summary = run_suite(
+        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation, batch=batch
+    )
     return Run(summary.paths.log, suite, summary)
 
 
@@ -117,6 +121,7 @@ async def arun(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     deviation: str | None = None,
+    batch: bool = False,
     **overrides: Any,
 ) -> Run:
     """:func:`run` to be awaited: the caller's loop stays free, and cancelling ends the run in order.
@@ -125,7 +130,7 @@ async def arun(
     """
     suite = load(profile, **overrides)
     summary = await run_suite_async(
-        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation
+        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation, batch=batch
     )
     return Run(summary.paths.log, suite, summary)
 
@@ -184,9 +189,9 @@ class Planned:
         return self.plan.calls
 
     @property
-    def max_cost_usd(self) -> float:
-        """Price of the rows still to run if every answer is as long as it may be."""
-        return sum(entry.max_cost_usd for entry in self.estimates)
+    def max_cost_usd(self) -> float | None:
+        """Price of the rows still to run if every answer is as long as it may be; ``None`` where it is not known."""
+        return total_cost(self.estimates)
 
     def cells(self) -> Frame:
         """Every cell with its rows, tokens and price at most."""
@@ -219,7 +224,9 @@ class Planned:
         skipped = len(self.plan.not_applicable)
         na = f", {skipped} cells not applicable" if skipped else ""
         name = self.plan.suite.profile.run.name
-        return f"{name}: {self.rows:,} rows, {left:,} to run, at most ${self.max_cost_usd:,.2f}{na}"
+        cost = self.max_cost_usd
+        price = "at an unknown price" if cost is None else f"at most ${cost:,.2f}"
+        return f"{name}: {self.rows:,} rows, {left:,} to run, {price}{na}"
 
 
 def plan(profile: Profile, **overrides: Any) -> Planned:
@@ -444,9 +451,9 @@ def report(
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
-    measures of information need; without it the rows of bundled tasks still say what was expected of them. ``formats``
-    are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises ``ConfigError``
-    for a run that there is none of.
+    measures of information need; without it the rows of bundled tasks still say what was expected of them.
+    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
+    ``ConfigError`` for a run that there is none of.
 
         pcs.report("quickstart").index
     """

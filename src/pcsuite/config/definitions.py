@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    field_serializer,
     field_validator,
     model_serializer,
     model_validator,
@@ -172,17 +173,34 @@ class ModelSpec(Definition):
     model_config = ConfigDict(extra="allow")
 
     provider: str
-    """Name in the adapter registry: llamacpp, openai, hf, simulated, or a plugin's."""
+    """Name in the adapter registry: llamacpp, hf, simulated, one of ``providers_v1.yaml`` (openai, anthropic, google,
+    ollama, …), or a plugin's."""
     family: str
     """Model family, a fixed effect of the mixed model."""
     size: str
     """Size class as shown in tables, for example ``7B``."""
     params_b: float | None = Field(default=None, gt=0)
     """Parameters in billions; leave out where they are not published."""
-    price_in: float = Field(default=0.0, ge=0)
-    """USD per million prompt tokens."""
-    price_out: float = Field(default=0.0, ge=0)
+    price_in: float | None = Field(default=None, ge=0)
+    """USD per million prompt tokens. Without it the package's price table is asked (``pcsuite.config.prices``)."""
+    price_out: float | None = Field(default=None, ge=0)
     """USD per million completion tokens."""
+    price_cached: float | None = Field(default=None, ge=0, exclude=True)
+    """USD per million prompt tokens that the server had cached; by default they cost ``price_in``. It changes no
+    answer, so it is no part of a row's id."""
+    price_batch: float | None = Field(default=None, ge=0, le=1, exclude=True)
+    """Share of the prices that a call in a batch costs (0.5 is half); by default the whole."""
+
+    @field_serializer("price_in", "price_out")
+    def _as_it_always_was(self, value: float | None) -> float:
+        # Entries without prices have always been hashed with 0 in their place: rows keep their ids.
+        return value or 0.0
+
+    @model_validator(mode="after")
+    def _priced_both_ways(self) -> ModelSpec:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("give both price_in and price_out, or neither")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -193,13 +211,10 @@ class ModelSpec(Definition):
         """The provider's own keys, not yet checked against its ``Options``."""
         return dict(self.model_extra or {})
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Price of a call in USD, from the prices per million tokens.
-
-        >>> ModelSpec(provider="openai", family="x", size="7B", price_in=2.0, price_out=8.0).cost(1000, 500)
-        0.006
-        """
-        return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
+    def written(self) -> dict[str, Any]:
+        """The entry as a models file would have it, only what was given: reading it back gives the same entry."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in (given | self.provider_options()).items() if value is not None}
 
 
 WORDINGS = 3

@@ -22,6 +22,16 @@ _DEEPEST = 100
 _MOST_VALUES = 1_000_000
 
 
+def bundled_configs() -> Path:
+    """Folder of the definition files that come with the suite.
+
+    Inside the package where it is installed, at the root of the repository in a checkout.
+    """
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "configs"
+    return installed if installed.is_dir() else package.parents[1] / "configs"
+
+
 class _StrictLoader(_BaseLoader):  # type: ignore[misc]  # the C loader is untyped
     """A safe loader that refuses a key given twice."""
 

@@ -54,8 +54,11 @@ class ModelNote(msgspec.Struct):
     family: str = ""
     size: str = ""
     params_b: float | None = None
-    price_in: float = 0.0
-    price_out: float = 0.0
+    price_in: float | None = None
+    price_out: float | None = None
+    """USD per million tokens; ``None`` where they were not known."""
+    price: str = ""
+    """What was assumed of the price, in words with source and date."""
 
 
 class ConditionNote(msgspec.Struct):

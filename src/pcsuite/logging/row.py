@@ -118,6 +118,8 @@ class UsageRecord(msgspec.Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    cached_tokens: int | None = None
+    """Those of the prompt tokens that servers had cached; ``None`` where none said."""
 
 
 class GenerationRecord(msgspec.Struct, frozen=True):
@@ -134,6 +136,8 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     tool_calls: int = 0
     attempts: int = 1
     transcript: Annotated[list[dict[str, Any]] | None, Column(absent=True)] = None
+    batch: Annotated[str | None, Column("batch_id")] = None
+    """Id of the provider's batch that the answer came in, where it came in one."""
 
 
 class RunRow(msgspec.Struct, frozen=True):

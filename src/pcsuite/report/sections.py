@@ -233,7 +233,11 @@ def conditions_section(analysis: Analysis) -> Section:
             "source": about.source,
         }
         tasks.append({"task": task} | described)
-    models = [{"model": name} | info._asdict() for name, info in sorted(scores.models.items())]
+    assumed = {name: note.price or "not recorded" for name, note in notes.models.items()}
+    models = [
+        {"model": name} | info._asdict() | {"price assumed": assumed.get(name, "not recorded")}
+        for name, info in sorted(scores.models.items())
+    ]
     return Section(
         "compared",
         "What was compared",

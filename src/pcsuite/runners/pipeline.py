@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
-from pcsuite.engines.adapters.base import Constraint, Request
+from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
@@ -28,6 +28,12 @@ from pcsuite.errors import (
     MissingExtraError,
     PcsuiteError,
     ServerDownError,
+)
+from pcsuite.evaluation.answer_probability import (
+    LABEL_PROBABILITY,
+    PERPLEXITY,
+    label_probability,
+    perplexity,
 )
 from pcsuite.evaluation.base import Answer, Evaluation, Parsed
 from pcsuite.logging.row import (
@@ -71,6 +77,8 @@ class Work:
     use_cache: bool
     commit: str | None
     """Commit of the checkout the profile lies in; found once, where the files are."""
+    batch: bool = False
+    """Whether calls go through the providers' batches."""
     unproven: Mapping[tuple[str, Constraint], str] = field(default_factory=dict)
     """Constraints, by model, that could not be tried on it, and why; their rows fail."""
 
@@ -86,7 +94,8 @@ class FinishedRow:
     error: str | None
     tokens: int
     """Tokens that were paid for now; none for a stored answer."""
-    cost_usd: float
+    cost_usd: float | None
+    """What is paid now in US dollars; ``None`` where the model's price is not known."""
     cache_hit: bool
 
     @classmethod
@@ -118,11 +127,29 @@ class _Prepared:
     program: Program
 
 
+class Unanswered(PcsuiteError):
+    """A question of a row that nobody has answered yet: the row has to wait."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__("not answered yet")
+        self.request = request
+
+
 class Pipeline:
     """The one way from a unit to its row: the prompt is made, the model asked, the answer scored, the row built."""
 
-    def __init__(self, work: Work, session: Session) -> None:
+    def __init__(
+        self,
+        work: Work,
+        session: Session,
+        ask: Callable[[ModelClient, Request], Awaitable[Generation]] = ModelClient.ask,
+        *,
+        counts_tokens: bool = True,
+    ) -> None:
+        """``ask`` puts a row's questions to its model; without ``counts_tokens`` no tokenizer is asked."""
         self.session = session
+        self._ask = ask
+        self._counts_tokens = counts_tokens
         self._suite = session.suite
         self._perturber = work.perturber
         self._commit = work.commit
@@ -139,8 +166,9 @@ class Pipeline:
         """The row of a unit, answered or failed, whatever happens while it is prepared, asked or scored.
 
         What went wrong becomes the row's error, and the unit is tried again on resume; an answer that could not be
-        scored is kept. Only what concerns every unit is raised: a used-up budget, a package that is not installed,
-        a server that is down.
+        scored is kept. Only what concerns every unit is raised (a used-up budget, a package that is not installed, a
+        server that is down), and :class:`Unanswered` where answers come from a file that has none for a question of
+        the row.
         """
         cell, item, task = unit.cell, unit.item, unit.cell.task
         client = self.session.clients[cell.model_id]
@@ -159,6 +187,8 @@ class Pipeline:
                 constraint,
                 cell.context(item, unit.perturbation.kind),
                 prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
+                row=unit.run_id,
+                shared_chars=max(0, prompt.find(item.input_text)) if item.input_text else 0,
             )
             program = ready.program
             search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
@@ -166,10 +196,10 @@ class Pipeline:
             stage = ASKING
             if constraint is not None and (cell.model_id, constraint) in self._unproven:
                 raise EngineError(self._unproven[cell.model_id, constraint])
-            outcome = await program.run(job, client.ask)
+            outcome = await program.run(job, partial(self._ask, client))
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            metrics["cost_usd"] = client.cost(outcome.calls)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
             stage = SCORING
             evaluation = task.evaluator.evaluate(item, outcome)
@@ -180,10 +210,11 @@ class Pipeline:
                 scored["retrieval"] = outcome.retrieved is not None
             for name, value in outcome.metrics.items():
                 scored[f"{PROGRAM_METRIC}{name}"] = value
+            scored |= _probabilities(outcome, evaluation)
             if constraint is not None:
                 scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             metrics, parsed = scored, evaluation.parsed
-        except (BudgetExceededError, MissingExtraError, ServerDownError):
+        except (BudgetExceededError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
             errors.append(shorten(str(error), _LONGEST_ERROR))
@@ -226,7 +257,7 @@ class Pipeline:
         key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.variant)
         ready = self._prepared.get(key)
         if ready is None:
-            if client.adapter.counts_remotely:
+            if client.adapter.counts_remotely and self._counts_tokens:
                 # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
                 ready = await client.retried(lambda: asyncio.to_thread(self._prepare, unit, client))
             else:
@@ -243,7 +274,8 @@ class Pipeline:
         if edit is not None:
             tree = edit(tree)
         control = self._suite.profile.length_control
-        prompt = fit(tree, cell.task.band, control, client.adapter.count_tokens)
+        count = client.adapter.count_tokens if self._counts_tokens else lambda _: None
+        prompt = fit(tree, cell.task.band, control, count)
         schema = cell.constraint.value if cell.constraint else None
         record = PromptRecord(
             prompt_hash=sha256_hex(prompt.text),
@@ -256,6 +288,18 @@ class Pipeline:
             tokens_exact=prompt.exact,
         )
         return _Prepared(prompt, record, cell.program())
+
+
+def _probabilities(outcome: Outcome, evaluation: Evaluation) -> dict[str, object]:
+    """What the model's own log probabilities say of a row's final answer, where its server gave them."""
+    last = outcome.calls[-1] if outcome.calls else None
+    if last is None or "logprobs" not in last or last["text"] != outcome.text:
+        return {}
+    tokens, parsed = last["logprobs"], evaluation.parsed
+    return {
+        PERPLEXITY: perplexity(tokens),
+        LABEL_PROBABILITY: label_probability(tokens, parsed.answer, parsed.fields),
+    }
 
 
 def bound_depth(text: str, parsed: Parsed) -> None:
@@ -284,21 +328,27 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     """
     calls = outcome.calls
     prompt_tokens = completion_tokens = total_tokens = attempts = 0
-    latency_ms, backend, cache_hit = 0.0, None, True
+    cached_tokens: int | None = None
+    latency_ms: float | None = 0.0
+    backend, batch, cache_hit = None, None, True
     for call in calls:
         used = call["usage"]
         prompt_tokens += used["prompt_tokens"]
         completion_tokens += used["completion_tokens"]
         total_tokens += used["total_tokens"]
-        latency_ms += call["latency_ms"]
+        if "cached_tokens" in used:
+            cached_tokens = (cached_tokens or 0) + used["cached_tokens"]
+        took = call["latency_ms"]
+        latency_ms = None if latency_ms is None or took is None else latency_ms + took
+        batch = batch or call.get("batch")
         attempts += max(1, call.get("attempts", 1))
         backend = backend or call.get("constraint_backend") or None
         cache_hit = cache_hit and call.get("cache_hit", False)
-    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens)
+    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens, cached_tokens)
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
-        latency_ms=round(latency_ms, 3),
+        latency_ms=None if latency_ms is None else round(latency_ms, 3),
         usage=usage,
         constraint_backend=backend,
         cache_hit=cache_hit,
@@ -306,6 +356,7 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
         tool_calls=outcome.tool_calls,
         attempts=attempts,
         transcript=outcome.transcript,
+        batch=batch,
     )
     return record, usage
 

@@ -134,6 +134,10 @@ class Cell:
         )
 
 
+ITEMS_TOGETHER = 8
+"""Items that a condition asks before the next: a server that keeps a single prompt still finds most of the next one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The part of a profile that a plan covers."""
@@ -159,7 +163,13 @@ class Scope:
         All its items count; ``limits.max_items_per_task`` is applied when they are sampled.
         """
         chosen = suite.profile.selection
-        return cls(chosen.tasks, chosen.models, chosen.conditions, chosen.decoding_regimes)
+        return cls(
+            chosen.tasks,
+            chosen.models,
+            chosen.conditions,
+            chosen.decoding_regimes,
+            items_together=ITEMS_TOGETHER,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +212,10 @@ class Plan:
         return sum(cell.calls for cell in self.cells)
 
     def units(self, model_id: str) -> Iterator[Unit]:
-        """A model's rows, item by item, so that conditions stay paired however early a run ends.
+        """A model's rows, a few items at a time, so that conditions stay paired however early a run ends.
 
-        Tasks come in the order of the profile; the same plan always gives the same units. A scope may take several
-        items together.
+        Tasks come in the order of the profile; the same plan always gives the same units. Within the items that the
+        scope takes together prompts that begin alike follow one another.
         """
         for task in self.tasks.values():
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]

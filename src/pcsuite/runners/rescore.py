@@ -12,6 +12,7 @@ from pcsuite import __version__
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
+from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
 from pcsuite.evaluation.base import Answer, Evaluator
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
@@ -20,7 +21,15 @@ from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
 from pcsuite.runners.plan import build_evaluator
 
-_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval", "entropy_cat")
+_KEPT_METRICS = (
+    "token_cost",
+    "cost_usd",
+    "constraint_failed",
+    "retrieval",
+    "entropy_cat",
+    PERPLEXITY,
+    LABEL_PROBABILITY,
+)
 
 
 @dataclass(slots=True)

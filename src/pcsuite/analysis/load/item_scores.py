@@ -35,6 +35,7 @@ DIRECT = {
     "truncated": "(nullif(finish_reason, 'unknown') = 'length')::INT",
     "prompt_tokens": "prompt_tokens",
     "completion_tokens": "completion_tokens",
+    "cached_tokens": "cached_tokens",
     "total_tokens": "total_tokens",
     "latency_ms": "latency_ms",
     "attempts": "attempts",
