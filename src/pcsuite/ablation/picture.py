@@ -293,6 +293,7 @@ def notices(result: AblationResult) -> list[str]:
         found.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
+    found += result.alarms
     if floor := at_floor(result):
         found.append(
             f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
