@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.report.wording import counted, figure_text, join_words, p_text, signed
 
 Tone = Literal["good", "bad", "neutral"]
@@ -228,7 +229,9 @@ def _group_verdicts(
         evidence = _evidence(best) + _after_selection(best, selected)
         label = f"the {metrics.label(SCORE)}"
         if any(is_significant(row) and row["delta"] > 0 for row in scores):
-            found.append(Verdict(_change(best, label), evidence, "good"))
+            # What a judge says that nobody has checked is told, and praised by nothing.
+            sure: Tone = "neutral" if best.get("judge") == NOT_VALIDATED else "good"
+            found.append(Verdict(_change(best, label), evidence, sure))
         elif best["delta"] >= 0:
             text = f"No condition raised {label} beyond chance; at most, {_change(best, 'it')}"
             found.append(Verdict(text, evidence))
@@ -259,8 +262,8 @@ def _group_verdicts(
 
 def _after_selection(record: Record, selected: Record | None) -> str:
     """What the best of several conditions gains with the selection taken off."""
-    if selected is None or selected["condition"] != record["condition"]:
-        return ""
+    if selected is None or selected["condition"] != record["condition"] or record.get("judge"):
+        return ""  # what selection takes off a judge's scores says nothing of corrected ones
     return (
         f"; as the best of {selected['n_conditions']} it is worth {signed(selected['adjusted'])} after selection, 95 %"
         f" interval {figure_text(selected['adjusted_low'])} to {figure_text(selected['adjusted_high'])}"
@@ -283,4 +286,5 @@ def _evidence(record: Record) -> str:
         f"{signed(record['delta'])}, 95 % interval {figure_text(record['delta_low'])} to"
         f" {figure_text(record['delta_high'])}, {record['n_items']} items,"
         f" adjusted p {p_text(record['p_bh'])}: {standing}"
+        + (f"; {record['judge']}" if record.get("judge") else "")
     )
