@@ -294,7 +294,9 @@ class _Running:
         free, scores = self.study.free, self.scores()
         single = {name: scores[without(name, free).id] for name in free}
         rng = named_rng("shams", self.study.request.run_name)
-        found = judge_blocks(scores[FULL], single, {}, margin=self.study.request.margin, rng=rng)
+        found = judge_blocks(
+            scores[FULL], single, {}, margin=self.study.request.margin, rng=rng, powered=self._powered()
+        )
         moved = [f"~{entry.block}" for entry in found if entry.verdict in ("helps", "hurts")]
         wanted = [arm for arm in self.study.design.arms if arm.id in moved]
         if wanted and not self.stopped:
