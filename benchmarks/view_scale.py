@@ -1,66 +1,97 @@
 """How long the pages of ``pcsuite view`` take over a large run: the server's time for each, and its memory.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/view_scale.py [rows]
+OMP_NUM_THREADS=1 python benchmarks/view_scale.py                   # 100,000 rows, written as report_scale.py does
+OMP_NUM_THREADS=1 python benchmarks/view_scale.py --rows 1000000
+OMP_NUM_THREADS=1 python benchmarks/view_scale.py --folder outputs  # the newest run of a folder, as it is
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from pcsuite.view.bundle import HOST, _get
-from pcsuite.view.data import Viewer
-from pcsuite.view.server import make_app
-from support.synthetic_log import Design, design_rows, write_log
+from report_scale import write_log
 
-CONDITIONS = ("C0", "C1", "C2", "C3", "C4", "C5", "C6")
-PAGES = {
-    "overview": "/",
-    "matrix, first page": "/run/big",
-    "filter: fixed by C4": "/run/big?only=fixed%3AC4",
-    "filter: where they differ": "/run/big?only=differ&decoding=D1",
-    "sort by gain of C6": "/run/big?sort=-gain%3AC6",
-    "search in answers": "/run/big?q=Sports",
-    "operators and effects": "/run/big/operators",
-    "head to head": "/run/big/scatter?x=C0&y=C6",
-    "one item": "/run/big/item/agnews_json/{item}",
-}
+from pcsuite.view.bundle import HOST, _get
+from pcsuite.view.data import Viewer, list_runs
+from pcsuite.view.filters import address
+from pcsuite.view.server import make_app
+
+TIMES = 3
+"""Each page is asked for so often; the shortest time counts, once what it needs has been read."""
+
+
+def pages_of(viewer: Viewer, name: str) -> dict[str, str]:
+    """Addresses of the pages that are measured, of the run's first task."""
+    run = viewer.run(name)
+    task, values = next(iter(run.values.items()))
+    first, last = values["condition"][0], values["condition"][-1]
+    item = run.query("SELECT min(item_id) FROM cells WHERE task_id = ?", [task])[0][0]
+    page = f"/run/{name}"
+    sampled = {"decoding": values["decoding"][-1]}
+    return {
+        "overview": "/",
+        "matrix, first page": page,
+        f"filter: fixed by {last}": address(page, {"only": f"fixed:{last}"}),
+        "filter: where they differ": address(page, {"only": "differ", **sampled}),
+        f"sort by gain of {last}": address(page, {"sort": f"-gain:{last}"}),
+        "search in answers": address(page, {"q": "Sports"}),
+        "operators and effects": f"{page}/operators",
+        "figures": f"{page}/figures",
+        "head to head": address(f"{page}/scatter", {"x": first, "y": last}),
+        "one item": f"{page}/item/{task}/{item}",
+    }
+
+
+def measure(folder: Path) -> None:
+    """Open the newest run of a folder twice, from its log and from its Parquet, and ask for every page."""
+    name = list_runs(folder)[0].name
+    started = time.perf_counter(), time.process_time()
+    viewer = Viewer(folder)
+    rows = viewer.run(name).summary()["rows"]
+    taken = time.perf_counter() - started[0], time.process_time() - started[1]
+    print(
+        f"{rows:,} rows: opened in {taken[0]:.1f} s, {taken[1]:.1f} s CPU (log to Parquet, where it is new)"
+    )
+    viewer.close()
+    viewer = Viewer(folder)
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+
+    def asked(place: str) -> tuple[float, float, int]:
+        begun = time.perf_counter(), time.process_time()
+        status, text = asyncio.run(_get(app, place))
+        assert status == 200, text[-300:]
+        return (time.perf_counter() - begun[0]) * 1000, (time.process_time() - begun[1]) * 1000, len(text)
+
+    wall, cpu, _ = asked(f"/run/{name}")
+    print(f"{'first page of a new server':28s} {wall:7.0f} ms  {cpu:7.0f} ms CPU")
+    for about, place in pages_of(viewer, name).items():
+        tries = [asked(place) for _ in range(TIMES)]
+        wall, cpu, size = min(tries)
+        print(f"{about:28s} {wall:7.0f} ms  {cpu:7.0f} ms CPU  {size / 1000:7.0f} kB", flush=True)
+    print(f"memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    viewer.close()
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    per_item = len(CONDITIONS) * 4
+    """Write a run, or take one that is there, and measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--folder", type=Path, help="output folder whose newest run is opened")
+    args = parser.parse_args()
+    if args.folder is not None:
+        measure(args.folder)
+        return
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        design = Design(items=rows // per_item, conditions=CONDITIONS)
-        write_log(folder / "runs" / "big.jsonl", design_rows(design))
-        viewer = Viewer(folder)
-        app = make_app(viewer, token=None, hosts=frozenset({HOST}))
-        started = time.perf_counter()
-        viewer.run("big")
-        print(f"{rows:,} rows: opened in {time.perf_counter() - started:.1f} s (log to Parquet included)")
-        viewer.close()
-        viewer = Viewer(folder)
-        app = make_app(viewer, token=None, hosts=frozenset({HOST}))
-        started = time.perf_counter()
-        asyncio.run(_get(app, "/run/big"))
-        print(f"{'first page of a new server':28s} {(time.perf_counter() - started) * 1000:7.0f} ms")
-        item = viewer.run("big").query("SELECT min(item_id) FROM cells")[0][0]
-        for about, address in PAGES.items():
-            times = []
-            for _ in range(3):
-                started = time.perf_counter()
-                status, text = asyncio.run(_get(app, address.format(item=item)))
-                times.append(time.perf_counter() - started)
-                assert status == 200, text[-300:]
-            print(f"{about:28s} {min(times) * 1000:7.0f} ms  {len(text) / 1000:7.0f} kB")
-        print(f"memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
-        viewer.close()
+        (Path(name) / "runs").mkdir()
+        write_log(Path(name) / "runs" / "big.jsonl", args.rows)
+        measure(Path(name))
 
 
 if __name__ == "__main__":

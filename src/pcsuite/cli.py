@@ -13,7 +13,7 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from pcsuite import __version__
 from pcsuite._util.secrets import redact
@@ -49,6 +49,7 @@ COMMANDS = (
     Command("helm", "integrations", "run HELM beside the suite and import what it finds"),
     Command("integrations", "integrations", "install other tools, each on its own"),
     Command("rescore", "run", "score stored answers anew, without a model call"),
+    Command("judge", "judge", "draw judged answers to label, and hold the judge against the labels"),
     Command("log", "log", "check a run's log line by line, and mend it"),
     Command("verifier-pass", "run", "ask the same model whether stored answers contradict themselves"),
     Command("prompt", "prompt", "show the exact prompt of a condition, or what two differ in"),
@@ -60,6 +61,9 @@ COMMANDS = (
     Command("cache", "models", "show or clear the response cache"),
     Command("export-datasets", "data", "write published benchmarks as items files"),
     Command("index", "data", "build and try the search index that loops with retrieval use"),
+    Command("init", "init", "a folder of your own prompt and table that runs from anywhere"),
+    Command("list", "listing", "list tasks, conditions, operators, models or runs"),
+    Command("completion", "completion", "completion of commands, flags and ids for bash, zsh or fish"),
     Command("init-task", "data", "make a runnable task of your own CSV or JSONL"),
     Command("verify", "verify", "check an extracted record against its truth, field by field"),
     Command("verify-all", "verify", "check every eval of a folder, with gates for CI"),
@@ -87,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     width = max(len(command.name) for command in COMMANDS)
     listing = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="pcsuite",
         description="Which parts of a prompt actually help, how surely, and at what cost.",
         epilog=f"commands:\n{listing}\n\n{EPILOG}",
@@ -117,8 +121,37 @@ def main(argv: Sequence[str] | None = None) -> int:
             if args.debug or "--debug" in args.rest:
                 raise
             message, code = _told(error)
-            print(f"pcsuite: {one_line(redact(message))}", file=sys.stderr)
+            # Several problems of one file stand on lines of their own in the error; here they share one.
+            print(f"pcsuite: {one_line(redact('; '.join(message.splitlines())))}", file=sys.stderr)
             return code
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse, but a mistake is one line that names the flag, what may be meant, and where the help is."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the words and end with status 2."""
+        kind, _, words = message.partition("unrecognized arguments: ")
+        if words and not kind:
+            unknown = words.split()[0]
+            message = (
+                f"unknown flag '{unknown}'" if unknown.startswith("-") else f"one word too many: '{unknown}'"
+            )
+            if unknown.startswith("--"):
+                hint = did_you_mean(unknown.partition("=")[0], self._flags())
+                message += f" ({hint})" if hint.startswith("did") else ""
+        said = one_line(redact(message.removeprefix("argument ")))
+        print(f"pcsuite: {said} ({self.prog} --help)", file=sys.stderr)
+        raise SystemExit(Exit.BAD_INPUT)
+
+    def _flags(self) -> list[str]:
+        """Flags of this parser and of its actions."""
+        found = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for sub in dict.fromkeys(action.choices.values()):
+                    found += sub._flags()
+        return found
 
 
 _DISK_ERRORS = frozenset({"IOException", "OperationalError", "OutOfMemoryException", "DatabaseError"})
@@ -146,17 +179,24 @@ def _run_command(name: str, arguments: Sequence[str]) -> int:
     if command is None:
         hint = did_you_mean(name, (candidate.name for candidate in COMMANDS))
         raise PcsuiteError(f"unknown command '{name}'", hint=hint)
+    parser = command_parser(command)
+    args = parser.parse_args(arguments)
     module = importlib.import_module(f"pcsuite.commands.{command.module}")
-    function = name.replace("-", "_")
-    configure = getattr(module, f"configure_{function}")
-    parser = argparse.ArgumentParser(
-        prog=f"pcsuite {name}",
+    return int(getattr(module, f"execute_{name.replace('-', '_')}")(args))
+
+
+def command_parser(command: Command) -> CommandParser:
+    """The parser of a command's arguments; imports the command's module."""
+    module = importlib.import_module(f"pcsuite.commands.{command.module}")
+    configure = getattr(module, f"configure_{command.name.replace('-', '_')}")
+    parser = CommandParser(
+        prog=f"pcsuite {command.name}",
         description=command.summary,
         epilog=(inspect.getdoc(configure) or "").partition("\n\n")[2],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     configure(parser)
-    return int(getattr(module, f"execute_{function}")(parser.parse_args(arguments)))
+    return parser
 
 
 if __name__ == "__main__":

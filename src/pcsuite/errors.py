@@ -10,6 +10,7 @@ PcsuiteError
 │   └── ConstraintUnavailableError   no backend can enforce the constraint on this model
 ├── LogError             the run log cannot be read or written
 │   └── RunLockedError   another process holds the run
+├── ServerDownError      a model's server cannot be reached, and never answered
 ├── BudgetExceededError  the run reached its token or cost limit
 ├── ErrorRateError       too many calls failed
 └── AnalysisError        a table or a statistic cannot be computed
@@ -39,6 +40,8 @@ class Exit(IntEnum):
     """The budget is used up or too many calls failed; finished rows are kept."""
     FAILED_ROWS = 4
     """Everything was tried, and some of it failed; the same command tries those again."""
+    UNREACHABLE = 5
+    """A model's server cannot be reached; finished rows are kept."""
     FAULT = 70
     """A fault of the suite itself."""
     INTERRUPTED = 130
@@ -102,8 +105,11 @@ class EngineError(PcsuiteError):
         retryable: bool = False,
         status: int | None = None,
         retry_after: float | None = None,
+        unreachable: bool = False,
     ) -> None:
         super().__init__(message, hint=hint)
+        self.unreachable = unreachable
+        """Whether nothing listens at the address, or it has no such name."""
         self.retryable = retryable
         self.status = status
         self.retry_after = retry_after
@@ -111,6 +117,12 @@ class EngineError(PcsuiteError):
 
 class ConstraintUnavailableError(EngineError):
     """No backend can enforce the constraint on this model."""
+
+
+class ServerDownError(PcsuiteError):
+    """A model's server cannot be reached, and has not answered before: no other call would be either."""
+
+    exit_code = Exit.UNREACHABLE
 
 
 class LogError(PcsuiteError):

@@ -72,7 +72,7 @@ def test_flags_write_a_task_and_say_how_to_run_it(table, capsys):
     arguments = ["--kind", "classification", "--input", "text", "--answer", "urgent", "--labels", "yes,no"]
     assert main(["init-task", "notes", "--data", str(table), *arguments]) == 0
     out = capsys.readouterr().out
-    assert "test     .cache/datasets/notes_test.jsonl (6 items)" in out
+    assert "test     .cache/datasets/notes_test.jsonl (8 items)" in out
     assert out.endswith("next: pcsuite run --config notes_profile.yaml\n")
     suite = load_suite("notes_profile.yaml")
     assert suite.tasks["notes"].evaluator_options == {"labels": ["yes", "no"]}

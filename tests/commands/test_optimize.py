@@ -37,5 +37,7 @@ def test_numbers_below_one_are_refused(tmp_path, capsys, flag, value):
 
 def test_several_pairs_are_never_compiled_by_mistake(tmp_path, capsys):
     path = write_profile(tmp_path, tasks=("agnews_json", "gsm8k"))
-    assert main(["optimize", "--config", str(path), "--task", "gsm8k"]) == 2
+    assert main(["optimize", "--config", str(path)]) == 2
     assert "name one pair with --task and --model" in capsys.readouterr().err
+    assert main(["optimize", "--config", str(path), "--tasks", ""]) == 2
+    assert "--tasks: no name is given" in capsys.readouterr().err

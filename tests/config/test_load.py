@@ -216,3 +216,109 @@ def test_the_type_of_an_operator_that_a_log_names():
 def test_seed_ranges_of_a_profile_expand(tmp_path):
     path = write_profile(tmp_path, repro__seeds={"D0": [0], "D1": ["1..3", 7]})
     assert load_suite(path).profile.repro.seeds["D1"] == (1, 2, 3, 7)
+
+
+def test_a_copied_profile_finds_the_bundled_files(tmp_path):
+    copied = tmp_path / "mine.yaml"
+    copied.write_text((CONFIGS / "quickstart.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    suite = load_suite(copied)
+    assert {source.path.parent for key, source in suite.sources.items() if key != "profile"} == {CONFIGS}
+    assert suite.config_hash == load_suite("quickstart").config_hash
+
+
+@pytest.mark.parametrize("reference", ["tasks_v1.yaml", "configs/tasks_v1.yaml"])
+def test_a_file_beside_the_profile_goes_before_the_bundled_one(tmp_path, reference):
+    path = write_profile(tmp_path, suite__tasks_ref=reference)
+    assert load_suite(path).sources["tasks_ref"].path == CONFIGS / "tasks_v1.yaml"
+    own = tmp_path / reference
+    own.parent.mkdir(exist_ok=True)
+    own.write_text((CONFIGS / "tasks_v1.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    assert load_suite(path).sources["tasks_ref"].path == own
+
+
+def test_a_file_of_ones_own_that_is_missing_is_not_replaced(tmp_path):
+    assert "suite.tasks_ref: no file 'task_v1.yaml'" in message(
+        write_profile(tmp_path, suite__tasks_ref="task_v1.yaml")
+    )
+    assert "did you mean 'tasks_v1.yaml'?" in message(
+        write_profile(tmp_path, suite__tasks_ref="task_v1.yaml")
+    )
+
+
+def test_a_file_named_on_the_command_line_lies_in_the_working_folder(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    models = (CONFIGS / "models_v1.yaml").read_text(encoding="utf-8")
+    (here / "own.yaml").write_text(models, encoding="utf-8")
+    monkeypatch.chdir(here)
+    suite = load_suite("quickstart", {"suite.models_ref": "own.yaml"})
+    assert suite.sources["models_ref"].path.resolve() == here / "own.yaml"
+    beside = write_profile(tmp_path)
+    (tmp_path / "other.yaml").write_text(models, encoding="utf-8")
+    assert (
+        load_suite(beside, {"suite.models_ref": "other.yaml"}).sources["models_ref"].path
+        == tmp_path / "other.yaml"
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            {"selection.tasks": ["gsm8k", "agnews"]},
+            "--tasks: unknown task 'agnews' (did you mean 'agnews_json'?)",
+        ),
+        ({"limits.max_items_per_task": 0}, "--limit: Input should be greater than 0 (got 0)"),
+        ({"run.name": "a b"}, "--name: use letters, digits"),
+        ({"limts.max_cost_usd": 1}, "limts.max_cost_usd: limts: unknown key (did you mean 'limits'?)"),
+        ({"limits.max_cost": 1}, "limits.max_cost: unknown key (did you mean 'max_cost_usd'?)"),
+        ({"run.name.x": 1}, "run.name.x: run.name has no keys below it"),
+        ({"limits..x": 1}, "limits..x: 'limits..x' names no key of the profile"),
+        ({"limits": {"max_cost_usd": "much"}}, "limits: max_cost_usd: Input should be a valid number"),
+    ],
+)
+def test_an_error_of_an_override_names_where_it_came_from(overrides, said):
+    flags = {"selection.tasks": "--tasks", "limits.max_items_per_task": "--limit", "run.name": "--name"}
+    with pytest.raises(ConfigError) as caught:
+        load_suite("quickstart", overrides, flags)
+    assert str(caught.value).startswith(said)
+
+
+def test_an_error_of_the_file_itself_still_names_its_line(tmp_path):
+    path = write_profile(tmp_path, selection__models=["smolm"])
+    with pytest.raises(ConfigError, match=r"mine\.yaml:\d+: selection\.models\[0\]: unknown model"):
+        load_suite(path, {"selection.tasks": ["gsm8k"]}, {"selection.tasks": "--tasks"})
+
+
+def test_folders_of_a_profile_that_says_so_lie_beside_it(tmp_path, monkeypatch):
+    path = write_profile(
+        tmp_path, run__relative_to="profile", run__output_dir="results", run__cache_dir="../c"
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    run = load_suite(path).profile.run
+    assert (Path(run.output_dir), Path(run.cache_dir)) == (tmp_path / "results", tmp_path.parent / "c")
+    given = load_suite(path, {"run.output_dir": "here"}).profile.run
+    assert given.output_dir == "here"  # words of the command line mean the working folder
+    assert Path(given.cache_dir) == tmp_path.parent / "c"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"selection__tasks": []}, "selection.tasks: nothing is selected"),
+        ({"selection__models": [""]}, "selection.models: nothing is selected"),
+        ({"repro__seeds": {"d0_greedy": []}}, "D0: no seed is given"),
+        ({"repro__seeds": {"d0_greedy": ["5..1"]}}, "D0: no seed is given"),
+        ({"repro__seeds": {"d0_greedy": [1, 2, 1]}}, "seed 1 is given twice"),
+        ({"repro__seeds_per_task": {"default": 0}}, "seeds_per_task.default: Input should be greater than 0"),
+        ({"limits__per_task_max_items": {"gsm8k": 0}}, "gsm8k: Input should be greater than 0"),
+        ({"limits__per_task_max_items": {"gsm9k": 5}}, "per_task_max_items.gsm9k: unknown task 'gsm9k'"),
+    ],
+)
+def test_what_would_run_nothing_is_refused(tmp_path, changes, said):
+    assert said in message(write_profile(tmp_path, **changes))
+
+
+def test_a_name_that_is_selected_twice_counts_once(tmp_path):
+    path = write_profile(tmp_path, selection__conditions=["C0", "C3", "C0"])
+    assert load_suite(path).profile.selection.conditions == ("C0", "C3")

@@ -38,7 +38,7 @@ def test_size_classes_follow_each_other(classes):
 def test_what_verdicts_are_held_against_changes_no_row():
     """Neither enters the hashes by which rows are known."""
     chosen = AnalysisSection(size_classes={"small": (0, 3), "large": (3, None)}, scale_bound=0.02)
-    selection = dict.fromkeys(("tasks", "models", "conditions", "decoding_regimes"), ())
+    selection = dict.fromkeys(("tasks", "models", "conditions", "decoding_regimes"), ("a",))
     given = {"version": "1.0", "run": {"name": "a"}, "selection": selection}
     profile = Profile.model_validate({**given, "analysis": chosen.model_dump()})
     assert profile.analysis == chosen

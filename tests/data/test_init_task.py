@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.data.init_task import InitResult, TaskRequest, init_task
+from pcsuite.data.init_task import InitResult, TaskRequest, default_sizes, init_task
 from pcsuite.data.items import Item, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
-from pcsuite.errors import DataError
+from pcsuite.errors import DataError, PcsuiteError
 from pcsuite.evaluation.base import Answer
 from pcsuite.runners.plan import build_evaluator
 
@@ -88,7 +88,7 @@ def test_splits_are_disjoint_complete_and_repeatable(tmp_path, kind):
     result = make(tmp_path, kind)
     rows = 20 if kind == "classification" else 12
     sizes = {split: count for split, (_, count) in result.items.items()}
-    assert sizes == ({"train": 4, "dev": 4, "test": 12} if rows == 20 else {"train": 4, "dev": 2, "test": 6})
+    assert sizes == {"train": 4, "test": rows - 4}  # a small table is for testing, but for the exemplars
     assert len({item.item_id for item in all_items(result)}) == rows
     first = {path: path.read_bytes() for path, _ in result.items.values()}
     make(tmp_path, kind, overwrite=True)
@@ -96,7 +96,7 @@ def test_splits_are_disjoint_complete_and_repeatable(tmp_path, kind):
 
 
 def test_classification_task_file_and_schema(tmp_path):
-    result = make(tmp_path, "classification", id_column="id", title="Queues")
+    result = make(tmp_path, "classification", id_column="id", title="Queues", dev_share=0.2)
     task = load_suite(result.profile_file).tasks["mine"]
     assert task.title == "Queues"
     assert task.kind == "structured"
@@ -197,7 +197,24 @@ def test_nothing_is_overwritten_unasked(tmp_path):
             {"text": TICKETS.replace("login", "billing").replace("refund", "billing")},
             "two labels",
         ),
-        ("classification", {"train_share": 0.6, "dev_share": 0.5}, "leave no test items"),
+        ("classification", {"train_share": 0.6, "dev_share": 0.5}, "and 0 test items"),
+        ("classification", {"train_share": float("nan")}, "--train-share nan: a share of the rows"),
+        ("classification", {"dev_share": 1.0}, "--dev-share 1: a share of the rows"),
+        (
+            "classification",
+            {"model": "smollm"},
+            "--model: unknown model 'smollm' (did you mean 'smollm2-135m",
+        ),
+        (
+            "classification",
+            {"text": TICKETS + 'T20,"Ticket  3, ABOUT refund",login\n'},
+            "line 22: the same input as in line 5, but another answer: 'login' here, 'refund' there",
+        ),
+        (
+            "number",
+            {"text": "q,n\n" + "".join(f"Q{n % 8},{n // 9}\n" for n in range(10))},
+            "line 11: the same input as in line 3, but another answer: '1' here, '0' there",
+        ),
         ("number", {"text": "q,n\n" + "x,1e99999999\n" * 9}, "line 2: column 'n' holds no number"),
         ("number", {"columns": Columns(("q",), "q")}, "line 2: column 'q' holds no number"),
         ("choice", {"columns": Columns(("q",), "q", choices=("a", "b"))}, "is neither a letter A to B nor"),
@@ -207,7 +224,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     ],
 )
 def test_wrong_tables_are_explained(tmp_path, kind, changes, message):
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(PcsuiteError) as caught:
         make(tmp_path, kind, **changes)
     assert message in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -221,6 +238,62 @@ def test_names_and_kinds_are_checked(tmp_path):
         init_task(TaskRequest("mine", tmp_path / "x.csv", "clasification", Columns(("q",), "n")))
     with pytest.raises(DataError, match="does not exist"):
         init_task(TaskRequest("mine", tmp_path / "x.csv", "number", Columns(("q",), "n")))
+
+
+def test_a_small_table_is_for_testing():
+    assert default_sizes(8) == (4, 0)
+    assert default_sizes(40) == (4, 0)  # 36 of 40 are tested
+    assert default_sizes(99) == (7, 0)  # 7 rows for tuning are not worth having
+    assert default_sizes(100) == (8, 8)
+
+
+def test_a_row_that_is_there_twice_is_no_contradiction(tmp_path):
+    result = make(tmp_path, "classification", text=TICKETS + 'T20,"Ticket 3, about refund",refund\n')
+    assert sum(count for _, count in result.items.values()) == 21
+
+
+def test_what_an_earlier_task_left_over_goes(tmp_path):
+    first = make(tmp_path, "classification", dev_share=0.2)
+    dev, _ = first.items["dev"]
+    assert dev.exists()
+    assert first.schema_file.exists()
+    text, columns = TABLES["number"][1:]
+    table = tmp_path / "sums.csv"
+    table.write_text(text, encoding="utf-8")
+    places = {"out_dir": tmp_path / "out", "cache_dir": tmp_path / "cache"}
+    again = init_task(TaskRequest("mine", table, "number", columns, overwrite=True, **places))
+    assert "dev" not in again.items
+    assert not dev.exists()
+    assert not first.schema_file.exists()
+
+
+def test_a_split_alone_is_not_taken_over_unasked(tmp_path):
+    result = make(tmp_path, "classification", dev_share=0.2)
+    dev, _ = result.items["dev"]
+    for path in (tmp_path / "out").iterdir():
+        path.unlink()
+    for split in ("train", "test"):
+        result.items[split][0].unlink()
+    with pytest.raises(DataError, match="mine_dev.jsonl exists already"):
+        make(tmp_path, "classification")
+    assert dev.exists()
+
+
+def test_the_profile_runs_from_any_folder(tmp_path, monkeypatch):
+    profile = make(tmp_path, "classification").profile_file
+    far = tmp_path / "far" / "away"
+    far.mkdir(parents=True)
+    hashes = set()
+    for folder in (tmp_path, far):
+        monkeypatch.chdir(folder)
+        suite = load_suite(profile)
+        assert Path(suite.profile.run.output_dir).resolve() == tmp_path / "out" / "outputs"
+        assert (Path(suite.profile.run.cache_dir) / "datasets" / "mine_test.jsonl").is_file()
+        hashes.add(suite.config_hash)
+    moved = tmp_path / "moved"
+    (tmp_path / "out").rename(moved)
+    hashes.add(load_suite(moved / profile.name).config_hash)
+    assert len(hashes) == 1
 
 
 @pytest.mark.parametrize(

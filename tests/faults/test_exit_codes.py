@@ -1,13 +1,21 @@
 """The exit status says how a command ended, and it ends in one line; nothing from outside acts on the terminal."""
 
+import asyncio
 import errno
 import io
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pcsuite.cli import main
+from pcsuite.config.load import load_suite
+from pcsuite.engines.adapters.base import Decoding, Request
+from pcsuite.engines.limits import RetriesExhaustedError
+from pcsuite.engines.session import Session
 from pcsuite.errors import Exit
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
@@ -27,7 +35,7 @@ def test_the_documentation_lists_every_status():
     listed = {
         int(line.split("|")[1])
         for line in DOCS.read_text().splitlines()
-        if line.startswith(("| 0", "| 1", "| 2", "| 3", "| 4", "| 7"))
+        if line.startswith(("| 0", "| 1", "| 2", "| 3", "| 4", "| 5", "| 7"))
     }
     assert listed == {int(code) for code in Exit}
 
@@ -49,6 +57,54 @@ def test_an_error_rate_stops(tmp_path, capsys):
         status = main(["run", "--quiet", "--config", str(path)])
     assert status == Exit.STOPPED
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("tokenize", ["none", "vllm"])
+@pytest.mark.parametrize("conditions", [("C0",), ("C6",)])
+def test_a_server_that_is_down_ends_the_run_at_once(tmp_path, capsys, conditions, tokenize):
+    """Before the first row, whatever is asked first: an answer, a proof of the constraint or a count of tokens."""
+    server = LoopbackServer([])
+    with server:
+        pass  # its port is free again
+    path = server_profile(
+        tmp_path, server, items=40, conditions=conditions, limits={"retry": {"max_attempts": 6}}
+    )
+    models = yaml.safe_load((tmp_path / "models.yaml").read_text())
+    models["models"]["m"] |= {"tokenize": tokenize, "structured": "response_format"}
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump(models))
+    assert main(["run", "--quiet", "--config", str(path)]) == Exit.UNREACHABLE
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "model 'm'" in said
+    assert "cannot reach the server: no connection to 127.0.0.1:" in said
+    assert "start it, or correct base_url" in said
+    assert (tmp_path / "outputs" / "runs" / "t.jsonl").read_text() == ""
+
+
+def test_a_server_that_goes_away_costs_rows_and_not_the_run(tmp_path):
+    """Once it has answered, it may come back: the rows fail after their retries, as those of any other fault."""
+    running = ExitStack()
+    server = running.enter_context(LoopbackServer([], answer=lambda body: "Sports"))
+    request = Request("Hello", Decoding("d0", 0.0, 1.0, 8))
+
+    async def ask():
+        session = Session(load_suite(server_profile(tmp_path, server, items=4)))
+        client = session.add("m")
+        await client.ask(request)
+        running.close()
+        for lost in ("Server disconnected", "no connection to"):  # the open connection first, then a new one
+            with pytest.raises(RetriesExhaustedError, match=lost):
+                await client.ask(replace(request, prompt=lost))
+        await session.aclose()
+
+    asyncio.run(ask())
+
+
+def test_a_run_that_has_everything_needs_no_server(tmp_path, capsys):
+    with LoopbackServer([], answer=lambda body: "Sports") as server:
+        path = server_profile(tmp_path, server)
+        assert main(["run", "--quiet", "--config", str(path)]) == Exit.DONE
+    assert main(["run", "--quiet", "--config", str(path)]) == Exit.DONE
 
 
 def test_a_budget_stops(tmp_path, capsys):
@@ -149,7 +205,7 @@ def test_ids_and_answers_do_not_act(tmp_path, capsys, monkeypatch):
     with LoopbackServer(answer=lambda body: EVIL) as server:
         models = f"version: '1.0'\nmodels:\n  evil: {{provider: openai, family: f, size: 1B, base_url: '{server.base_url}'}}\n"
         (tmp_path / "m.yaml").write_text(models)
-        assert main(["models", "check", "evil", "--models", "m.yaml"]) == Exit.DONE
+        assert main(["models", "check", "evil", "--models-file", "m.yaml"]) == Exit.DONE
     shown = capsys.readouterr()
     assert_harmless(shown.out + shown.err)
     assert "owned" in shown.out + shown.err

@@ -84,8 +84,8 @@ def test_no_secret_anywhere(tmp_path, monkeypatch, capsys, mode):
         )
         status = main(["run", "--config", str(path)])
         assert status == (Exit.DONE if mode == "answer" else Exit.FAILED_ROWS)
-        main(["models", "list", "--models", str(tmp_path / "models.yaml")])
-        main(["models", "check", "m", "--models", str(tmp_path / "models.yaml")])
+        main(["models", "list", "--models-file", str(tmp_path / "models.yaml")])
+        main(["models", "check", "m", "--models-file", str(tmp_path / "models.yaml")])
         assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
         assert server.bodies[0]["api_key"] == IN_BODY
     if mode == "answer":
@@ -123,7 +123,7 @@ def test_a_key_pasted_where_a_name_belongs(tmp_path, capsys, value):
         "api_key_env": value,
     }
     (tmp_path / "models.yaml").write_text(yaml.safe_dump({"version": "1.0", "models": {"m": model}}))
-    assert main(["models", "check", "m", "--models", str(tmp_path / "models.yaml")]) == Exit.BELOW_GATE
+    assert main(["models", "check", "m", "--models-file", str(tmp_path / "models.yaml")]) == Exit.BELOW_GATE
     path = write_profile(tmp_path, {"m": model}, items=1)
     assert main(["run", "--config", str(path)]) == Exit.BAD_INPUT
     assert main(["plan", "--config", str(path)]) == Exit.BAD_INPUT

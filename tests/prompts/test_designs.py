@@ -112,3 +112,16 @@ def test_alias_and_options():
     (bundle,) = expand_conditions(["mine"], conditions, OPERATORS)
     assert bundle.steps[0][0].name == "TYPE_CONSTRAIN"
     assert bundle.steps[1][0].spec.k == 4
+
+
+def test_members_can_be_selected():
+    design = {"design": "leave_one_out", "operators": ["ROLE", "GOAL"]}
+    assert list(expand(design, ("mine:all",))) == ["mine:all"]
+    assert list(expand(design, ("mine:-GOAL", "mine:all"))) == ["mine:-GOAL", "mine:all"]
+    assert list(expand(design, ("mine:-GOAL", "mine"))) == ["mine:-GOAL", "mine:all", "mine:-ROLE"]
+    with pytest.raises(
+        ConfigError, match="design 'mine' has no member 'mine:-GAOL' .did you mean 'mine:-GOAL'"
+    ):
+        expand(design, ("mine:-GAOL",))
+    with pytest.raises(ConfigError, match="'mine' is no design and has no members"):
+        expand(["ROLE"], ("mine:all",))

@@ -123,6 +123,13 @@ def test_light_and_dark(browser):
 
 
 def test_a_phone_scrolls_down_only(browser):
+    hidden = (
+        "[...document.querySelectorAll('th.same')].filter(e => getComputedStyle(e).display == 'none').length"
+    )
+    assert browser.run("document.querySelectorAll('th.same').length") > 0
+    assert browser.run(hidden) == 0
     browser.set_width(390)
+    assert browser.run(hidden) == browser.run("document.querySelectorAll('th.same').length")
+    assert browser.run("getComputedStyle(document.querySelector('.same-lines')).display") == "block"
     assert browser.run("document.documentElement.scrollWidth") <= 390
     browser.set_width(1280)

@@ -1,3 +1,4 @@
+from pcsuite.report import drawing
 from pcsuite.report.drawing import Tips, canvas, errorbar, file_slug, finish, interval_text, short
 
 
@@ -30,3 +31,24 @@ def test_without_a_folder_nothing_is_written(tmp_path):
         made = finish(figure, Tips(), "stem", "kind", "", None, "t", "m")
     assert (made.name, made.png) == ("stem__t__m", None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interval_without_end_does_not_ruin_the_axis():
+    with drawing.canvas() as (_, axes):
+        tips = drawing.Tips()
+        points = [(1000.0, 590.0, 40_248_541_197.0), (700.0, 500.0, 900.0)]
+        drawing.errorbar(axes, tips, [0, 1], points, ["C0", "C1"], colour="black")
+        drawing.plain_log_scale(axes)
+        drawing.keep_to_points(axes, [value for value, _, _ in points])
+        low, high = axes.get_ylim()
+    assert high == 10_000
+    assert 70 <= low < 500
+
+
+def test_intervals_that_fit_are_shown_whole():
+    with drawing.canvas() as (_, axes):
+        drawing.errorbar(axes, drawing.Tips(), [0], [(700.0, 500.0, 900.0)], ["C1"], colour="black")
+        drawing.plain_log_scale(axes)
+        before = axes.get_ylim()
+        drawing.keep_to_points(axes, [700.0])
+        assert axes.get_ylim() == before

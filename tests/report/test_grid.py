@@ -32,3 +32,11 @@ def test_a_value_and_its_limits_share_a_column():
 def test_names_stay_on_one_line_and_sentences_get_room():
     grid = plain_grid(("name", "note"), [{"name": "n" * LONGEST_NAME, "note": "s" * (LONGEST_NAME + 1)}])
     assert [cell.css for cell in grid.rows[0].cells] == ["keep", "prose"]
+
+
+def test_columns_that_say_the_same_in_every_row_are_known():
+    records = [{"task": "t", "model": name, "regime": "D0", "n": 4} for name in ("a", "b")]
+    grid = plain_grid(("task", "model", "regime", "n"), records)
+    assert grid.constant == {0: "t", 2: "D0"}  # numbers are what a table is read for
+    assert plain_grid(("task", "model"), records[:1]).constant == {}
+    assert plain_grid(("task", "regime"), records).constant == {}  # else nothing would be left of the table

@@ -52,6 +52,24 @@ def test_chance_is_called_chance():
     assert tone == "neutral"
 
 
+def test_a_loss_that_holds_is_not_called_at_most():
+    lost = [
+        effect(delta=-0.1, treated=0.21, p_bh=0.001),
+        effect(condition="C4", delta=-0.3, treated=0.01, p_bh=0.001),
+    ]
+    text, evidence, tone = sentences(lost)[0]
+    assert (
+        text
+        == "Every condition lowered the score; the least loss: C6 lowered it from 0.31 to 0.21 against C0"
+    )
+    assert evidence.endswith("holds after correction")
+    assert tone == "bad"
+    text, evidence, tone = sentences([effect(delta=-0.1, treated=0.21, p_bh=0.4)])[0]
+    assert text == "Every condition lowered the score; C6 lowered it from 0.31 to 0.21 against C0"
+    assert evidence.endswith("does not hold after correction")
+    assert tone == "neutral"
+
+
 def test_harm_is_told():
     records = [
         effect(condition="C1"),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -63,13 +65,33 @@ def new_session(
     return session
 
 
-async def post(session: ClientSession, url: Any, body: bytes, most_bytes: int = LARGEST_ANSWER) -> Reply:
-    """Send a body and return the answer; a redirect is an answer like any other and is never followed.
+async def send(
+    session: ClientSession,
+    method: Literal["GET", "POST"],
+    url: str,
+    body: bytes | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    most_bytes: int = LARGEST_ANSWER,
+    timeout_s: float | None = None,
+) -> Reply:
+    """Make a request and return the answer; a redirect is an answer like any other and is never followed.
 
-    ``url`` is a text or a ``yarl.URL``. Raises :class:`EngineError`: retryable where the server cannot be reached, is
-    too slow or breaks off, final where the address is wrong or the answer has more than ``most_bytes``.
+    ``headers`` go beside the session's, ``timeout_s`` replaces its longest wait. Raises :class:`EngineError`: retryable
+    where the server cannot be reached, is too slow or breaks off, final where the address is wrong or the answer has
+    more than ``most_bytes``.
     """
-    async with _asking(session, url), session.post(url, data=body, allow_redirects=False) as response:
+    import aiohttp
+
+    more: dict[str, Any] = {}
+    if timeout_s is not None:
+        more["timeout"] = aiohttp.ClientTimeout(total=timeout_s, sock_connect=session.timeout.sock_connect)
+    async with (
+        _asking(session, url),
+        session.request(
+            method, _parsed(url), data=body, headers=headers, allow_redirects=False, **more
+        ) as response,
+    ):
         length = response.content_length
         if length is not None and length <= most_bytes:
             content = await response.read()
@@ -87,13 +109,13 @@ async def post(session: ClientSession, url: Any, body: bytes, most_bytes: int = 
 def post_blocking(
     url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float, most_bytes: int = LARGEST_ANSWER
 ) -> Reply:
-    """As :func:`post`, over a connection of its own, for callers outside an event loop or in a thread."""
+    """As :func:`send`, over a connection of its own, for callers outside an event loop or in a thread."""
 
     async def once() -> Reply:
         async with new_session(
             url, headers=headers, timeout_s=timeout_s, connect_timeout_s=timeout_s
         ) as session:
-            return await post(session, url, body, most_bytes)
+            return await send(session, "POST", url, body, most_bytes=most_bytes)
 
     return run_blocking(once())
 
@@ -131,6 +153,14 @@ def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, i
     run_blocking(fetch())
 
 
+@lru_cache(maxsize=64)
+def _parsed(url: str) -> Any:
+    """The address as aiohttp takes it: parsing it costs as much as the rest of a call."""
+    from yarl import URL
+
+    return URL(url)
+
+
 @asynccontextmanager
 async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
     """Lower-level failures as errors of ours, without the objects: some carry the request's headers."""
@@ -150,7 +180,18 @@ async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
         hint = None
         if isinstance(error, OSError) and error.errno in _OWN_LIMITS:
             hint = "too many files are open: raise the limit (ulimit -n) or lower repro.max_inflight"
-        raise EngineError(f"cannot reach the server: {describe(error)}", hint=hint, retryable=True) from None
+        said = describe(error)
+        # A connection that broke may come back; where none is had, or nobody knows the name, there is no server.
+        down = hint is None and isinstance(error, aiohttp.ClientConnectorError)
+        if isinstance(error, aiohttp.ClientConnectorError):
+            number = error.os_error.errno or 0
+            reason = (
+                os.strerror(number) if number > 0 else error.os_error.strerror or describe(error.os_error)
+            )
+            said = f"no connection to {error.host}:{error.port} ({reason})"
+        raise EngineError(
+            f"cannot reach the server: {said}", hint=hint, retryable=True, unreachable=down
+        ) from None
 
 
 async def _read_bounded(response: ClientResponse, most_bytes: int) -> bytes:

@@ -57,7 +57,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("the model")
     add = model.add_argument
     about = "default: smollm2-135m, for the bundled example the model it was made for"
-    add("--model", metavar="ID|PROVIDER/MODEL", help=about)
+    options.add_one(model, "model", about, metavar="ID|PROVIDER/MODEL")
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
     about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
     add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)

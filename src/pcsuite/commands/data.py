@@ -7,17 +7,17 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcsuite._util.text import behind, one_line
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import listed, settings_from
+from pcsuite.commands.options import add_one, ask, listed, settings_from
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
 from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES, Columns
-from pcsuite.errors import ConfigError, DataError, Exit, did_you_mean
+from pcsuite.errors import ConfigError, Exit
 from pcsuite.retrieval.base import DEFAULT_K
 from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, index_root, take_for
 
@@ -50,7 +50,7 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
     add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
     about = "v1: the 817 questions (default); v2025: the 790 of the revision"
-    add("--truthfulqa-version", default="v1", metavar="V", help=about)
+    add("--truthfulqa-version", choices=("v1", "v2025"), default="v1", help=about)
     about = "fetch FEVER's Wikipedia from the hub too: several GB (hub road)"
     add("--fever-wiki", action="store_true", help=about)
     add("--spider-dir", **DIR, help="folder of Spider's tables.json and database/ (hub road)")
@@ -144,12 +144,13 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
     add("--title", help="name shown in reports")
     add("--instruction", help="the bare instruction")
-    add("--model", default="smollm2-135m", help="model of the profile (default: smollm2-135m)")
+    add_one(parser, "model", "model of the profile (default: smollm2-135m)", default="smollm2-135m")
     add("--out", **DIR, default=Path(), help="folder of task, schema and profile (default: .)")
     add("--cache-dir", **DIR, default=Path(".cache"), help="items go to DIR/datasets")
-    about = "share of rows for exemplars (default: 0.2)"
-    add("--train-share", type=float, default=0.2, metavar="X", help=about)
-    add("--dev-share", type=float, default=0.2, metavar="X", help="share of rows for tuning (default: 0.2)")
+    about = "share of rows for exemplars (default: 4 rows, and a tenth of those beyond 60)"
+    add("--train-share", type=float, metavar="X", help=about)
+    about = "share of rows for tuning (default: none up to 99 rows, then a fifth of those beyond 60)"
+    add("--dev-share", type=float, metavar="X", help=about)
     add("--overwrite", action="store_true", help="replace files of an earlier init-task")
 
 
@@ -162,15 +163,15 @@ def execute_init_task(args: argparse.Namespace) -> int:
 
     known = list(read_table(args.data)[0].values)
     kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
-    kind = kind or _ask("kind of task", "--kind", list(RECIPES))
-    inputs = listed(args.input) or listed(_ask("column of the input", "--input", known))
+    kind = kind or ask("kind of task", "--kind", list(RECIPES))
+    inputs = listed(args.input) or listed(ask("column of the input", "--input", known))
     fields, answer, choices = listed(args.fields), args.answer, listed(args.choices)
     if kind == "choice" and not choices:
-        choices = listed(_ask("columns of the options, parted by commas", "--choices", known))
+        choices = listed(ask("list of the option columns", "--choices", known))
     if kind == "extraction" and not fields and answer is None:
-        fields = listed(_ask("columns of the record, parted by commas", "--fields", known))
+        fields = listed(ask("list of the record's columns", "--fields", known))
     elif kind not in ("extraction", "own") and answer is None and not fields:
-        answer = _ask("column of the right answer", "--answer", known)
+        answer = ask("column of the right answer", "--answer", known)
     labels = listed(args.labels)
     if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:
         labels = listed(input("labels, parted by commas (empty: those that occur): "))
@@ -185,19 +186,6 @@ def execute_init_task(args: argparse.Namespace) -> int:
     print(f"profile  {result.profile_file}")
     print(f"\nnext: {shlex.join(['pcsuite', 'run', '--config', str(result.profile_file)])}")
     return 0
-
-
-def _ask(what: str, flag: str, choices: Sequence[str]) -> str:
-    """Ask on the terminal until the answer is one of the choices (each part of it, where it is a list)."""
-    if not sys.stdin.isatty():
-        raise DataError(f"the {what} is not given", hint=f"{flag}, one of: {', '.join(choices)}")
-    while True:
-        given = input(f"{what} ({', '.join(choices)}): ").strip()
-        wrong = [part for part in listed(given) if part not in choices]
-        if given and not wrong:
-            return given
-        if wrong:
-            print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
 
 
 def configure_index(parser: argparse.ArgumentParser) -> None:
@@ -226,7 +214,16 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_index(args: argparse.Namespace) -> int:
-    """Build the search index of a dataset's pages, or print the best sentences for a query."""
+    """Build the search index of a dataset's pages, or print the best sentences for a query.
+
+    Raises ``ConfigError`` for pages that are not there, an empty query and a number of sentences below 1.
+    """
+    if args.pages is not None and not args.pages.is_file():
+        raise ConfigError(f"--pages {args.pages}: no such file")
+    if args.action == "search" and not args.query.strip():
+        raise ConfigError("the query is empty", hint='pcsuite index search "capital of Karvenia"')
+    if args.action == "search" and args.k < 1:
+        raise ConfigError(f"-k {args.k}: at least 1 is needed")
     started = time.perf_counter()
     folder = args.index if args.action == "search" else None
     if folder is None:
@@ -281,7 +278,7 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
     add("--metric", "--scorer", dest="measures", action="append", default=[], metavar="NAME", help=about)
     add("--condition", metavar="NAME", help="name of the condition; C0 is the control")
     add("--condition-from", metavar="KEY", help="key of the log's header whose value names the condition")
-    add("--model", metavar="ID", help="id of the model, instead of the log's")
+    add_one(parser, "model", "id of the model, instead of the log's")
     add("--family", default="unknown", help="family of the model, for the report")
     add("--size", default="unknown", help="size class of the model, for the report")
     add("--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)")

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.commands import DIR
-from pcsuite.commands.options import add_profile_arguments, executor_from, listed, next_line, suite_from
+from pcsuite.commands.options import (
+    add_models,
+    add_profile_arguments,
+    add_tasks,
+    executor_from,
+    listed,
+    next_line,
+    suite_from,
+)
 from pcsuite.commands.run import add_run_arguments, print_summary
 from pcsuite.errors import Exit
 from pcsuite.integrations import environments
@@ -34,7 +42,7 @@ def configure_helm(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_profile_arguments(parser, selection=False)
     add("--scenarios", metavar="A,B", help="HELM run entries, instead of the profile's")
-    add("--models", metavar="A,B", help=f"models of the profile's file, or {BUILT_IN}")
+    add_models(parser, f"models of the profile's file, or {BUILT_IN}")
     add("--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario")
     add("--data", metavar="DIR", help="folder of the scenarios' published files")
     add("--import-only", **DIR, help="run nothing: import the results HELM left in DIR")
@@ -47,7 +55,7 @@ def execute_helm(args: argparse.Namespace) -> int:
     Returns 4 where a run of HELM has no results. ``--scenarios``, ``--limit`` and ``--data`` change the profile's HELM
     block, ``--models`` its selection.
     """
-    model_ids = list(dict.fromkeys(listed(args.models)))
+    model_ids = list(dict.fromkeys(listed(args.models, "--models")))
     changes: dict[str, Any] = {
         "selection.models": [name for name in model_ids if name != BUILT_IN] or None,
         "integrations.helm.scenarios": args.scenarios.split(",") if args.scenarios else None,
@@ -135,8 +143,8 @@ def configure_promptbench(parser: argparse.ArgumentParser) -> None:
     The same command goes on where a killed run ended.
     """
     add_profile_arguments(parser, selection=False)
-    parser.add_argument("--tasks", metavar="A,B", help="tasks, instead of integrations.promptbench.tasks")
-    parser.add_argument("--models", metavar="A,B", help="only these models")
+    add_tasks(parser, "tasks, instead of integrations.promptbench.tasks")
+    add_models(parser)
     parser.add_argument("--conditions", metavar="A,B", help="conditions, instead of the block's")
     parser.add_argument("--attacks", metavar="A,B", help="kinds of perturbation, instead of the block's")
     parser.add_argument("--regimes", metavar="A,B", help="decoding regimes (default: the greedy ones)")
@@ -153,12 +161,16 @@ def execute_promptbench(args: argparse.Namespace) -> int:
     The flags change the profile's perturbation block (``integrations.promptbench``), not its selection.
     """
     numbers = {"max_items": args.limit, "variants": args.variants, "query_budget": args.budget}
-    changes = {f"{_BLOCK}.{key}": value for key, value in numbers.items() if value is not None}
+    changes: dict[str, Any] = {
+        f"{_BLOCK}.{key}": value for key, value in numbers.items() if value is not None
+    }
+    if args.tasks is not None:  # the block attacks what is selected
+        changes["selection.tasks"] = listed(args.tasks, "--tasks")
     suite = suite_from(args, changes, _BLOCK_LISTS)
     suite.profile.integrations.check_allowed("promptbench")
     summary = run_promptbench(
         suite,
-        regimes=listed(args.regimes),
+        regimes=listed(args.regimes, "--regimes"),
         report=lambda line: print(f"  {line}", flush=True),
         quiet=args.quiet,
         use_cache=not args.no_cache,

@@ -9,6 +9,7 @@ from pcsuite.commands import options
 from pcsuite.errors import Exit
 from pcsuite.logging.audit import LogAudit, audit_log, repair_log
 from pcsuite.logging.log import RunPaths
+from pcsuite.logging.segments import find_log
 
 
 def configure_log(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def execute_log(args: argparse.Namespace) -> int:
 
     Raises ``LogError`` where there is no such log, and where it cannot be repaired.
     """
-    log = args.run if args.run.suffix == ".jsonl" else RunPaths.of(args.output_dir, str(args.run)).log
+    log = find_log(args.run, args.output_dir)
     paths = RunPaths(log, log.with_suffix(".prompts.z"))
     wanted = None
     if args.config is not None:

@@ -38,8 +38,8 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     """
     add = parser.add_argument
     options.add_profile_arguments(parser, selection=False)
-    add("--task", metavar="ID", help="task (default: every selected one, if the profile enables it)")
-    add("--model", metavar="ID", help="model (default: every selected one, if the profile enables it)")
+    options.add_tasks(parser, "tasks (default: every selected one, if the profile enables it)")
+    options.add_models(parser, "models (default: every selected one, if the profile enables it)")
     add("--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)")
     add("--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)")
     add("--limit", type=int, metavar="N", help="at most N development items")
@@ -59,7 +59,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         value = getattr(args, flag)
         if value is not None and value < 1:
             raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
-    suite = options.suite_from(args)
+    suite = options.suite_from(args, lists={})
     section = suite.profile.optimization.dspy
     shared: dict[str, Any] = {
         "method": args.method or section.method,
@@ -75,6 +75,8 @@ def execute_optimize(args: argparse.Namespace) -> int:
     for settings in chosen:
         estimate = search.estimate_optimization(suite, settings)
         price = f", ${estimate.cost_usd:,.2f}" if estimate.cost_usd else ""
+        if estimate.cost_usd is None:
+            price = ", at a price that is not known"
         print(
             f"{settings.task_id} × {settings.model_id}, {settings.method}: {settings.candidates} candidates ×"
             f" {estimate.dev_items} development items × {estimate.replicates} replicates: at most"
@@ -92,13 +94,13 @@ def execute_optimize(args: argparse.Namespace) -> int:
 def _pairs(suite: Suite, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Pairs of task and model; more than one only where the profile or the user says so."""
     selection = suite.profile.selection
-    tasks = [args.task] if args.task else list(selection.tasks)
-    models = [args.model] if args.model else list(selection.models)
-    said = args.task is not None and args.model is not None
-    single = len(selection.tasks) == 1 and len(selection.models) == 1
+    tasks = options.listed(args.tasks, "--tasks") or list(selection.tasks)
+    models = options.listed(args.models, "--models") or list(selection.models)
+    said = args.tasks is not None and args.models is not None
+    single = len(tasks) * len(models) == 1
     if not (suite.profile.optimization.dspy.enabled or said or args.dry_run or single):
         raise ConfigError(
-            f"the profile selects {len(selection.tasks)} tasks and {len(selection.models)} models, and"
+            f"{len(tasks)} tasks and {len(models)} models make {len(tasks) * len(models)} searches, and"
             " optimization.dspy.enabled is false",
             hint="name one pair with --task and --model, or set optimization.dspy.enabled",
         )

@@ -8,13 +8,13 @@ import logging
 import math
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.yaml_source import load_yaml
-from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +31,20 @@ SELECTION = {
     "regimes": "selection.decoding_regimes",
 }
 """Flags that hold a list, and the profile's keys they replace."""
+FLAGS = {
+    "preregistration.stopping.rule": "--until",
+    "preregistration.margin": "--margin",
+    "preregistration.stopping.batch": "--batch",
+    "integrations.promptbench.max_items": "--limit",
+    "integrations.promptbench.variants": "--variants",
+    "integrations.promptbench.query_budget": "--budget",
+    "integrations.helm.scenarios": "--scenarios",
+    "integrations.helm.max_instances": "--limit",
+    "integrations.helm.data_dir": "--data",
+    "selection.models": "--models",
+    "selection.tasks": "--tasks",
+}
+"""Which flag a further override of a command comes from, for messages about it."""
 
 BY_ITEM_MEANS = (
     "looks judge the mean of item scores, each item weighing the same, not micro-F1 of pooled counts"
@@ -38,13 +52,50 @@ BY_ITEM_MEANS = (
 """Said of tasks with pooled counts: no confidence sequence is known to hold for a ratio of sums at every look."""
 
 
-def listed(text: str | None) -> list[str]:
-    """The names of a list that a user typed; none for an empty text.
+def listed(text: str | None, flag: str | None = None) -> list[str]:
+    """The names of a list that a user typed; none where it was not given.
+
+    With a ``flag``, a list that was given and holds no name is a ``ConfigError``: nobody means to select nothing.
 
     >>> listed("A, B,")
     ['A', 'B']
     """
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+    names = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if flag is not None and text is not None and not names:
+        raise ConfigError(f"{flag}: no name is given", hint=f"{flag} A,B; leave it out for all")
+    return names
+
+
+def add_tasks(parser: argparse._ActionsContainer, about: str = "only these tasks") -> None:
+    """``--tasks A,B``, also as ``--task``; read with :func:`listed`."""
+    parser.add_argument("--tasks", "--task", dest="tasks", metavar="A,B", help=about)
+
+
+MODELS_MEANT = (
+    "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5, ollama/llama3.2, …)"
+)
+
+
+def add_models(parser: argparse._ActionsContainer, about: str = MODELS_MEANT) -> None:
+    """``--models A,B``, also as ``--model``; read with :func:`listed`."""
+    parser.add_argument("--models", "--model", dest="models", metavar="A,B", help=about)
+
+
+def add_one(
+    parser: argparse._ActionsContainer, what: str, about: str, default: str | None = None, metavar: str = "ID"
+) -> None:
+    """``--task`` or ``--model`` (``what``) of a command that takes one of them, also in the plural."""
+
+    def single(text: str) -> str:
+        names = listed(text)
+        if len(names) != 1:
+            said = "no name is given" if not names else f"one {what} is taken here, not {len(names)}"
+            raise argparse.ArgumentTypeError(said)
+        return names[0]
+
+    parser.add_argument(
+        f"--{what}", f"--{what}s", dest=what, type=single, default=default, metavar=metavar, help=about
+    )
 
 
 def add_profile_arguments(
@@ -68,11 +119,13 @@ def add_profile_arguments(
         add("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
     if selection:
         if tasks:
-            add("--tasks", "--task", metavar="A,B", help="only these tasks")
-        add("--models", "--model", metavar="A,B", help="only these models")
-        add("--conditions", metavar="A,B", help="only these conditions")
+            add_tasks(parser)
+        add_models(parser)
+        add("--conditions", metavar="A,B", help="only these conditions; DESIGN:MEMBER is one of a design")
         add("--regimes", metavar="A,B", help="only these decoding regimes")
         add("--limit", type=int, metavar="N", help="at most N items a task")
+    about = "override a key of the models' entries, e.g. logprobs=true or price_in=2.5"
+    add("--model-option", action="append", default=[], metavar="KEY=VALUE", help=about)
     about = "override any profile key, e.g. limits.max_cost_usd=5"
     add("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
 
@@ -88,21 +141,37 @@ def suite_from(
     """
     given = vars(args)
     overrides: dict[str, Any] = dict(more or {})
+    said = dict(FLAGS)
     for flag, key in (("name", "run.name"), ("output_dir", "run.output_dir")):
-        if given.get(flag):
+        if given.get(flag) is not None:
+            said[key] = f"--{flag.replace('_', '-')}"
+            if not str(given[flag]).strip():
+                raise ConfigError(f"{said[key]}: it is empty", hint="leave it out to keep the profile's")
             overrides[key] = given[flag]
-    overrides |= {key: listed(given[flag]) for flag, key in lists.items() if given.get(flag)}
+    for flag, key in lists.items():
+        if given.get(flag) is not None:
+            overrides[key], said[key] = listed(given[flag], f"--{flag}"), f"--{flag}"
     if given.get("limit") is not None:
-        overrides["limits.max_items_per_task"] = args.limit
+        overrides["limits.max_items_per_task"], said["limits.max_items_per_task"] = args.limit, "--limit"
         overrides["limits.per_task_max_items"] = {}
-    for entry in args.set:
-        key, sep, value = entry.partition("=")
-        if not sep:
-            raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
-        overrides[key.strip()] = load_yaml(value, f"--set {key}")
+    for flag, prefix, example in (
+        ("model_option", "model_options.*.", "logprobs=true"),
+        ("set", "", "limits.max_cost_usd=5"),
+    ):
+        for entry in given.get(flag) or ():
+            key, sep, value = entry.partition("=")
+            key, shown = key.strip(), f"--{flag.replace('_', '-')}"
+            if not sep or not key:
+                raise ConfigError(f"{shown} {entry}: expected KEY=VALUE, for example {example}")
+            overrides[prefix + key] = load_yaml(value, f"{shown} {key}")
+            said[prefix + key] = f"{shown} {key}"
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
-    suite = load_suite(args.config, overrides)
+    if not str(args.config).strip():
+        raise ConfigError(
+            "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"
+        )
+    suite = load_suite(args.config, overrides, said)
     logger = logging.getLogger("pcsuite")
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]
@@ -112,7 +181,7 @@ def suite_from(
 
 
 def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--until``, ``--margin`` and ``--batch``, which override the profile's ``preregistration``."""
+    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``."""
     about = (
         "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
         " equivalent) or 'no-worse' (also not worse by more than --margin)"
@@ -120,13 +189,13 @@ def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", choices=("decided", "no-worse"), help=about)
     about = "smallest difference that matters, e.g. 0.02"
     parser.add_argument("--margin", type=float, metavar="D", help=about)
-    parser.add_argument("--batch", type=int, metavar="N", help="items between two looks (default 10)")
+    parser.add_argument("--look-every", type=int, metavar="N", help="items between two looks (default 10)")
 
 
 def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
     """What the flags of :func:`add_stopping_arguments` set in the profile.
 
-    Raises ``ConfigError`` for a margin or batch without a rule that would use it.
+    Raises ``ConfigError`` for a margin or number of items without a rule that would use it.
     """
     section = "preregistration."
     given: dict[str, Any] = {}
@@ -134,10 +203,10 @@ def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
         given[f"{section}stopping.rule"] = args.until.replace("-", "_")
     if args.margin is not None:
         given[f"{section}margin"] = args.margin
-    if args.batch is not None:
-        given[f"{section}stopping.batch"] = args.batch
+    if args.look_every is not None:
+        given[f"{section}stopping.batch"] = args.look_every
     if given and args.until is None:
-        flag = "--margin" if args.margin is not None else "--batch"
+        flag = "--margin" if args.margin is not None else "--look-every"
         raise ConfigError(f"{flag} goes with --until", hint="pcsuite run --until decided --margin 0.02")
     return given
 
@@ -152,6 +221,24 @@ def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -
     return settings(**{name: given[name] for name in names} | more)
 
 
+def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = False, example: str = "") -> str:
+    """Ask on the terminal until there is an answer (one that may be ``empty``, where that means something).
+
+    With ``choices`` each part of a list must be one of them. Elsewhere than on a terminal it is a ``DataError`` that
+    names the flag.
+    """
+    if not sys.stdin.isatty():
+        hint = f"{flag}, one of: {', '.join(choices)}" if choices else f"{flag} {example}"
+        raise DataError(f"the {what} is not given", hint=hint)
+    while True:
+        given = input(f"{what} ({', '.join(choices)}): " if choices else f"{what}: ").strip()
+        wrong = [part for part in listed(given) if choices and part not in choices]
+        if (given or empty) and not wrong:
+            return given
+        if wrong:
+            print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
+
+
 def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     """``next: pcsuite COMMAND …`` for the run that was just made, ready to be pasted into a shell.
 
@@ -162,6 +249,8 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
         if value:
             words += [flag, str(value)]
+    for entry in getattr(args, "model_option", ()):
+        words += ["--model-option", entry]
     for entry in args.set:
         words += ["--set", entry]
     return f"next: {shlex.join([*words, *more])}"

@@ -467,14 +467,14 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
       pcsuite improve evals --propose-only                           # then edit the draft and run again
       pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
     """
-    from pcsuite.commands.options import add_profile_arguments
+    from pcsuite.commands.options import add_one, add_profile_arguments
 
     add = parser.add_argument
     add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.*}")
     add_profile_arguments(parser, run=False, selection=False)
-    add("--model", default="smollm2-135m", metavar="ID", help="model of the profile's models file")
+    add_one(parser, "model", "model of the profile's models file", default="smollm2-135m")
     add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
-    add("--task", default="buildingspec_json", metavar="ID", help="task (default buildingspec_json)")
+    add_one(parser, "task", "task (default buildingspec_json)", default="buildingspec_json")
     add("--regime", default="D0", metavar="ID", help="decoding regime (default D0)")
     add("--seed", type=int, default=0, help="seed of the extractions")
     add("--start", **FILE, help="instruction to start from (default: the task's)")

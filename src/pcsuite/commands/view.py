@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pcsuite.commands import DIR
-from pcsuite.errors import ConfigError, require
+from pcsuite.errors import ConfigError, did_you_mean, require
 
 
 def configure_view(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def configure_view(parser: argparse.ArgumentParser) -> None:
     """
     add = parser.add_argument
     add("run", nargs="?", metavar="RUN", help="the run to open first")
-    add("--output-dir", **DIR, default=Path("outputs"), help="where the runs are (default: outputs)")
+    add("--output-dir", **DIR, help="where the runs are (default: the profile's, else outputs)")
     add("--config", metavar="PROFILE", help="profile whose items are shown; by default the bundled tasks'")
     add("--evals", **DIR, help="folder of the verifier's evals, to look at them too")
     add("--port", type=int, default=0, help="port (default: any that is free)")
@@ -45,20 +45,19 @@ def execute_view(args: argparse.Namespace) -> int:
     from pcsuite.view.data import Viewer, list_runs
     from pcsuite.view.serving import Serving
 
-    names = [entry.name for entry in list_runs(args.output_dir)]
+    suite = load_suite(args.config) if args.config else None
+    output_dir = args.output_dir or Path(suite.profile.run.output_dir if suite is not None else "outputs")
+    names = [entry.name for entry in list_runs(output_dir)]
     if not names and args.evals is None:
-        raise ConfigError(
-            f"there is no run in {args.output_dir / 'runs'}", hint="pcsuite run --config quickstart"
-        )
+        raise ConfigError(f"there is no run in {output_dir / 'runs'}", hint="pcsuite run --config quickstart")
     if args.run is not None and args.run not in names:
         raise ConfigError(
-            f"there is no run '{args.run}' in {args.output_dir / 'runs'}",
-            hint=f"there are: {', '.join(names[:12])}",
+            f"there is no run '{args.run}' in {output_dir / 'runs'}", hint=did_you_mean(args.run, names)
         )
     if args.bundle is not None:
         from pcsuite.view.bundle import write_bundle
 
-        viewer = Viewer(args.output_dir, load_suite(args.config) if args.config else None, args.evals)
+        viewer = Viewer(output_dir, suite, args.evals)
         try:
             files = write_bundle(viewer, args.run or names[0], args.bundle)
         finally:
@@ -67,9 +66,9 @@ def execute_view(args: argparse.Namespace) -> int:
         print(f"{args.bundle / 'index.html'} ({len(files)} files, {size / 1e6:.1f} MB)")
         return 0
     serving = Serving(
-        args.output_dir,
+        output_dir,
         args.run,
-        load_suite(args.config) if args.config else None,
+        suite,
         args.evals,
         host=args.host,
         port=args.port,

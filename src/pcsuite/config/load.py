@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,9 +28,11 @@ from pcsuite.config.definitions import (
     TasksFile,
     TaskSpec,
 )
-from pcsuite.config.profile import Profile
+from pcsuite.config.model_names import NamedModels
+from pcsuite.config.profile import Profile, SuiteSection
 from pcsuite.config.spellings import dataset_name, regime_id, task_kind, task_spelled_out
 from pcsuite.config.yaml_source import YamlSource
+from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
 
 FileT = TypeVar("FileT", bound=Definition)
@@ -43,16 +46,8 @@ REFERENCED: Mapping[str, type[Definition]] = {
     "metrics_ref": MetricsFile,
 }
 """The profile's references and the model of each file."""
-
-
-def bundled_configs() -> Path:
-    """Folder of the definition files that come with the suite.
-
-    Inside the package where it is installed, at the root of the repository in a checkout.
-    """
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "configs"
-    return installed if installed.is_dir() else package.parents[1] / "configs"
+_PLACES = ("output_dir", "cache_dir")
+"""Keys of ``run`` that name folders."""
 
 
 def profile_path(name: str) -> Path:
@@ -67,8 +62,13 @@ def profile_path(name: str) -> Path:
     bundled = bundled_configs() / f"{name}.yaml"
     if bundled.exists():
         return bundled
-    known = [entry.stem for entry in bundled_configs().glob("*.yaml") if not entry.stem.endswith("_v1")]
-    raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, known))
+    raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, bundled_profiles()))
+
+
+def bundled_profiles() -> list[str]:
+    """Names of the profiles that come with the suite, sorted; its definition files are none."""
+    files = sorted(bundled_configs().glob("*.yaml"))
+    return [file.stem for file in files if "\nselection:" in file.read_text(encoding="utf-8")]
 
 
 @lru_cache(maxsize=1)
@@ -145,7 +145,7 @@ class Suite:
     path: Path
     profile: Profile
     tasks: Mapping[str, TaskSpec]
-    models: Mapping[str, ModelSpec]
+    models: NamedModels
     operators: Mapping[str, OperatorSpec]
     conditions: Mapping[str, ConditionSpec]
     regimes: Mapping[str, DecodingSpec]
@@ -159,19 +159,28 @@ class Suite:
         Operators and conditions enter whole, since conditions refer to each other; scorers of one's own with the text
         of their files.
         """
-        selection = self.profile.selection
+        profile, selection = self.profile, self.profile.selection
+        if profile.run.relative_to == "profile":  # the same study wherever its folder lies
+            places = {key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _PLACES}
+            profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
+        models = [*selection.models, *self.judges(selection.tasks)]
         scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
         return digest(
             ({"scorers": scorers} if scorers else {})
             | {
-                "profile": self.profile,
+                "profile": profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},
-                "models": {name: self.models[name] for name in selection.models},
+                "models": {name: self.models[name] for name in models},
                 "operators": dict(self.operators),
                 "conditions": dict(self.conditions),
                 "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
             }
         )
+
+    def judges(self, tasks: Iterable[str]) -> list[str]:
+        """Ids of the models that judge answers of some tasks, each once."""
+        specs = [self.tasks[name].judge for name in tasks]
+        return list(dict.fromkeys(judge.model for judge in specs if judge is not None))
 
     def schema(self, task_id: str) -> dict[str, Any] | None:
         """The answer's JSON schema, read from the task's ``schema_ref``; ``None`` where it names none.
@@ -262,12 +271,20 @@ class Suite:
         return limits.max_items_per_task
 
 
-def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Suite:
+def load_suite(
+    path: Path | str | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    flags: Mapping[str, str] | None = None,
+    *,
+    check_names: bool = True,
+) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
     ``path`` is a profile file, the name of a bundled one, or a profile's content, whose files are then looked for from
-    the working folder. ``overrides`` replaces profile values by dotted key, as the
-    command line does; every mistake in the files is a ``ConfigError``.
+    the working folder. ``overrides`` replaces profile values by dotted key, as the command line does; a definition file
+    named there is looked for in the working folder first. ``flags`` says by key how the user gave an override, for
+    messages. Every mistake in the files is a ``ConfigError``; without ``check_names`` a profile may select what its
+    files do not define, for who only wants to know what they do.
 
     >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
     'mine'
@@ -277,34 +294,16 @@ def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any
     )
     written = source.data.get("selection") if isinstance(source.data, dict) else None
     if overrides and isinstance(source.data, dict):
-        data = json.loads(json.dumps(source.data, default=str))
-        for dotted, value in overrides.items():
-            *parents, last = dotted.split(".")
-            node = data
-            for parent in parents:
-                node = node.setdefault(parent, {})
-            # Two names of one regime are one key: an override replaces it, however the file spells it.
-            node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
-        source = YamlSource(source.path, source.text, data)
+        source = _overridden(source, overrides, flags or {})
     profile = source.parse(Profile)
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
+    if profile.run.relative_to == "profile":
+        profile = _beside_profile(profile, source)
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
-    folder = source.path.resolve().parent
     for key, model in REFERENCED.items():
-        reference = getattr(profile.suite, key)
-        # From the profile's folder, or from the project's root: the folder above it, or where the command is run.
-        candidates = list(
-            dict.fromkeys((folder / reference, folder.parent / reference, Path.cwd() / reference))
-        )
-        if key not in profile.suite.model_fields_set:
-            candidates.append(bundled_configs() / reference)
-        found = next((candidate for candidate in candidates if candidate.is_file()), None)
-        if found is None:
-            tried = ", ".join(map(str, candidates))
-            raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried})"))
-        sources[key] = YamlSource.read(found)
+        sources[key] = YamlSource.read(_referenced(source, key, getattr(profile.suite, key)))
         if key == "tasks_ref":
             sources[key] = _with_bundled_words(sources[key])
         elif key == "metrics_ref":
@@ -314,17 +313,79 @@ def load_suite(path: Path | str | Mapping[str, Any], overrides: Mapping[str, Any
         path=source.path,
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
-        models=_with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
+        models=NamedModels(
+            _with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
+            profile.model_options,
+        ),
         operators=parsed["operators_ref"].operators,
         conditions=parsed["conditions_ref"].conditions,
         regimes=parsed["decoding_ref"].regimes,
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    problems = _unknown_names(suite, written if isinstance(written, dict) else {})
+    problems = _unknown_names(suite, written if isinstance(written, dict) else {}) if check_names else []
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
+
+
+def models_beside(folder: Path) -> Mapping[str, ModelSpec]:
+    """The models that a profile in a folder can select without naming a models file: its own, else the bundled ones."""
+    found = _referenced(YamlSource(folder / "profile.yaml", "", {}), "models_ref", SuiteSection().models_ref)
+    return YamlSource.read(found).parse(ModelsFile).models
+
+
+def _overridden(source: YamlSource, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> YamlSource:
+    """The profile's content with the values of ``overrides`` in place of its own."""
+    data = json.loads(json.dumps(source.data, default=str))
+    given = {dotted: flags.get(dotted, dotted) for dotted in overrides}
+    for dotted, value in overrides.items():
+        *parents, last = dotted.split(".")
+        if not all((*parents, last)):
+            hint = "a key is written like limits.max_cost_usd"
+            raise ConfigError(f"{given[dotted]}: '{dotted}' names no key of the profile", hint=hint)
+        node = data
+        for depth, parent in enumerate(parents, start=1):
+            if node.get(parent) is None:  # also a section that is there and empty
+                node[parent] = {}
+            node = node[parent]
+            if not isinstance(node, dict):
+                raise ConfigError(f"{given[dotted]}: {'.'.join(parents[:depth])} has no keys below it")
+        # Two names of one regime are one key: an override replaces it, however the file spells it.
+        node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
+    return YamlSource(source.path, source.text, data, given)
+
+
+def _beside_profile(profile: Profile, source: YamlSource) -> Profile:
+    """The profile with the folders of its results and caches resolved against its own; flags mean the working one."""
+    folder = source.path.parent
+    places = {
+        key: os.path.normpath(folder / getattr(profile.run, key))
+        for key in _PLACES
+        if f"run.{key}" not in source.given
+    }
+    return profile.model_copy(update={"run": profile.run.model_copy(update=places)})
+
+
+def _referenced(source: YamlSource, key: str, reference: str) -> Path:
+    """The definition file a profile means: beside it, in the folder above, or bundled under that name.
+
+    What the command line names lies in the working folder, if it is there.
+    """
+    folder, bundled = source.path.resolve().parent, bundled_configs()
+    # From the profile's folder, or from the project's root: the folder above it, or where the command is run.
+    candidates = [folder / reference, folder.parent / reference, Path.cwd() / reference]
+    if f"suite.{key}" in source.given:
+        candidates.insert(0, Path.cwd() / reference)
+    if Path(reference).parent in (Path(), Path("configs")):
+        candidates.append(bundled / Path(reference).name)
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if found is None:
+        names = [path.name for path in (*folder.glob("*.yaml"), *bundled.glob("*_v1.yaml"))]
+        tried = ", ".join(map(str, dict.fromkeys(candidates)))
+        near = did_you_mean(Path(reference).name, names)
+        raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried}; {near})"))
+    return found
 
 
 def _with_bundled_words(source: YamlSource) -> YamlSource:
@@ -416,22 +477,41 @@ def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
     selection, repro = suite.profile.selection, suite.profile.repro
     problems: list[str] = []
 
-    def check(names: Iterable[str], known: Iterable[str], what: str, *keys: str) -> None:
+    def check(names: Iterable[str], known: Collection[str], what: str, *keys: str) -> None:
         choices = list(known)
-        source = suite.sources["conditions_ref" if keys[0] == "conditions" else "profile"]
+        named = {"conditions": "conditions_ref", "tasks": "tasks_ref"}
+        source = suite.sources[named.get(keys[0], "profile")]
         for index, name in enumerate(names):
-            if name not in choices:
-                # The sections of repro are mappings by id, those of the selection are lists.
-                last: dict[str, list[str | int]] = {"repro": [name], "selection": [index]}
-                problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
+            if name not in known:
+                # The sections of repro and limits are mappings by id, those of the selection are lists.
+                last: dict[str, list[str | int]] = {
+                    "repro": [name],
+                    "limits": [name],
+                    "model_options": [name],
+                    "selection": [index],
+                }
+                hint = suite.models.hint(name) if known is suite.models else did_you_mean(name, choices)
+                problem = f"unknown {what} '{name}' ({hint})"
                 problems.append(source.problem([*keys, *last.get(keys[0], [])], problem))
 
     check(selection.tasks, suite.tasks, "task", "selection", "tasks")
     check(selection.models, suite.models, "model", "selection", "models")
-    check(selection.conditions, suite.conditions, "condition", "selection", "conditions")
+    options = [name for name in suite.profile.model_options if name != "*"]
+    check(options, suite.models, "model", "model_options")
+    designs = [name for name, condition in suite.conditions.items() if condition.design]
+    # What a design's members are called is known when they are made.
+    members = [name for name in selection.conditions if name.partition(":")[0] in designs]
+    check(selection.conditions, [*suite.conditions, *members], "condition", "selection", "conditions")
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
+    for name in selection.tasks:
+        judge = suite.tasks[name].judge if name in suite.tasks else None
+        if judge is not None:
+            check([judge.model], suite.models, "model", "tasks", name, "judge", "model")
+            against = [] if judge.against is None else [judge.against]
+            check(against, suite.conditions, "condition", "tasks", name, "judge", "against")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
     check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
+    check(suite.profile.limits.per_task_max_items, suite.tasks, "task", "limits", "per_task_max_items")
     planned = suite.profile.preregistration
     if planned is not None:
         at = ("preregistration", "primary")
@@ -444,7 +524,7 @@ def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
             check(contrast.tasks, selected("tasks"), "selected task", *at)
             check(contrast.models, selected("models"), "selected model", *at)
             check(contrast.regimes, selected("decoding_regimes"), "selected regime", *at)
-            conditions = selected("conditions")
+            conditions = [name.partition(":")[0] for name in selected("conditions")]
             # What a design's conditions are called is known when they are made.
             if not any(suite.conditions[name].design for name in conditions if name in suite.conditions):
                 named = [name for name in (contrast.condition, contrast.baseline) if name is not None]

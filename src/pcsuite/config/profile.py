@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from pcsuite.config.definitions import Definition, RegimeId
 from pcsuite.config.spellings import by_regime, helm_scenarios
@@ -28,7 +28,30 @@ def _expand_ranges(value: Any) -> Any:
     return expanded
 
 
-SeedList = Annotated[tuple[int, ...], BeforeValidator(_expand_ranges)]
+def _some_and_each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if not seeds:
+        raise ValueError("no seed is given, so nothing would run")
+    twice = (
+        next((seed for seed in seeds if seeds.count(seed) > 1), None)
+        if len(set(seeds)) < len(seeds)
+        else None
+    )
+    if twice is not None:
+        raise ValueError(f"seed {twice} is given twice")
+    return seeds
+
+
+SeedList = Annotated[tuple[int, ...], BeforeValidator(_expand_ranges), AfterValidator(_some_and_each_once)]
+
+
+def _chosen(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of a selection, each once; none at all selects nothing, which nobody means."""
+    if not any(name.strip() for name in names):
+        raise ValueError("nothing is selected: name one at least")
+    return tuple(dict.fromkeys(names))
+
+
+Names = Annotated[tuple[str, ...], AfterValidator(_chosen)]
 
 
 def check_run_name(value: str) -> str:
@@ -54,6 +77,9 @@ class RunSection(Definition):
     """Start the log anew (the old one is set aside, not deleted)."""
     cache_dir: str = ".cache"
     """Folder of exported datasets, responses and metric values."""
+    relative_to: Literal["working_folder", "profile"] = Field(default="working_folder", exclude=True)
+    """What ``output_dir`` and ``cache_dir`` start from; ``profile`` is the folder of this file, so that a profile with
+    its own data runs from anywhere. Folders given on the command line start from the working folder."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least grave messages that commands write to standard error; progress is shown up to ``INFO``."""
     rotate_log_mb: float | None = Field(default=None, gt=0, le=4000)
@@ -78,7 +104,7 @@ class ReproSection(Definition):
         default_factory=lambda: {"D0": (0,), "D1": tuple(range(1, 11))}
     )
     """Seeds of each decoding regime, by id or as ``d0_greedy`` and ``d1_sampled``; ``1..10`` is a range."""
-    seeds_per_task: dict[str, int] = Field(default_factory=lambda: {"default": 3})
+    seeds_per_task: dict[str, PositiveInt] = Field(default_factory=lambda: {"default": 3})
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
     num_workers: int = Field(default=8, gt=0)
     """Worker processes that make prompts, ask servers and score answers on a cluster (``--executor ray``), at most; in
@@ -107,13 +133,13 @@ class SuiteSection(Definition):
 class SelectionSection(Definition):
     """Which of the defined things this profile runs."""
 
-    tasks: tuple[str, ...]
+    tasks: Names
     """Task ids."""
-    models: tuple[str, ...]
+    models: Names
     """Model ids."""
-    conditions: tuple[str, ...]
-    """Condition ids; a design's name selects all its conditions."""
-    decoding_regimes: tuple[RegimeId, ...]
+    conditions: Names
+    """Condition ids; a design's name selects all its conditions, ``name:member`` one of them."""
+    decoding_regimes: Annotated[tuple[RegimeId, ...], AfterValidator(_chosen)]
     """Decoding regime ids; ``d0_greedy`` is ``D0``, ``d1_sampled`` is ``D1``."""
 
 
@@ -135,7 +161,7 @@ class LimitsSection(Definition):
 
     max_items_per_task: int | None = Field(default=500, gt=0)
     """Items a task, sampled by a fixed seed; ``null`` takes all."""
-    per_task_max_items: dict[str, int | None] = Field(default_factory=dict)
+    per_task_max_items: dict[str, PositiveInt | None] = Field(default_factory=dict)
     """Overrides by task."""
     truthfulqa_mode: Literal["full", "tiny"] = "full"
     """``tiny`` takes 100 TruthfulQA items."""
@@ -147,6 +173,21 @@ class LimitsSection(Definition):
     """Stop when a larger share of calls failed, judged after at least 50 calls."""
     retry: RetrySection = RetrySection()
     """How often and how long failed calls are tried again."""
+
+
+class BatchSection(Definition):
+    """How calls go through a provider's batch API (``pcsuite run --batch``); it changes no answer."""
+
+    max_requests: int = Field(default=10_000, gt=0, le=50_000)
+    """Requests of one batch, and rows that are made side by side."""
+    max_mb: float = Field(default=100.0, gt=0, le=200)
+    """Megabytes of one batch's requests."""
+    gather_s: float = Field(default=1.0, gt=0)
+    """Seconds without a further request after which a batch is sent."""
+    poll_s: float = Field(default=30.0, gt=0)
+    """Seconds between two looks at a batch."""
+    settle_s: float = Field(default=60.0, ge=0)
+    """Seconds for which a batch that may have been sent before a crash is looked for before it is sent again."""
 
 
 class HelmSection(Definition):
@@ -170,10 +211,10 @@ class PromptBenchSection(Definition):
 
     enabled: bool = False
     """Whether the profile's runs include it; a profile that says ``false`` refuses ``pcsuite promptbench`` too."""
-    tasks: tuple[str, ...] = ("csqa_json", "conll03_ner_json")
-    """Tasks to attack."""
-    conditions_subset: tuple[str, ...] = ("C2", "C3", "C4", "C6")
-    """Conditions to attack."""
+    tasks: Names | None = None
+    """Tasks to attack, of those that are selected; by default all of them."""
+    conditions_subset: Names | None = None
+    """Conditions to attack; by default C2, C3, C4 and C6, or all that are selected where none of these is."""
     attack_types: tuple[str, ...] = ("injection", "paraphrase", "reorder", "distractor", "role_confusion")
     """Perturbation kinds; ``promptbench:deepwordbug`` (``checklist``, ``stresstest``, ``semantic``) are its own."""
     max_items: int = Field(default=200, gt=0)
@@ -370,8 +411,13 @@ class Profile(Definition):
     """Definition files."""
     selection: SelectionSection
     """What is run."""
+    model_options: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude=True)
+    """Keys that override a model's entry, by its name or ``*`` for all: prices, ``logprobs``, ``base_url``. They enter
+    rows' ids as keys of the model."""
     limits: LimitsSection = LimitsSection()
     """How much is run."""
+    batch: BatchSection = Field(default=BatchSection(), exclude=True)
+    """How batches are sent."""
     length_control: Literal["off", "warn", "pad"] = "warn"
     """Whether prompts are brought into their token band: ``pad`` adds content-free filler."""
     integrations: IntegrationsSection = IntegrationsSection()

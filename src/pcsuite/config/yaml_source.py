@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,16 @@ _MAX_PROBLEMS = 10
 _LARGEST = 16 << 20
 _DEEPEST = 100
 _MOST_VALUES = 1_000_000
+
+
+def bundled_configs() -> Path:
+    """Folder of the definition files that come with the suite.
+
+    Inside the package where it is installed, at the root of the repository in a checkout.
+    """
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "configs"
+    return installed if installed.is_dir() else package.parents[1] / "configs"
 
 
 class _StrictLoader(_BaseLoader):  # type: ignore[misc]  # the C loader is untyped
@@ -103,6 +114,8 @@ class YamlSource:
     path: Path
     text: str
     data: Any
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Values that are not the file's own, by dotted key, and how the user gave them: ``{"run.name": "--name"}``."""
 
     @classmethod
     def read(cls, path: Path) -> YamlSource:
@@ -111,6 +124,8 @@ class YamlSource:
         A key that is given twice in a mapping is refused as well.
         """
         try:
+            if path.is_dir():
+                raise ConfigError(f"{path} is a folder", hint="name a file in it, such as profile.yaml")
             if path.is_file() and path.stat().st_size > _LARGEST:
                 raise ConfigError(f"{path}: has more than {_LARGEST >> 20} MiB, which no configuration needs")
             text = path.read_text(encoding="utf-8-sig")
@@ -127,8 +142,9 @@ class YamlSource:
         The version may be left out. Raises ``ConfigError`` where the content is not of what YAML has.
         """
         try:
-            text = yaml.safe_dump({"version": "1.0", **content}, sort_keys=False, allow_unicode=True)
-        except yaml.YAMLError as error:
+            plain = json.loads(json.dumps({"version": "1.0", **content}, default=_path_text))
+            text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+        except (TypeError, ValueError, yaml.YAMLError) as error:
             raise ConfigError(
                 f"the profile holds what YAML has no word for: {shorten(str(error))}"
             ) from error
@@ -176,10 +192,29 @@ class YamlSource:
             raise ConfigError("\n".join(lines)) from error
 
     def problem(self, keys: Sequence[str | int], message: str) -> str:
-        """One error line for a key of this file: ``FILE:LINE: dotted.key[0]: message``."""
-        line = self.line_of(keys)
+        """One error line for a key of this file: ``FILE:LINE: dotted.key[0]: message``.
+
+        For a value that did not come from the file the line names what it came from: ``--tasks: message``.
+        """
         dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+        names = ".".join(str(key) for key in keys)
+        for key, flag in self.given.items():
+            if f"{names}.".startswith(f"{key}."):
+                rest = dotted[len(key) :].lstrip(".")
+                # A list of names that was typed needs no index: the message has the name.
+                return (
+                    f"{flag}: {message}" if not rest or rest.startswith("[") else f"{flag}: {rest}: {message}"
+                )
+            if names and f"{key}.".startswith(f"{names}."):
+                return f"{flag}: {message}" if names == key else f"{flag}: {dotted}: {message}"
+        line = self.line_of(keys)
         return f"{self.path}{f':{line}' if line else ''}: {dotted or '(top level)'}: {message}"
+
+
+def _path_text(value: Any) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} {value!r}")
 
 
 def _real_keys(location: Sequence[str | int], data: Any) -> list[str | int]:

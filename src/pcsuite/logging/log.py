@@ -427,10 +427,10 @@ class RunLog:
 
     def _rescue(self) -> None:
         """Go on in other files where a sync found that the log or the prompts are no longer at their place."""
-        places = ((self._file, self.paths.rescue.log), (self.prompts.file, self.paths.rescue.prompts))
-        for file, target in places:
+        for file in (self._file, self.prompts.file):
             if file.displaced:
-                lost = file.path
+                lost, rescue = file.path, self.paths.rescue
+                target = rescue.log if file is self._file else rescue.prompts
                 file.move_to(target)
                 self._rescued.append(target)
                 _LOGGER.warning("%s was deleted or replaced: the run goes on in %s", lost, target)

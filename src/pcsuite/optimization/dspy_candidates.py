@@ -16,7 +16,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from pcsuite.data.items import Item
-from pcsuite.errors import BudgetExceededError, EngineError
+from pcsuite.errors import BudgetExceededError, EngineError, ServerDownError
 from pcsuite.evaluation.base import Answer
 from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, signature_template, task_signature
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem
@@ -100,7 +100,7 @@ class Trials:
         self.basis = self._best.candidate.id
         try:
             return self.problem.ask(prompt, seed=seed, temperature=temperature, max_tokens=max_tokens)
-        except BudgetExceededError as error:
+        except (BudgetExceededError, ServerDownError) as error:
             raise SearchEnded(error) from error
 
     def score(self, candidate: Candidate, item: Item) -> float:
@@ -170,7 +170,7 @@ class Examples:
         candidate, input_text = _ASKING.get()
         try:
             return self.problem.answer(candidate, self._items[input_text])
-        except BudgetExceededError as error:
+        except (BudgetExceededError, ServerDownError) as error:
             raise SearchEnded(error) from error
         except EngineError:
             return ""  # a missing answer scores 0, here as everywhere

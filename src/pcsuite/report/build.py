@@ -25,6 +25,7 @@ from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
+from pcsuite.logging.labels import check_path, labels_path, sample_path
 from pcsuite.logging.looks import looks_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
@@ -36,7 +37,7 @@ from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import build_page, render_page
 from pcsuite.report.plots import draw_figures
 from pcsuite.report.results import result_of
-from pcsuite.report.samples import sample_rows
+from pcsuite.report.samples import Items, sample_rows
 
 SPREADSHEET_ROWS = 1_048_575
 """Rows below a header that spreadsheets open. Ten times as many make a CSV of 12 GB, a third of the report's time."""
@@ -181,6 +182,7 @@ def build_report(
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
     baseline: str | None = None,
+    items: Items | None = None,
     runs_csv: bool = False,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
@@ -188,7 +190,8 @@ def build_report(
     ``formats`` are of ``html``, ``md`` and ``latex``. ``truths`` (labels by task and item) and ``references`` (true
     answers in words) allow the measures of information; ``embeddings`` names the embedding model, ``off`` for none;
     ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
-    is a condition to compare with in place of the control. ``runs_csv`` writes ``runs.csv`` whatever its size, where
+    is a condition to compare with in place of the control. ``items`` (by task and id) let the rows to read say what was
+    expected. ``runs_csv`` writes ``runs.csv`` whatever its size, where
     otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are. Each run has
     folders of its own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
@@ -196,13 +199,29 @@ def build_report(
     folders = report_folders(logs, output_dir)
     folder = folders.reports
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
-    asked = [title, plots, sorted(formats), truths, references, embeddings, declared, baseline, runs_csv]
+    expected = {task: {name: item.truth for name, item in own.items()} for task, own in (items or {}).items()}
+    asked = [
+        title,
+        plots,
+        sorted(formats),
+        truths,
+        references,
+        embeddings,
+        declared,
+        baseline,
+        runs_csv,
+        expected,
+    ]
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
     note = folders.tables / ".parts" / "report.json"
+    judged = [path_of(log) for log in logs for path_of in (sample_path, labels_path, check_path)]
     memory = _ReportMemory(
-        note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml", *map(looks_path, logs)]
+        note,
+        logs,
+        asked,
+        also=[*also, bundled_configs() / "metrics_v1.yaml", *map(looks_path, logs), *judged],
     )
     if (known := memory.recall()) is not None:
         known.reports.append(write_cache_report(folder / "cache_report.md"))
@@ -217,7 +236,7 @@ def build_report(
         as_csv = pool.submit(tables.write_csv) if runs_csv or tables.loaded.rows <= SPREADSHEET_ROWS else None
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
         figures = draw_figures(analysis, folders.plots) if plots else []
-        samples = sample_rows(tables, logs)
+        samples = sample_rows(tables, logs, items=items)
         if as_csv is not None:
             written.insert(1, as_csv.result())
         else:

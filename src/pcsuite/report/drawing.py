@@ -113,6 +113,21 @@ def plain_log_scale(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
+_REACH = 10.0
+
+
+def keep_to_points(axes: Any, values: Sequence[float]) -> None:
+    """Bound a log scale on y to a factor of ten around the points, where intervals go further.
+
+    A ratio whose denominator may be nearly nothing has limits such as 590 and 40,248,541,197: drawn whole, they leave
+    no room for the points.
+    """
+    positive = [value for value in values if value > 0]
+    if positive:
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, min(positive) / _REACH), min(high, max(positive) * _REACH))
+
+
 @contextmanager
 def canvas(
     rows: int = 1, columns: int = 1, width: float = 7.2, height: float = 3.4, **options: Any

@@ -50,6 +50,18 @@ class Grid:
     columns: Sequence[GridColumn]
     rows: list[GridRow] = field(default_factory=list)
 
+    @property
+    def constant(self) -> dict[int, str]:
+        """Columns of words that say the same in every row, by index, and what they say; at most all but one."""
+        if len(self.rows) < 2:
+            return {}
+        found = {
+            index: self.rows[0].cells[index].text
+            for index, column in enumerate(self.columns)
+            if not column.numeric and len({row.cells[index].text for row in self.rows}) == 1
+        }
+        return found if len(found) < len(self.columns) else {}
+
 
 @dataclass(slots=True)
 class Extra:

@@ -85,12 +85,14 @@ def cost_figures(efficiency: Table, folder: Path | None, temperature: Mapping[st
             axes, models = sheet.axes, values_of(rows, "model")
             draw_series(axes, sheet.tips, rows, "tokens_per_correct", "model", models, length=20, digits=0)
             drawing.plain_log_scale(axes)
+            drawing.keep_to_points(axes, [r["tokens_per_correct"] for r in rows])
             title = f"{short(task)}, {short(regime)}"
             axes.set(ylabel="tokens per right answer", xlabel="condition", title=title)
             legend(axes, below=5)
             sheet.caption = (
                 f"What a right answer costs, {task} under {regime}: all tokens over all right answers, with 95 %"
-                " intervals over items, on a log scale. A condition without a right answer has no mark."
+                " intervals over items, on a log scale. A condition without a right answer has no mark; a line that"
+                " runs out of the figure belongs to an interval without a useful end."
             )
     return made
 

@@ -102,7 +102,7 @@ class TwinRenderer(RendererSVG):  # type: ignore[misc]
         found.copy_properties(gc)
         box = gc.get_clip_rectangle()
         if box is not None:
-            found.set_clip_rectangle(TransformedBbox(box, self._larger))
+            found.set_clip_rectangle(TransformedBbox(box, self._larger).frozen())
         shape, transform = gc.get_clip_path()
         if shape is not None:
             found.set_clip_path(TransformedPath(shape, transform + self._larger))

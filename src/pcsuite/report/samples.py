@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Any
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_text
+from pcsuite.data.items import Item
 from pcsuite.errors import LogError
 from pcsuite.logging.log import read_prompts
+from pcsuite.prompts.verbatim import readable
 
 MOST_ROWS = 240
 CLIP = 6_000
@@ -43,6 +45,8 @@ class SampleRow:
     prompt_hash: str | None
     run_id: str
     prompt: str | None = None
+    expected: str | None = None
+    """What would have been right, where the task's items are at hand."""
     metrics: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -81,11 +85,18 @@ class SampleRow:
         )
 
 
-def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) -> list[SampleRow]:
+Items = Mapping[str, Mapping[str, Item]]
+"""Items by task and id."""
+
+
+def sample_rows(
+    tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS, items: Items | None = None
+) -> list[SampleRow]:
     """Rows to read: a few items of each task under all conditions, chosen by hash, and the first failed calls.
 
     At most ``most`` rows besides the failed ones; texts are clipped to ``CLIP`` characters. Prompts are missing where
-    the log's prompt file is absent or damaged.
+    the log's prompt file is absent or damaged. ``items`` are those of the tasks, as far as they are at hand: a row says
+    what was expected where its prompt holds the item's input, so that another item of that id is not taken for it.
     """
     cells = tables.query(
         "SELECT count(DISTINCT (task_id, model_id, condition_id, decoding_id)) FROM runs WHERE kind = 'main'"
@@ -97,12 +108,12 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
         " coalesce(text, ''), answer, coalesce(fields, ''), coalesce(parse_errors, ''), coalesce(errors, ''),"
         " perturbation_type, prompt_hash, run_id"
     )
-    items = tables.query(
+    picked = tables.query(
         "SELECT task_id, item_id FROM (SELECT task_id, item_id, row_number() OVER (PARTITION BY task_id"
         f" ORDER BY md5(item_id)) AS rank FROM (SELECT DISTINCT task_id, item_id FROM runs)) WHERE rank <= {each}"
     )
     # The few items are named first, so that the window below does not see the whole log.
-    named = ", ".join(f"({sql_text(task)}, {sql_text(item)})" for task, item in items)
+    named = ", ".join(f"({sql_text(task)}, {sql_text(item)})" for task, item in picked)
     found = tables.query(
         f"SELECT {columns} FROM (SELECT *, row_number() OVER (PARTITION BY task_id, model_id, condition_id,"
         " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS place FROM runs WHERE kind = 'main'"
@@ -126,8 +137,12 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
             prompts |= read_prompts(store, wanted - prompts.keys()) if store.is_file() else {}
     for row in shown.values():
         row.text = _clip(row.text)
-        if row.prompt_hash in prompts:
-            row.prompt = _clip(prompts[row.prompt_hash])
+        prompt = prompts.get(row.prompt_hash) if row.prompt_hash else None
+        item = (items or {}).get(row.task, {}).get(row.item)
+        if prompt is not None:
+            row.prompt = _clip(readable(prompt))
+            if item is not None and item.input_text in prompt:
+                row.expected = _clip(expected_text(item))
     if tables.metrics and shown:
         selected = ", ".join(f'"{METRIC_PREFIX}{name}"' for name in tables.metrics)
         query = f"SELECT run_id, {selected} FROM runs WHERE run_id IN (SELECT unnest(?))"
@@ -135,6 +150,17 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS) 
             pairs = zip(tables.metrics, values, strict=True)
             shown[run_id].metrics = {name: value for name, value in pairs if value is not None}
     return list(shown.values())
+
+
+def expected_text(item: Item) -> str:
+    """An item's truth for people: the answer itself where it is one word or number, else a line for each part."""
+    shown = {key: value for key, value in item.truth.items() if value is not None}
+    if len(shown) == 1 and isinstance(value := next(iter(shown.values())), (str, int, float)):
+        return str(value)
+    return "\n".join(
+        f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for key, value in shown.items()
+    )
 
 
 def _clip(text: str) -> str:

@@ -31,7 +31,7 @@ from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import BudgetExceededError, EngineError, LogError
+from pcsuite.errors import BudgetExceededError, EngineError, LogError, ServerDownError
 from pcsuite.evaluation.base import Parsed
 from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
@@ -293,14 +293,14 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            metrics["cost_usd"] = client.cost([answer])
             verdict = read_verdict(answer["text"], answer["finish_reason"])
             bound_depth(answer["text"], verdict.parsed)
             parsed = verdict.parsed
             metrics["contradiction"] = verdict.contradiction
             metrics["verifier_correct"] = verdict.correct
             metrics["verifier_score"] = None if verdict.correct is None else float(verdict.correct)
-        except BudgetExceededError:
+        except (BudgetExceededError, ServerDownError):
             raise
         except Exception as error:
             errors.append(str(error) if isinstance(error, EngineError) else unforeseen(ASKING, error))

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -120,12 +120,16 @@ def rarefied_entropy(counts: ArrayLike, replicates: int) -> FloatArray:
     # Hypergeometric: of an item's answers, so many are this one, and so many of those drawn are.
     others, marked = (total[:, None] - table)[:, :, None], table[:, :, None]
     possible = (drawn <= marked) & (replicates - drawn <= others)
-    ways = [(marked, drawn), (others, replicates - drawn), (total[:, None, None], replicates)]
+
+    def ways(n: Any, k: Any) -> Any:
+        """Logarithm of n over k."""
+        return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+
     with np.errstate(invalid="ignore"):
-        have, missing, every = (
-            special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1) for n, k in ways
+        logarithm = (
+            ways(marked, drawn) + ways(others, replicates - drawn) - ways(total[:, None, None], replicates)
         )
-        chance = np.where(possible, np.exp(have + missing - every), 0.0)
+        chance = np.where(possible, np.exp(logarithm), 0.0)
     return np.asarray((chance * surprise).sum(axis=(1, 2)), dtype=np.float64)
 
 

@@ -146,7 +146,7 @@ def _prediction(y: FloatArray, variances: FloatArray, shared: float, level: floa
     ranks = (np.arange(100) + 0.5) / 100
     tau2 = _tau2_at(y, variances, 2 * special.gammaincinv((len(y) - 1) / 2, ranks))
     total = variances + tau2[:, None]
-    weighted = (total > 0).all(axis=1)
+    weighted = np.asarray((total > 0).all(axis=1))
     weights = 1.0 / np.where(weighted[:, None], total, 1.0)
     centre = weights @ y / weights.sum(axis=1)
     error = np.where(weighted, 1 / weights.sum(axis=1), 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,13 +19,16 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError
+from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest
 from pcsuite.logging.segments import log_segments
+from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter
 from pcsuite.view.slices import SliceScores
 
 MEMORY = "700MB"
+REMEMBERED_SEARCHES = 16
 RUNNING_SECONDS = 15
 """A log written to this lately belongs to a run in progress."""
 
@@ -109,6 +112,7 @@ class OpenRun:
         self._lock = threading.RLock()
         self._stamp: tuple[int, float] | None = None
         self._tables: RunTables | None = None
+        self._searched: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         self.refresh()
 
     def close(self) -> None:
@@ -169,6 +173,7 @@ class OpenRun:
             """
         )
         self.__dict__.pop("values", None)
+        self._searched.clear()
 
     @cached_property
     def values(self) -> dict[str, dict[str, list[str]]]:
@@ -224,28 +229,38 @@ class OpenRun:
             given += [better, worse]
         chosen = [f"item_id IN ({sql})"]
         if wanted.query:
-            found = [
-                item
-                for item, text in self.inputs(wanted.task).items()
-                if wanted.query.casefold() in text.casefold()
-            ]
-            chosen.append(
-                f"(item_id IN (SELECT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?)))"
-                " OR list_contains(?, item_id))"
-            )
-            given += [*parameters, wanted.query, found]
+            chosen.append("item_id IN (SELECT unnest(?))")
+            given.append(self._saying(wanted.query, wanted.task, inside, tuple(parameters)))
         if wanted.label:
-            chosen.append("list_contains(?, item_id)")
+            chosen.append("item_id IN (SELECT unnest(?))")
             given.append([item for item, truth in self.truths(wanted.task).items() if truth == wanted.label])
         if wanted.marked:
             listed = [item for (task, item), label in (marks or {}).items() if task == wanted.task]
             kept = [item for item in listed if wanted.marked in ("any", (marks or {})[wanted.task, item])]
-            chosen.append("list_contains(?, item_id)")
+            chosen.append("item_id IN (SELECT unnest(?))")
             given.append(kept)
         return f"SELECT DISTINCT item_id FROM cells WHERE task_id = ? AND {' AND '.join(chosen)}", [
             wanted.task,
             *given,
         ]
+
+    def _saying(self, query: str, task: str, inside: str, parameters: tuple[str, ...]) -> list[str]:
+        """Items whose input, or an answer inside the filter, has a text in it.
+
+        Remembered until the log grows: a page needs it several times, and texts are most of a run's bytes.
+        """
+        with self._lock:
+            if (query, parameters) not in self._searched:
+                rows = self.query(
+                    f"SELECT DISTINCT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?))",
+                    [*parameters, query],
+                )
+                inputs = self.inputs(task).items()
+                asked = [item for item, text in inputs if query.casefold() in text.casefold()]
+                if len(self._searched) >= REMEMBERED_SEARCHES:
+                    del self._searched[next(iter(self._searched))]
+                self._searched[query, parameters] = list({*asked, *(item for (item,) in rows)})
+            return self._searched[query, parameters]
 
     def page(
         self, wanted: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None
@@ -342,10 +357,27 @@ class OpenRun:
                             return list((row.get("generation") or {}).get("transcript") or [])
         return []
 
+    @property
+    def has_sample(self) -> bool:
+        """Whether answers of the run were drawn to be labelled."""
+        return sample_path(self.log).is_file()
+
+    def judge_calls(self, run_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+        """What the judge said of some answers, by run id; read from the log itself, the newest row counts."""
+        wanted, found = set(run_ids), {}
+        for segment in log_segments(self.log):
+            with segment.open() as stream:
+                for line in stream:
+                    name = line[11:75].decode("ascii", "replace")  # a line begins {"run_id":"…
+                    if name in wanted:
+                        found[name] = list(json.loads(line).get("judge") or [])
+        return found
+
     def prompts(self, hashes: Sequence[str]) -> dict[str, str]:
         """Texts of prompts by hash; those that are not at hand are left out."""
         try:
-            return read_prompts(self.log.with_suffix(".prompts.z"), [name for name in hashes if name])
+            found = read_prompts(self.log.with_suffix(".prompts.z"), [name for name in hashes if name])
+            return {name: readable(text) for name, text in found.items()}
         except LogError:
             return {}
 

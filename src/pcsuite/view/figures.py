@@ -86,13 +86,10 @@ class ViewFigure:
         x, y = self._across, self._up
         found = []
         for series in self.series:
-            marks = [
-                PlacedMark(
-                    x(mark.x), y(mark.level.value), *(y(v) if v == v else math.nan for v in mark.level[1:3]), mark.says,
-                    mark.state,
-                )
-                for mark in series.marks
-            ]  # fmt: skip
+            marks = []
+            for mark in series.marks:
+                low, high = (y(limit) if limit == limit else math.nan for limit in mark.level[1:3])
+                marks.append(PlacedMark(x(mark.x), y(mark.level.value), low, high, mark.says, mark.state))
             line = " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in marks) if series.joined else ""
             found.append((series.name, marks, line))
         return found
@@ -267,7 +264,7 @@ class _Drawing:
         names = [
             f"{name} ({notes[name].size})" if name in notes and notes[name].size else name for name in models
         ]
-        note = "Mean scores by model, the smallest first. Parallel lines mean the same effect on every model."
+        note = "The smallest model first, where sizes are known. Parallel lines mean the same effect on every model."
         return ViewFigure(
             "interaction", "Condition by model size", note, "model", "mean score", names, series
         )
@@ -284,7 +281,11 @@ class _Drawing:
         **limits: float,
     ) -> ViewFigure | None:
         """Conditions along the x axis, the values of another axis side by side; ``None`` where nothing is known."""
-        names = self._values(series)
+        names = [
+            name
+            for name in self._values(series)
+            if any(level_of(name, condition) is not None for condition in self._conditions)
+        ]
         found = []
         for index, name in enumerate(names):
             offset = min(0.18, 0.7 / len(names)) * (index - (len(names) - 1) / 2)
@@ -294,8 +295,7 @@ class _Drawing:
                 if level is not None:
                     says = f"{condition}, {name}: {_words(level)}"
                     marks.append(Mark(x + offset, level, says, self._state(condition, **{series: name})))
-            if marks:
-                found.append(Series(name, marks))
+            found.append(Series(name, marks))
         if not found:
             return None
         return ViewFigure(kind, title, note, "condition", up, self._conditions, found, **limits)

@@ -30,11 +30,16 @@ def profile_in(folder, latency_ms=0, **block):
         "latency_ms": latency_ms,
         "base_accuracy": 0.9,
     }
-    settings = {"max_items": ITEMS, "variants": 2, "attack_types": KINDS} | block
+    settings = {
+        "max_items": ITEMS,
+        "variants": 2,
+        "attack_types": KINDS,
+        "conditions_subset": ["C2", "C3", "C4", "C6"],
+    } | block
     return write_profile(
         folder,
         {"sim": model},
-        tasks=("csqa_json",),
+        tasks=("csqa_json", "conll03_ner_json"),
         conditions=("C0", "C2"),
         items=10,
         repro={"max_inflight": 4, "seeds": {"D0": [0], "D1": [1]}},

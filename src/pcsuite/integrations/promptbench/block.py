@@ -44,6 +44,8 @@ from pcsuite.runners.plan import Cell, Plan, Scope, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_plan
 
 BLOCK = "promptbench"
+USUAL_CONDITIONS = ("C2", "C3", "C4", "C6")
+"""Conditions to attack where the profile names none, as far as they are selected."""
 DECODING = Decoding("paraphrase", 0.7, 0.95, 400)
 _REQUEST = (
     "Reword the text between the lines of dashes. Keep its meaning, its line breaks, its bullet points, and every "
@@ -80,29 +82,40 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     where none is greedy. Raises :class:`~pcsuite.errors.ConfigError` for a name that is not defined.
     """
     settings, selection = suite.profile.integrations.promptbench, suite.profile.selection
+    usual = tuple(name for name in USUAL_CONDITIONS if name in selection.conditions)
+    conditions = settings.conditions_subset or usual or selection.conditions
     regimes = [regime_id(name) for name in regimes]
     writer = settings.paraphrase_model
     kinds = [*PERTURBATIONS, *(f"{PREFIX}{attack}" for attack in ATTACKS)]
     for key, names, known, what in (
         ("attack_types", settings.attack_types, kinds, "kind of perturbation"),
-        ("tasks", settings.tasks, suite.tasks, "task"),
-        ("conditions_subset", settings.conditions_subset, suite.conditions, "condition"),
+        ("tasks", settings.tasks or (), suite.tasks, "task"),
+        ("conditions_subset", [name.partition(":")[0] for name in conditions], suite.conditions, "condition"),
         ("--regimes", regimes, suite.regimes, "regime"),
         ("paraphrase_model", [writer] if writer else [], suite.models, "model"),
     ):
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
-            where = key if key.startswith("--") else f"{suite.path}: integrations.promptbench.{key}"
-            raise ConfigError(f"{where}: unknown {what} '{unknown}'", hint=did_you_mean(unknown, known))
+            raise _problem(suite, key, f"unknown {what} '{unknown}' ({did_you_mean(unknown, known)})")
+    tasks = tuple(name for name in settings.tasks or selection.tasks if name in selection.tasks)
+    if not tasks:
+        named = f"none of {', '.join(settings.tasks or ())} is selected"
+        raise _problem(suite, "tasks", f"{named} (selection.tasks: {', '.join(selection.tasks)})")
     own = [name for name in settings.attack_types if not name.startswith(PREFIX)]
     attacks = [name.removeprefix(PREFIX) for name in settings.attack_types if name.startswith(PREFIX)]
     greedy = tuple(name for name in selection.decoding_regimes if suite.regimes[name].greedy)
     chosen = tuple(regimes) or greedy or selection.decoding_regimes
-    conditions, limit = settings.conditions_subset, settings.max_items
-    scope = Scope(settings.tasks, selection.models, conditions, chosen, limit, BLOCK)
+    scope = Scope(tasks, selection.models, conditions, chosen, settings.max_items, BLOCK)
     plan = build_plan(suite, perturbation_refs(own, settings.variants), scope)
     used = {name: task for name, task in plan.tasks.items() if any(cell.task is task for cell in plan.cells)}
     return replace(plan, tasks=used), attacks
+
+
+def _problem(suite: Suite, key: str, said: str) -> ConfigError:
+    """The error for a key of the profile's block, or for a flag."""
+    if key.startswith("--"):
+        return ConfigError(f"{key}: {said}")
+    return ConfigError(suite.sources["profile"].problem(["integrations", BLOCK, key], said))
 
 
 def find_paraphrases(plan: Plan, report: Report, *, use_cache: bool = True) -> list[AttackRecord]:

@@ -77,24 +77,34 @@ def expand_conditions(
 ) -> list[ConditionBundle]:
     """Concrete conditions for the selected names, in order and each once; a design becomes all its members.
 
-    ``extends`` is followed, aliases are resolved and the overrides of a use applied. An unknown name, a condition that
-    extends itself and a factorial of more than eight operators are ``ConfigError``.
+    ``design:member`` selects one of them. ``extends`` is followed, aliases are resolved and the overrides of a use
+    applied. An unknown name, a condition that extends itself and a factorial of more than eight operators are
+    ``ConfigError``.
 
     >>> suite = load_suite("quickstart")
     >>> [bundle.id for bundle in expand_conditions(["C0", "C4"], suite.conditions, suite.operators)]
     ['C0', 'C4']
     """
     expanded: list[ConditionBundle] = []
-    for name in names:
+    for given in names:
+        name, _, member = given.partition(":") if given not in conditions else (given, "", "")
         if name not in conditions:
-            raise ConfigError(f"unknown condition '{name}'", hint=did_you_mean(name, conditions))
+            raise ConfigError(f"unknown condition '{given}'", hint=did_you_mean(given, conditions))
         spec = conditions[name]
         steps = _steps(name, conditions, operators, ())
         if spec.design is None:
+            if member:
+                hint = f"select it as '{name}'"
+                raise ConfigError(f"condition '{given}': '{name}' is no design and has no members", hint=hint)
             expanded.append(ConditionBundle(name, spec.title, steps, spec.compiled, known=operators))
-        else:
-            own = len(spec.operators)
-            expanded.extend(_design(name, spec, steps[: len(steps) - own], steps[len(steps) - own :]))
+            continue
+        own = len(spec.operators)
+        members = _design(name, spec, steps[: len(steps) - own], steps[len(steps) - own :])
+        chosen = [one for one in members if not member or one.id == given]
+        if not chosen:
+            hint = did_you_mean(given, [one.id for one in members])
+            raise ConfigError(f"design '{name}' has no member '{given}'", hint=hint)
+        expanded.extend(chosen)
     return list({bundle.id: bundle for bundle in expanded}.values())
 
 

@@ -1,0 +1,205 @@
+"""A folder of one's own: prompt, table, task and profile together, so that it runs from anywhere and can be sent on.
+
+With a prompt its blocks become operators and the profile asks the prompt with and without each of them, as
+``pcsuite ablate`` does; without one the table becomes a task and the profile asks the ladder of conditions.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pcsuite.ablation.study import ANSWER_NAMES, AblationRequest, prepare
+from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.profile import check_run_name
+from pcsuite.data.init_task import TaskRequest, init_task, likely_kind, read_table
+from pcsuite.data.task_recipes import Columns
+from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.runners.estimate import estimate_plan
+from pcsuite.runners.plan import build_plan
+
+PROFILE = "profile.yaml"
+CACHE = ".cache"
+
+
+@dataclass(frozen=True, slots=True)
+class ScaffoldRequest:
+    """What ``pcsuite init`` is asked for; every field has the flag of its name."""
+
+    folder: Path
+    data: Path
+    prompt: Path | None = None
+    inputs: tuple[str, ...] = ()
+    answer: str | None = None
+    kind: str | None = None
+    labels: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    id_column: str | None = None
+    scorer: str | None = None
+    model: str = "smollm2-135m"
+    base_url: str | None = None
+    budget_tokens: int | None = None
+    budget_usd: float | None = None
+    limit: int | None = None
+    append_input: bool = False
+    overwrite: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the run and of the task: the folder's."""
+        return self.folder.resolve().name
+
+
+@dataclass(frozen=True, slots=True)
+class Scaffold:
+    """A folder that was written, and what running it takes."""
+
+    folder: Path
+    profile: Path
+    reading: str
+    """What was concluded about the table."""
+    rows: int
+    max_tokens: int
+    """Tokens of all rows where every answer runs to its limit."""
+
+
+def scaffold(request: ScaffoldRequest) -> Scaffold:
+    """Write the folder, check that its profile runs, and say what it takes; no model is called.
+
+    Nothing is written where something is wrong: raises ``ConfigError``, ``DataError`` or ``PromptError`` of one line.
+    A folder with other files in it is refused unless ``overwrite`` is set; then files of these names are replaced.
+    """
+    try:
+        check_run_name(request.name)
+    except ValueError as error:
+        raise ConfigError(f"{request.folder}: the folder names the run: {error}") from None
+    for flag, value in (
+        ("--budget-usd", request.budget_usd),
+        ("--budget-tokens", request.budget_tokens),
+        ("--limit", request.limit),
+    ):
+        if value is not None and not value > 0:  # NaN is not
+            raise ConfigError(f"{flag} {value:g}: give a number above 0")
+    if request.folder.exists() and not request.folder.is_dir():
+        raise ConfigError(f"{request.folder} is a file", hint="name a new folder")
+    if request.folder.is_dir() and any(request.folder.iterdir()) and not request.overwrite:
+        raise ConfigError(f"{request.folder} is not empty", hint="name a new folder, or say --overwrite")
+    if request.prompt is None:
+        suite, reading = _ladder(request)
+    else:
+        suite, reading = _blocks(request, request.prompt)
+    plan = build_plan(suite)
+    (request.folder / "README.md").write_text(_readme(request, reading), encoding="utf-8")
+    tokens = sum(entry.max_tokens for entry in estimate_plan(plan))
+    return Scaffold(request.folder, request.folder / PROFILE, reading, plan.calls, tokens)
+
+
+def _readme(request: ScaffoldRequest, reading: str) -> str:
+    """What the folder is for and the commands that use it, as they are typed inside it."""
+    commands = {
+        f"pcsuite run --config {PROFILE}": "asks the model; after a stop the same command goes on",
+        f"pcsuite report --config {PROFILE}": "tables, figures and verdicts, under outputs/",
+        f"pcsuite view --config {PROFILE}": "the answers side by side, in a browser",
+    }
+    if request.prompt is not None:
+        words = ["pcsuite", "ablate", request.prompt.name, "--data", request.data.name, *_flags(request)]
+        commands[shlex.join(words)] = "a verdict per block, and the shortest prompt that is no worse"
+    lines = [f"# {about}\n{command}" for command, about in commands.items()]
+    told = "In this folder, or from any other with the path of the profile:"
+    return "\n".join([f"# {request.name}", "", f"{reading}.", "", told, "", "```", *lines, "```", ""])
+
+
+def _flags(request: ScaffoldRequest) -> list[str]:
+    """The flags by which ``ablate`` reads the table as this request does."""
+    words = []
+    for flag, value in (
+        ("--input", ",".join(request.inputs)), ("--answer", request.answer), ("--kind", request.kind),
+        ("--labels", ",".join(request.labels)), ("--choices", ",".join(request.choices)),
+        ("--fields", ",".join(request.fields)), ("--id", request.id_column), ("--scorer", request.scorer),
+        ("--model", request.model), ("--base-url", request.base_url), ("--limit", request.limit),
+        ("--budget-tokens", request.budget_tokens), ("--budget-usd", request.budget_usd),
+    ):  # fmt: skip
+        if value not in (None, ""):
+            words += [flag, str(value)]
+    return words + (["--append-input"] if request.append_input else [])
+
+
+def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
+    """The prompt's blocks as operators, with and without each as conditions."""
+    shared = {
+        name: getattr(request, name)
+        for name in ScaffoldRequest.__dataclass_fields__
+        if name in AblationRequest.__dataclass_fields__ and name not in ("data", "prompt")
+    }
+    study = prepare(AblationRequest(prompt=prompt, data=str(request.data), name=request.name, **shared))
+    run = study.base.profile.run.model_copy(update={"cache_dir": str(request.folder / CACHE)})
+    base = replace(study.base, profile=study.base.profile.model_copy(update={"run": run}))
+    study = replace(study, folder=request.folder, base=base, results="outputs")
+    suite = study.write(study.design.arms)
+    _copy(request, prompt)
+    return suite, f"{study.task.reading}; blocks: {', '.join(study.free)}"
+
+
+def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
+    """The table as a task of its own, under the ladder of bundled conditions."""
+    rows = read_table(request.data)
+    known = list(rows[0].values)
+    for flag, names in (
+        ("--answer", [request.answer]),
+        ("--input", request.inputs),
+        ("--fields", request.fields),
+    ):
+        for name in names:
+            if name is not None and name not in known:
+                raise DataError(
+                    f"{request.data}: no column '{name}' ({flag})", hint=did_you_mean(name, known)
+                )
+    folded = {name.casefold(): name for name in known if name not in request.inputs}
+    answer = request.answer
+    if answer is None and not request.fields:
+        answer = next((folded[name] for name in ANSWER_NAMES if name in folded), None)
+        left = [name for name in known if name not in {*request.inputs, *request.choices, request.id_column}]
+        if answer is None and request.inputs and len(left) == 1:
+            answer = left[0]
+        if answer is None:
+            hint = f"--answer, one of {', '.join(known)}"
+            raise DataError(f"{request.data}: which column is the right answer?", hint=hint)
+    taken = {answer, request.id_column, *request.choices, *request.fields}
+    inputs = request.inputs or tuple(name for name in known if name not in taken)
+    if not inputs:
+        raise DataError(f"{request.data}: no column is left for the input", hint="--input COLUMN")
+    columns = Columns(inputs, answer, request.labels, request.choices, request.fields)
+    kind = request.kind or ("own" if request.scorer else likely_kind(rows, columns))
+    task = "".join(c if c.isalnum() else "_" for c in request.name.casefold()).strip("_") or "task"
+    written = init_task(
+        TaskRequest(
+            task if task[0].isalpha() else f"t_{task}",
+            request.data,
+            kind,
+            columns,
+            request.id_column,
+            scorer=request.scorer,
+            out_dir=request.folder,
+            cache_dir=request.folder / CACHE,
+            model=request.model,
+            budget_tokens=request.budget_tokens,
+            budget_usd=request.budget_usd,
+            limit=request.limit,
+            prefix="",
+            overwrite=request.overwrite,
+        )
+    )
+    _copy(request, None)
+    counts = ", ".join(f"{count} {split}" for split, (_, count) in written.items.items())
+    shown = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
+    reading = f"{request.data.name}: {counts} items, input: {', '.join(inputs)}, {shown}, scored as {kind}"
+    return load_suite(written.profile_file), reading
+
+
+def _copy(request: ScaffoldRequest, prompt: Path | None) -> None:
+    for path in (request.data, prompt):
+        if path is not None and path.resolve() != (target := request.folder / path.name).resolve():
+            shutil.copyfile(path, target)

@@ -1,0 +1,95 @@
+"""``pcsuite init``: a folder of one's own that runs from anywhere."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from pcsuite.commands import DIR, FILE
+from pcsuite.commands.options import add_one, ask, listed, settings_from
+from pcsuite.errors import ConfigError, DataError
+
+
+def configure_init(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``pcsuite init``.
+
+    The folder holds your prompt and table, the task, a profile and a README with the commands. With --prompt the
+    profile asks the prompt with and without each of its blocks; without it, the ladder of bundled conditions. On a
+    terminal, what is not given is asked for.
+
+    examples:
+      pcsuite init triage                                          # asks for the rest
+      pcsuite init triage --prompt triage.md --data tickets.csv --answer queue --model smollm2-135m
+      pcsuite init quiz --data quiz.csv --input question --answer right --model openai/gpt-5-mini --budget-usd 2
+      pcsuite run --config triage/profile.yaml
+    """
+    add = parser.add_argument
+    add("folder", **DIR, help="the new folder; its name is the run's")
+    add("--data", **FILE, help="your table: .csv, .tsv, .jsonl or .json")
+    add(
+        "--prompt",
+        **FILE,
+        help="your prompt: a text with {{ column }} placeholders, or a chat as .yaml or .json",
+    )
+    add_one(parser, "model", "model to ask (default: smollm2-135m)", metavar="ID|PROVIDER/MODEL")
+    add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
+    add("--budget-usd", type=float, metavar="X", help="stop before so many dollars")
+    add("--budget-tokens", type=int, metavar="N", help="stop before so many tokens")
+    add("--limit", type=int, metavar="N", help="at most N items")
+    table = parser.add_argument_group("the table; what is left out is concluded and said").add_argument
+    table("--input", metavar="COL[,COL]", help="columns of the input")
+    table("--answer", metavar="COL", help="column of the right answer")
+    table("--kind", metavar="KIND", help="kind of task, as for init-task")
+    table("--labels", metavar="A,B", help="classification: the labels (default: those that occur)")
+    table("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
+    table("--fields", metavar="COL[,COL]", help="extraction: columns of the record")
+    table("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
+    table("--scorer", metavar="FILE.py:FUNCTION", help="a scoring function of your own")
+    add("--append-input", action="store_true", help="put the item after the prompt, which has no placeholder")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="write into a folder that is there; files of these names are replaced",
+    )
+
+
+def execute_init(args: argparse.Namespace) -> int:
+    """Write the folder and say what running it takes.
+
+    What the flags leave open is asked for on a terminal; elsewhere a missing table is a ``DataError`` that names its
+    flag, and everything else has a default.
+    """
+    from pcsuite.ablation.scaffold import ScaffoldRequest, scaffold
+    from pcsuite.data.init_task import read_table
+
+    asking = sys.stdin.isatty() and args.data is None
+    if args.data is None:
+        args.data = Path(ask("table", "--data", example="tickets.csv"))
+    known = list(read_table(args.data)[0].values)
+    if asking and args.prompt is None:
+        given = ask("prompt's file (empty: the bundled conditions)", "--prompt", empty=True)
+        args.prompt = Path(given) if given else None
+    if args.prompt is not None and not args.prompt.is_file():
+        raise DataError(f"--prompt {args.prompt}: no such file")
+    if asking and args.answer is None and args.fields is None:
+        args.answer = ask("column of the right answer", "--answer", known)
+    if asking and args.model is None:
+        args.model = ask("model (empty: smollm2-135m)", "--model", empty=True) or None
+    if asking and args.budget_usd is None and args.budget_tokens is None:
+        given = ask("budget in dollars (empty: none)", "--budget-usd", empty=True)
+        try:
+            args.budget_usd = float(given.removeprefix("$")) if given else None
+        except ValueError:
+            raise ConfigError(f"--budget-usd {given}: no number") from None
+    args.model = args.model or "smollm2-135m"
+    lists = {key: tuple(listed(getattr(args, key), f"--{key}")) for key in ("labels", "choices", "fields")}
+    inputs = tuple(listed(args.input, "--input"))
+    made = scaffold(settings_from(ScaffoldRequest, args, inputs=inputs, **lists))
+    print(made.reading)
+    print(f"folder   {made.folder}")
+    print(f"profile  {made.profile}")
+    print(f"{made.rows:,} rows, at most about {made.max_tokens:,} tokens")
+    print(f"next: {shlex.join(['pcsuite', 'run', '--config', str(made.profile)])}")
+    return 0

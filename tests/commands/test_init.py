@@ -1,0 +1,155 @@
+"""``pcsuite init``: one's own prompt and table become a folder that runs from anywhere."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pcsuite.cli import main
+from pcsuite.config.load import load_suite
+from pcsuite.errors import Exit
+
+PROMPT = """You are a careful clerk.
+
+Choose the queue of the ticket: billing, login or refund.
+
+Answer with one word.
+
+Ticket: {{ text }}
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a prompt and a table of 40 rows."""
+    monkeypatch.chdir(tmp_path)
+    queues = ("billing", "login", "refund")
+    rows = [f'"Ticket {n}: a problem with {queues[n % 3]}, see page {n}.",{queues[n % 3]}' for n in range(40)]
+    Path("tickets.csv").write_text("\n".join(["text,queue", *rows]) + "\n", encoding="utf-8")
+    Path("triage.md").write_text(PROMPT, encoding="utf-8")
+    return tmp_path
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_prompt_and_a_table_become_a_folder_that_runs_from_anywhere(here, monkeypatch, capsys):
+    words = ["--prompt", "triage.md", "--data", "tickets.csv", "--model", "simulated", "--budget-usd", "2"]
+    assert main(["init", "triage", *words]) == 0
+    out = capsys.readouterr().out
+    assert "answer: queue (the only column left)" in out
+    assert out.endswith("next: pcsuite run --config triage/profile.yaml\n")
+    profile = load_suite("triage/profile.yaml").profile
+    assert profile.limits.max_cost_usd == 2
+    assert "full" in profile.selection.conditions
+    # Sent on: another place, the originals gone, another working folder.
+    (here / "elsewhere").mkdir()
+    shutil.move("triage", "elsewhere/triage")
+    Path("tickets.csv").unlink()
+    Path("triage.md").unlink()
+    far = here / "far"
+    far.mkdir()
+    monkeypatch.chdir(far)
+    moved = str(here / "elsewhere" / "triage" / "profile.yaml")
+    assert main(["run", "--config", moved, "--quiet"]) == 0
+    assert main(["run", "--config", moved, "--quiet"]) == 0
+    assert "were done before" in capsys.readouterr().out
+    assert (here / "elsewhere" / "triage" / "outputs" / "runs" / "triage.jsonl").is_file()
+    assert list(far.iterdir()) == []
+
+
+def test_the_commands_of_its_readme_run_inside_it(here, monkeypatch, capsys):
+    assert (
+        main(["init", "triage", "--prompt", "triage.md", "--data", "tickets.csv", "--model", "simulated"])
+        == 0
+    )
+    monkeypatch.chdir(here / "triage")
+    commands = [
+        line.split()[1:] for line in Path("README.md").read_text().splitlines() if line.startswith("pcsuite ")
+    ]
+    assert [words[0] for words in commands] == ["run", "report", "view", "ablate"]
+    for words in commands:
+        extra = {"view": ["--bundle", "pages"], "ablate": ["--show"], "report": ["--no-plots"]}
+        assert main([*words, *extra.get(words[0], [])]) == 0
+    assert Path("pages/index.html").is_file()
+
+
+def test_a_table_alone_gets_the_ladder(here, capsys):
+    words = [
+        "--data",
+        "tickets.csv",
+        "--answer",
+        "queue",
+        "--model",
+        "simulated",
+        "--budget-tokens",
+        "500000",
+    ]
+    assert main(["init", "quiz", *words, "--limit", "5"]) == 0
+    assert "4 train, 36 test items" in capsys.readouterr().out
+    suite = load_suite("quiz/profile.yaml")
+    assert suite.profile.selection.conditions[:2] == ("C0", "C1")
+    assert suite.profile.limits.max_tokens_overall == 500000
+    assert suite.profile.limits.max_items_per_task == 5
+    assert suite.tasks["quiz"].evaluator == "classification"
+    assert main(["run", "--config", "quiz/profile.yaml", "--quiet"]) == 0
+
+
+def test_what_is_not_given_is_asked_for(here, monkeypatch, capsys):
+    answers = ["tickets.csv", "triage.md", "que", "queue", "simulated", "1.5", ""]
+    monkeypatch.setattr("sys.stdin", Terminal("\n".join(answers)))
+    assert main(["init", "triage"]) == 0
+    assert "no 'que': did you mean 'queue'?" in capsys.readouterr().out
+    suite = load_suite("triage/profile.yaml")
+    assert suite.profile.limits.max_cost_usd == 1.5
+    assert suite.profile.selection.models == ("simulated",)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the table is not given (--data tickets.csv)"),
+        (["--data", "nothing.csv"], "nothing.csv does not exist"),
+        (["--data", "tickets.csv"], "which column is the right answer? (--answer, one of text, queue)"),
+        (["--data", "tickets.csv", "--answer", "que"], "no column 'que' (--answer) (did you mean 'queue'?)"),
+        (["--data", "tickets.csv", "--prompt", "none.md"], "--prompt none.md: no such file"),
+        (["--data", "tickets.csv", "--answer", "queue", "--model", "gtp"], "--model: unknown model 'gtp'"),
+        (
+            ["--data", "tickets.csv", "--answer", "queue", "--budget-usd", "-1"],
+            "--budget-usd -1: give a number above 0",
+        ),
+        (["--data", "tickets.csv", "--prompt", "triage.md", "--model", "gtp"], "no model 'gtp'"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(here, monkeypatch, capsys, words, said):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert main(["init", "mine", *words]) == Exit.BAD_INPUT
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not Path("mine").exists()
+
+
+def test_a_folder_with_other_files_is_left_alone(here, capsys):
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("keep")
+    words = ["init", "mine", "--data", "tickets.csv", "--answer", "queue", "--model", "simulated"]
+    assert main(words) == Exit.BAD_INPUT
+    assert "mine is not empty (name a new folder, or say --overwrite)" in capsys.readouterr().err
+    assert main([*words, "--overwrite"]) == 0
+    assert main([*words, "--overwrite"]) == 0
+    assert Path("mine/notes.txt").read_text() == "keep"
+    assert main(["init", "tickets.csv", *words[2:]]) == Exit.BAD_INPUT
+    assert "tickets.csv is a file" in capsys.readouterr().err
+
+
+def test_the_table_is_copied_as_it_is(here):
+    assert main(["init", "mine", "--data", "tickets.csv", "--answer", "queue", "--model", "simulated"]) == 0
+    assert Path("mine/tickets.csv").read_bytes() == Path("tickets.csv").read_bytes()
+    items = Path("mine/.cache/datasets/mine_test.jsonl").read_text().splitlines()
+    assert len(items) == 36
+    assert set(json.loads(items[0])) >= {"item_id", "input_text", "truth"}
