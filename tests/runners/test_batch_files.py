@@ -104,3 +104,17 @@ def test_rows_that_ask_on_are_exported_until_they_are_done(tmp_path, capsys):
     assert len(rows) == 12
     assert {row.generation.attempts for row in rows} == {3}
     assert "12 rows ask on" in capsys.readouterr().out
+
+
+def test_files_as_json(tmp_path, capsys):
+    with BatchServer() as server:
+        profile = profile_in(tmp_path, server)
+        requests, answers = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
+        assert run(profile, "--batch-export", str(requests), "--json") == 0
+        assert json.loads(capsys.readouterr().out)["requests"] == 48
+        answers.write_text(
+            answers_for(requests, lambda body: server._answer("/chat/completions", body), fail={3})
+        )
+        assert run(profile, "--batch-import", str(answers), "--json") == 4
+        found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["failed"], found["answers"], found["unused"]) == (48, 1, 48, 0)

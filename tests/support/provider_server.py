@@ -65,7 +65,8 @@ class ProviderServer:
         await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.Response:
-        body = json.loads(await request.read() or b"{}")
+        sent = await request.read()
+        body = json.loads(sent) if sent.startswith(b"{") else {}
         self.seen.append((request.path, dict(request.headers), body))
         if request.path.endswith("/tokenize"):
             return web.json_response({"count": 3, "tokens": [1, 2, 3]})

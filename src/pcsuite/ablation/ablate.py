@@ -28,6 +28,9 @@ from pcsuite.ablation.verdicts import (
     judge_looks,
     suspect_pairs,
 )
+from pcsuite.analysis.judging import judges_of, read_gold
+from pcsuite.analysis.load.item_scores import CLEAN, CellKey
+from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import BudgetExceededError, ConfigError
 from pcsuite.logging.log import RunLog, iter_newest_rows
@@ -39,10 +42,11 @@ from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
 from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
 from pcsuite.runners.registration import register
-from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.prediction_powered import PredictionPowered
 
 FINGERPRINT = "ablation.sha256"
 MEASURES = {
@@ -117,12 +121,14 @@ class AblationResult:
     """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
     stopped: str = ""
     """Why the run ended before all calls were made."""
+    judge: str = ""
+    """Of a judged task: what is known of its judge, in a sentence."""
     tally: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def log(self) -> Path:
         """The log of the run."""
-        return self.study.folder / "runs" / f"{self.study.request.run_name}.jsonl"
+        return self.study.log
 
 
 def preview(request: AblationRequest) -> Preview:
@@ -165,9 +171,8 @@ def _expected_flips(study: Study, plan: Plan) -> tuple[float, str]:
     request = study.request
     if request.assume_flips is not None:
         return request.assume_flips, "as --assume-flips says"
-    log = study.folder / "runs" / f"{request.run_name}.jsonl"
-    if log.is_file():
-        scores = _scores(_rows(plan, log), plan)
+    if study.log.is_file():
+        scores = _scores(_rows(plan, study.log), plan)
         if FULL in scores and AGAIN in scores and np.isfinite(scores[FULL] - scores[AGAIN]).sum() >= 20:
             return flip_rate(scores[FULL], scores[AGAIN]), "measured by the A/A arm so far"
     if study.model.provider == SIMULATED:
@@ -380,6 +385,21 @@ class _Running:
             return made
         return None
 
+    def _powered(self) -> dict[str, PredictionPowered]:
+        """By block: its effect corrected by the gold labels beside the log, where the scores are a judge's."""
+        (task,) = self.plan.tasks.values()
+        if task.spec.judge is None:
+            return {}
+        gold = read_gold([self.study.log])
+        named = (task.id, self.study.model_id, self.plan.cells[0].decoding.id, CLEAN)
+        found = {}
+        for name in self.study.free:
+            arm = without(name, self.study.free).id
+            effect = gold.contrast({CellKey(*named, FULL): 1.0, CellKey(*named, arm): -1.0})
+            if effect is not None:
+                found[name] = effect
+        return found
+
     def _judge(self, pairs: Sequence[tuple[str, str]], trim: Trim | None) -> AblationResult:
         """Everything that is said, from the rows alone."""
         study, request, free = self.study, self.study.request, self.study.free
@@ -392,7 +412,10 @@ class _Running:
             shams = {name: values[: self.visited] for name, values in shams.items()}
             verdicts = judge_looks(self.looks, free, scores[FULL][: self.visited], shams, request.margin)
         else:
-            verdicts = judge_blocks(scores[FULL], single, shams, margin=request.margin, rng=rng)
+            powered = self._powered()
+            verdicts = judge_blocks(
+                scores[FULL], single, shams, margin=request.margin, rng=rng, powered=powered
+            )
         both = {pair: scores[_both(pair, free).id] for pair in pairs}
         interactions = find_interactions(scores[FULL], single, both, rng=rng)
         noise = noise_p = flips = None
@@ -446,6 +469,7 @@ class _Running:
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
             stopped=self.stopped,
+            judge=judge_status([study.log], judges_of(plan_manifest(self.plan))).note(),
             tally=self.tally,
         )
 

@@ -293,6 +293,8 @@ def notices(result: AblationResult) -> list[str]:
         found.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
+    if result.judge:
+        found.append(f"The scores are a judge's. {result.judge}")
     if floor := at_floor(result):
         found.append(
             f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
@@ -497,6 +499,7 @@ def document(result: AblationResult) -> dict[str, Any]:
             for arm in result.arms
         ],
         "stopped": result.stopped,
+        "judge": result.judge,
         "control": AGAIN,
     }
 

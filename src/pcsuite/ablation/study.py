@@ -159,6 +159,11 @@ class Study:
         return tuple(block.name for block in self.prompt.free)
 
     @property
+    def log(self) -> Path:
+        """The log of the run."""
+        return self.folder / "runs" / f"{self.request.run_name}.jsonl"
+
+    @property
     def chosen_on(self) -> int:
         """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it."""
         return math.ceil(self.count / 2)
@@ -186,6 +191,14 @@ class Study:
             for key, value in self.task.spec.model_dump(mode="json").items()
             if value not in (None, [], {})
         }
+        models = {self.model_id: self.model}
+        if self.task.spec.judge is not None:
+            judge = self.task.spec.judge
+            models.setdefault(judge.model, base.models[judge.model])
+            # The arms are no conditions of the profile: what a judge of pairs compares with is the full prompt.
+            task["judge"] = judge.model_dump(mode="json") | (
+                {"against": FULL} if judge.scale == "pairwise" else {}
+            )
         files: dict[str, Any] = {}
         if self.task.schema is not None:
             files["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
@@ -206,7 +219,7 @@ class Study:
             "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
             "models.yaml": {
                 "version": "1.0",
-                "models": {self.model_id: self.model.written()},
+                "models": {name: model.written() for name, model in models.items()},
             },
             "operators.yaml": {
                 "version": "1.0",

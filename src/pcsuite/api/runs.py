@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite.analysis.analyse import analyse_scores
 from pcsuite.analysis.baseline import Baseline, is_baseline
-from pcsuite.analysis.compare import Comparison, ItemChange, compare_runs
+from pcsuite.analysis.compare import Comparison, ItemChange, JudgedSide, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
     CellKey,
@@ -504,12 +504,14 @@ def compare(
         first = Baseline.read(Path(first))
     if isinstance(first, Baseline):
         kept, _ = first.without_changed(later.digests())
-        scores = kept.scores
+        scores, side = kept.scores, None
     else:
         earlier = first if isinstance(first, Run) else Run(find_log(first, output_dir))
         scores = earlier.scores
         metrics = metrics_of(earlier.manifest.metrics, later.manifest.metrics)
-    return compare_runs(scores, later.scores, metrics=metrics, margin=margin)
+        side = JudgedSide.of(earlier.log)
+    judged = (side, JudgedSide.of(later.log))
+    return compare_runs(scores, later.scores, metrics=metrics, margin=margin, judged=judged)
 
 
 def changed_answers(

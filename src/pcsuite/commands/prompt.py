@@ -24,11 +24,10 @@ from pcsuite.runners.estimate import (
     CellEstimate,
     DesignPower,
     PowerSettings,
-    estimate_plan,
     plan_power,
     total_cost,
 )
-from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
 from pcsuite.runners.until import check_metric
 
@@ -215,8 +214,10 @@ def execute_plan(args: argparse.Namespace) -> int:
     asks_power = args.power or args.pilot is not None or args.effect is not None
     if asks_power:  # a mistake is told before the grid is printed
         args.pilot = _checked_power(args)
-    plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
-    estimates = estimate_plan(plan)
+    from pcsuite.api.runs import plan as plan_of
+
+    planned = plan_of(options.suite_from(args, options.stopping_overrides(args)))
+    plan, estimates = planned.plan, planned.estimates
     settings = options.settings_from(PowerSettings, args, power=args.target)
     if args.json:
         powers = plan_power(plan, settings, args.pilot) if asks_power else None

@@ -181,29 +181,48 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
 
 def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:
     """Write requests to a file, or make rows of a file of answers; 4 where rows failed."""
-    plan = build_plan(suite)
-    if args.batch_export is not None:
+    plan, exporting = build_plan(suite), args.batch_export is not None
+    if exporting:
         made = export_requests(plan, args.batch_export)
-        print(f"{made.requests} requests written to {made.path}")
     else:
         made = import_answers(plan, args.batch_import, quiet=args.quiet)
-        words = [f"{made.tally.done} rows of {made.requests} answers", f"{made.tally.tokens:,} tokens"]
-        if made.waiting:
-            words.append(f"{made.waiting} rows ask on: export again")
-        if made.unused:
-            words.append(f"{made.unused} answers belong to no missing row")
-        if made.tally.failed:
-            words.append(f"{made.tally.failed} failed (export again to retry them)")
-        print(f"{suite.profile.run.name}: " + ", ".join(words))
+    tally = made.tally
+    status = Exit.FAILED_ROWS if tally.failed else Exit.DONE
+    if getattr(args, "json", False):
+        options.print_json(
+            {
+                "run": suite.profile.run.name,
+                "file": made.path,
+                "requests" if exporting else "answers": made.requests,
+                "log": made.log,
+                "rows": tally.done,
+                "failed": tally.failed,
+                "tokens": tally.tokens,
+                "waiting": made.waiting,
+                "unused": made.unused,
+                "not_applicable": [options.not_applicable_entry(entry) for entry in made.not_applicable],
+            }
+        )
+        return status
+    words = [f"{made.requests} requests written to {made.path}"]
+    if not exporting:
+        words = [f"{tally.done} rows of {made.requests} answers", f"{tally.tokens:,} tokens"]
+        for count, about in (
+            (made.waiting, "rows ask on: export again"),
+            (made.unused, "answers belong to no missing row"),
+            (tally.failed, "failed (export again to retry them)"),
+        ):
+            words += [f"{count} {about}"] if count else []
+    print(f"{suite.profile.run.name}: " + ", ".join(words))
     for line in options.not_applicable_lines(made.not_applicable):
         print(f"  not applicable: {line}")
-    if args.batch_export is not None:
+    if exporting:
         again = ["--models", ",".join(suite.profile.selection.models), "--batch-import", "ANSWERS"]
         print(options.next_line(args, "run", *again))
-        return Exit.DONE
-    print(f"log: {made.log}")
-    print(options.next_line(args, "report"))
-    return Exit.FAILED_ROWS if made.tally.failed else Exit.DONE
+    else:
+        print(f"log: {made.log}")
+        print(options.next_line(args, "report"))
+    return status
 
 
 def _document(summary: RunSummary, name: str, result: Result | None) -> dict[str, Any]:

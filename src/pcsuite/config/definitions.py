@@ -31,7 +31,9 @@ from pcsuite.config.spellings import (
     task_spelled_out,
 )
 
-TaskKind = Literal["structured", "reasoning"]
+TaskKind = Literal["structured", "reasoning", "judged"]
+JudgeScale = Literal["pass_fail", "one_to_five", "pairwise"]
+JUDGED: TaskKind = "judged"
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
 AnswerForm = Literal["text", "json", "number", "label"]
@@ -74,6 +76,32 @@ def _readable_pattern(pattern: str) -> str:
     return pattern
 
 
+class JudgeSpec(Definition):
+    """Who judges the free text that answers a task, and by what rubric. All of it enters the rows' ids."""
+
+    model: str
+    """Id of the model that judges; it need not be among those that answer."""
+    rubric: str = Field(min_length=1)
+    """What makes an answer good, in words for the judge; for ``one_to_five`` say what 1 and 5 are."""
+    scale: JudgeScale = "pass_fail"
+    """``pass_fail``; ``one_to_five`` (scored 0 to 1); ``pairwise``: against the control's answer to the same item,
+    asked in both orders, scored 1 for a win, 0.5 for a tie, 0 for a loss."""
+    against: str | None = None
+    """Of ``pairwise``: the condition whose answers are the other side; by default the control (C0, or the bare one)."""
+    show_reference: bool = False
+    """Whether the judge is shown the item's reference answer (``truth.reference``)."""
+    explain: bool = False
+    """Whether the judge gives its reason before its verdict, which takes more tokens."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Longest reply of the judge; by default 32, with ``explain`` 256."""
+
+    @model_validator(mode="after")
+    def _other_side(self) -> JudgeSpec:
+        if self.against is not None and self.scale != "pairwise":
+            raise ValueError(f"'against' is for scale: pairwise, and the scale is {self.scale}")
+        return self
+
+
 class TaskSpec(Definition):
     """One task. Everything a prompt says about the task comes from here; everything else from operators.
 
@@ -88,7 +116,8 @@ class TaskSpec(Definition):
     ``evaluator`` and ``final_answer_format``; it is no part of a row's id, what it sets is."""
     kind: Annotated[TaskKind, BeforeValidator(task_kind)]
     """``structured``: answers are a JSON object (also ``structured_extraction``, ``classification``, ``mcq``,
-    ``verification``, ``truthfulness``); ``reasoning``: text ending in an answer line."""
+    ``verification``, ``truthfulness``); ``reasoning``: text ending in an answer line; ``judged``: free
+    text that a model judges by a rubric (``judge``)."""
     domain: str = Field(default="", exclude=True)
     """What the items are about (``news``, ``school mathematics``), by which replication is judged; a task without one
     is a domain of its own. It changes no prompt, so it is no part of a row's id."""
@@ -143,6 +172,39 @@ class TaskSpec(Definition):
     retrieval: bool = False
     """Whether loops apply (REACT_LOOP, REVISE_LOOP): answers can be held against a corpus, which is searched where
     ``integrations.retrieval.enabled_for_tasks`` names the task."""
+    judge: JudgeSpec | None = None
+    """Of a ``judged`` task: who judges, and by what."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _judged_by_default(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("kind", JUDGED if given.get("judge") else None) == JUDGED:
+            return {"kind": JUDGED, "evaluator": JUDGED, "primary_metric": "judge's score", **given}
+        return given
+
+    @model_validator(mode="after")
+    def _judge_where_judged(self) -> TaskSpec:
+        if (self.kind == JUDGED) != (self.judge is not None):
+            missing = "has no 'judge'" if self.judge is None else f"has a 'judge' and kind: {self.kind}"
+            raise ValueError(f"the task {missing}; a judge and kind: judged go together")
+        if (self.evaluator == JUDGED) != (self.kind == JUDGED):
+            raise ValueError("evaluator: judged and kind: judged go together")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_absent_judge(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Ids of rows hash this: tasks without a judge keep those they had before there were any.
+        dumped: dict[str, Any] = dump(self)
+        if dumped.get("judge", 0) is None:
+            del dumped["judge"]
+        return dumped
+
+    def scoring_options(self) -> dict[str, Any]:
+        """What the task's evaluator is built with: its options, of a judged task the judge and what it is told."""
+        if self.judge is None:
+            return self.evaluator_options
+        told = {"instruction": self.instruction, "input_label": self.input_label}
+        return {**self.evaluator_options, "judge": self.judge, **told}
 
     @model_validator(mode="before")
     @classmethod

@@ -163,18 +163,24 @@ class Suite:
         if profile.run.relative_to == "profile":  # the same study wherever its folder lies
             places = {key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _PLACES}
             profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
+        models = [*selection.models, *self.judges(selection.tasks)]
         scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
         return digest(
             ({"scorers": scorers} if scorers else {})
             | {
                 "profile": profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},
-                "models": {name: self.models[name] for name in selection.models},
+                "models": {name: self.models[name] for name in models},
                 "operators": dict(self.operators),
                 "conditions": dict(self.conditions),
                 "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
             }
         )
+
+    def judges(self, tasks: Iterable[str]) -> list[str]:
+        """Ids of the models that judge answers of some tasks, each once."""
+        specs = [self.tasks[name].judge for name in tasks]
+        return list(dict.fromkeys(judge.model for judge in specs if judge is not None))
 
     def schema(self, task_id: str) -> dict[str, Any] | None:
         """The answer's JSON schema, read from the task's ``schema_ref``; ``None`` where it names none.
@@ -473,7 +479,8 @@ def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
 
     def check(names: Iterable[str], known: Collection[str], what: str, *keys: str) -> None:
         choices = list(known)
-        source = suite.sources["conditions_ref" if keys[0] == "conditions" else "profile"]
+        named = {"conditions": "conditions_ref", "tasks": "tasks_ref"}
+        source = suite.sources[named.get(keys[0], "profile")]
         for index, name in enumerate(names):
             if name not in known:
                 # The sections of repro and limits are mappings by id, those of the selection are lists.
@@ -496,6 +503,12 @@ def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
     members = [name for name in selection.conditions if name.partition(":")[0] in designs]
     check(selection.conditions, [*suite.conditions, *members], "condition", "selection", "conditions")
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
+    for name in selection.tasks:
+        judge = suite.tasks[name].judge if name in suite.tasks else None
+        if judge is not None:
+            check([judge.model], suite.models, "model", "tasks", name, "judge", "model")
+            against = [] if judge.against is None else [judge.against]
+            check(against, suite.conditions, "condition", "tasks", name, "judge", "against")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
     check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
     check(suite.profile.limits.per_task_max_items, suite.tasks, "task", "limits", "per_task_max_items")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,8 +142,9 @@ class YamlSource:
         The version may be left out. Raises ``ConfigError`` where the content is not of what YAML has.
         """
         try:
-            text = yaml.safe_dump({"version": "1.0", **content}, sort_keys=False, allow_unicode=True)
-        except yaml.YAMLError as error:
+            plain = json.loads(json.dumps({"version": "1.0", **content}, default=_path_text))
+            text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+        except (TypeError, ValueError, yaml.YAMLError) as error:
             raise ConfigError(
                 f"the profile holds what YAML has no word for: {shorten(str(error))}"
             ) from error
@@ -207,6 +209,12 @@ class YamlSource:
                 return f"{flag}: {message}" if names == key else f"{flag}: {dotted}: {message}"
         line = self.line_of(keys)
         return f"{self.path}{f':{line}' if line else ''}: {dotted or '(top level)'}: {message}"
+
+
+def _path_text(value: Any) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} {value!r}")
 
 
 def _real_keys(location: Sequence[str | int], data: Any) -> list[str | int]:

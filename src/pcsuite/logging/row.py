@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from pcsuite.config.spellings import LONG_REGIME_IDS
-from pcsuite.evaluation.base import Parsed
+from pcsuite.evaluation.base import JudgeCall, Parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,8 @@ class RunRow(msgspec.Struct, frozen=True):
     """``main``, or the name of an auxiliary pass (a verifier pass) that main tables leave out."""
     engine: dict[str, str] = msgspec.field(default_factory=dict)
     """What determined the answer besides the prompt: engine version, weights hash."""
+    judge: Annotated[list[JudgeCall] | msgspec.UnsetType, Column(absent=True)] = msgspec.UNSET
+    """Of a judged task: every call of the judge with its verdict and raw reply, in order."""
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -19,7 +19,7 @@ from pcsuite.engines.session import ModelClient, Session, open_models
 from pcsuite.errors import ConfigError, EngineError, LogError
 from pcsuite.logging.log import RunLog
 from pcsuite.runners.pipeline import Pipeline, Unanswered, Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import NotApplicable, Plan, Unit
+from pcsuite.runners.plan import NotApplicable, Plan, Unit, refuse_judges
 from pcsuite.runners.progress import Progress, RowSink, Tally
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import record_plan
@@ -50,6 +50,7 @@ def export_requests(plan: Plan, path: Path) -> FileSummary:
     Rows under a constraint are left out: nobody could prove that it bites. Raises :class:`ConfigError` for a model of
     another wire and :class:`LogError` where the file cannot be written.
     """
+    refuse_judges(plan, "--batch-export")
     return asyncio.run(_export(plan, path))
 
 
@@ -59,6 +60,7 @@ def import_answers(plan: Plan, path: Path, *, quiet: bool = False) -> FileSummar
     An answer that the engine failed on makes a failed row, whose question the next export has again. Raises
     :class:`ConfigError` where no answer of the file belongs to a missing row.
     """
+    refuse_judges(plan, "--batch-import")
     return asyncio.run(_import(plan, path, quiet=quiet))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,7 +19,8 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
-from pcsuite.engines.adapters.base import Constraint, Generation, Request
+from pcsuite.data.items import Item
+from pcsuite.engines.adapters.base import PAIR, CallContext, Constraint, Generation, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
@@ -35,7 +36,8 @@ from pcsuite.evaluation.answer_probability import (
     label_probability,
     perplexity,
 )
-from pcsuite.evaluation.base import Answer, Evaluation, Parsed
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, JudgeCall, JudgeQuestion, Parsed
+from pcsuite.evaluation.judged import has_reference, true_reply
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
@@ -51,6 +53,7 @@ from pcsuite.logging.row import (
 )
 from pcsuite.perturbations import Site, perturb, variant_of, variants
 from pcsuite.programs.base import Job, Outcome, Program
+from pcsuite.programs.judging import Judge
 from pcsuite.prompts.prompt import Prompt, PromptTree, fit
 from pcsuite.runners.plan import CLEAN, Plan, TaskRetrievers, Unit
 
@@ -58,7 +61,7 @@ T = TypeVar("T")
 PROGRAM_METRIC = "program_"
 """What the names of metrics begin with that a program logs, so that scoring anew leaves them alone."""
 METRIC_CACHE = "metric_cache.sqlite"
-PREPARING, ASKING, SCORING, WRITING = "preparing", "asking", "scoring", "writing"
+PREPARING, ASKING, JUDGING, SCORING, WRITING = "preparing", "asking", "judging", "scoring", "writing"
 """What an error that became a row's begins with: where it happened."""
 NO_PROMPT = PromptRecord("", None, "", 0, None, 0)
 """Of a row whose prompt could not be made."""
@@ -106,14 +109,17 @@ class FinishedRow:
         """
         made = row.generation
         paid = made is not None and not made.cache_hit
+        judged = [call for call in row.judge or () if not call.cache_hit]
+        costs = [row.metrics.get("cost_usd", 0.0) if paid else 0.0, *(call.cost_usd for call in judged)]
         return cls(
             run_id=row.run_id,
             line=encode_row(row),
             prompt_hash=row.prompt.prompt_hash,
             prompt=prompt,
             error=row.errors[0] if row.errors else None,
-            tokens=made.usage.total_tokens if paid and made and made.usage else 0,
-            cost_usd=row.metrics.get("cost_usd", 0.0) if paid else 0.0,
+            tokens=(made.usage.total_tokens if paid and made and made.usage else 0)
+            + sum(call.prompt_tokens + call.completion_tokens for call in judged),
+            cost_usd=None if None in costs else sum(costs),
             cache_hit=made is not None and made.cache_hit,
         )
 
@@ -156,6 +162,8 @@ class Pipeline:
         self._unproven = work.unproven
         self._retrievers = TaskRetrievers(session.suite, session.policy)
         self._prepared: OrderedDict[tuple[str, str, str, str, str], _Prepared] = OrderedDict()
+        self._judges: dict[str, Judge] = {}
+        self._controls: OrderedDict[str, asyncio.Task[Outcome]] = OrderedDict()
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
         """Open what the tasks search in, so that what is missing is told before the first model call."""
@@ -176,31 +184,24 @@ class Pipeline:
         generation, parsed, honoured = None, None, False
         metrics: dict[str, object] = {}
         errors: list[str] = []
+        judged: list[JudgeCall] | msgspec.UnsetType = msgspec.UNSET
         stage = PREPARING
         try:
             ready = await self._ready(unit, client)
             prompt, record = ready.prompt.text, ready.record
-            request = Request(
-                prompt,
-                cell.decoding,
-                unit.seed,
-                constraint,
-                cell.context(item, unit.perturbation.kind),
-                prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
-                row=unit.run_id,
-                shared_chars=max(0, prompt.find(item.input_text)) if item.input_text else 0,
-            )
-            program = ready.program
-            search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
-            job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
             stage = ASKING
-            if constraint is not None and (cell.model_id, constraint) in self._unproven:
-                raise EngineError(self._unproven[cell.model_id, constraint])
-            outcome = await program.run(job, partial(self._ask, client))
+            outcome = await self._outcome(unit, ready, client)
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
             metrics["cost_usd"] = client.cost(outcome.calls)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
+            if task.evaluator.judge is not None:
+                stage = JUDGING
+                judged = await self._verdicts(unit, outcome)
+                outcome = replace(outcome, verdicts=judged)
+                metrics["judge_tokens"] = sum(c.prompt_tokens + c.completion_tokens for c in judged)
+                costs = [call.cost_usd for call in judged if call.cost_usd is not None]
+                metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
             stage = SCORING
             evaluation = task.evaluator.evaluate(item, outcome)
             bound_depth(outcome.text, evaluation.parsed)
@@ -217,7 +218,8 @@ class Pipeline:
         except (BudgetExceededError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
-            errors.append(shorten(str(error), _LONGEST_ERROR))
+            where = f"{stage}: " if stage == JUDGING else ""
+            errors.append(where + shorten(str(error), _LONGEST_ERROR))
         except Exception as error:
             errors.append(unforeseen(stage, error))
         model, decoding = client.spec, cell.decoding
@@ -241,6 +243,7 @@ class Pipeline:
             metrics=metrics,
             errors=errors,
             engine=client.identity,
+            judge=judged,
         )
         try:
             finished = FinishedRow.of(row, prompt)
@@ -250,6 +253,68 @@ class Pipeline:
             errors.append(unforeseen(WRITING, error))
             bare = msgspec.structs.replace(row, generation=None, parsed=None, metrics={}, errors=errors)
             return FinishedRow.of(bare, prompt)
+
+    async def _outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
+        """The answer to a unit. What a judge compares others with is asked once, whoever needs it first."""
+        judge = unit.cell.task.evaluator.judge
+        if judge is None or judge.scale != "pairwise" or unit.cell.control is not None:
+            return await self._program_outcome(unit, ready, client)
+        asked = self._controls.get(unit.run_id)
+        if asked is None:
+            asked = asyncio.ensure_future(self._program_outcome(unit, ready, client))
+            self._controls[unit.run_id] = asked
+            if len(self._controls) > _PROMPTS_KEPT:
+                self._controls.popitem(last=False)
+        try:
+            return await asyncio.shield(asked)
+        except Exception:
+            self._controls.pop(unit.run_id, None)  # the next one who needs it tries again
+            raise
+
+    async def _program_outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
+        cell, item, task = unit.cell, unit.item, unit.cell.task
+        constraint = cell.constraint
+        request = Request(
+            ready.prompt.text,
+            cell.decoding,
+            unit.seed,
+            constraint,
+            cell.context(item, unit.perturbation.kind),
+            prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
+            row=unit.run_id,
+            shared_chars=max(0, ready.prompt.text.find(item.input_text)) if item.input_text else 0,
+        )
+        search = self._retrievers.search_of(task.id) if ready.program.needs_retrieval else None
+        job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
+        if constraint is not None and (cell.model_id, constraint) in self._unproven:
+            raise EngineError(self._unproven[cell.model_id, constraint])
+        return await ready.program.run(job, partial(self._ask, client))
+
+    async def _verdicts(self, unit: Unit, outcome: Outcome) -> list[JudgeCall]:
+        """What the task's judge says of an answer; a judge of pairs is given the control's answer beside it."""
+        task, item, spec = unit.cell.task, unit.item, unit.cell.task.evaluator.judge
+        assert spec is not None
+        judge = self._judges.setdefault(task.id, Judge(spec, self.session.clients[spec.model]))
+        control: Outcome | None = None
+        if unit.cell.control is not None:
+            other = next(
+                one
+                for one in unit.cell.control.units(item)
+                if (one.seed, one.perturbation) == (unit.seed, unit.perturbation)
+            )
+            client = self.session.clients[unit.cell.model_id]
+            control = await self._outcome(other, await self._ready(other, client), client)
+        context = judge_context(
+            task.evaluator,
+            task.id,
+            unit.cell.condition.id,
+            item,
+            unit.perturbation.variant,
+            outcome,
+            control,
+            unit.seed,
+        )
+        return await judge.verdicts(task.evaluator, item, outcome, control, context)
 
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
@@ -300,6 +365,44 @@ def _probabilities(outcome: Outcome, evaluation: Evaluation) -> dict[str, object
         PERPLEXITY: perplexity(tokens),
         LABEL_PROBABILITY: label_probability(tokens, parsed.answer, parsed.fields),
     }
+
+
+def judge_context(
+    evaluator: Evaluator,
+    task_id: str,
+    condition_id: str,
+    item: Item,
+    perturbation_id: str,
+    outcome: Answer,
+    control: Answer | None,
+    seed: int,
+) -> Callable[[JudgeQuestion], CallContext]:
+    """What a judge's question is for: a simulated judge knows which answers are good, namely the references."""
+    judge = evaluator.judge
+    assert judge is not None
+    reference = evaluator.gold_answer(item).strip() if has_reference(item) else None
+    good = outcome.text.strip() == reference
+    other_good = control is not None and control.text.strip() == reference
+
+    def context(question: JudgeQuestion) -> CallContext:
+        true, false = (
+            true_reply(judge, question.order, good=good == right, other_good=other_good == right)
+            for right in (True, False)
+        )
+        if judge.scale == "pairwise" and good == other_good:
+            false = true_reply(judge, question.order, good=True, other_good=False)
+        return CallContext(
+            task_id=f"judge|{task_id}",
+            item_id=f"{item.item_id}|{seed}|{question.order}",
+            condition_id=condition_id,
+            operators=(),
+            perturbation=f"{PAIR}{perturbation_id}" if question.order else perturbation_id,
+            gold=lambda: true,
+            wrong=lambda rng: false,
+            judged_good=good if judge.scale != "pairwise" else True,
+        )
+
+    return context
 
 
 def bound_depth(text: str, parsed: Parsed) -> None:

@@ -27,6 +27,8 @@ _KEPT_METRICS = (
     "constraint_failed",
     "retrieval",
     "entropy_cat",
+    "judge_tokens",
+    "judge_cost_usd",
     PERPLEXITY,
     LABEL_PROBABILITY,
 )
@@ -100,7 +102,8 @@ def _again(
         outcome.skipped += 1
         return None
     try:
-        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row))
+        said = row.judge or ()
+        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), said)
         evaluation = task[0].evaluate(item, answer)
         bound_depth(row.generation.text, evaluation.parsed)
     except MissingExtraError:

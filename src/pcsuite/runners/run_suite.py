@@ -12,7 +12,7 @@ from typing import Any
 from pcsuite import __version__
 from pcsuite._util.loops import run_beside, run_blocking
 from pcsuite.analysis.metrics import declared_by
-from pcsuite.config.definitions import ModelSpec
+from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import Suite, operator_type
 from pcsuite.config.model_names import provider_presets
 from pcsuite.config.prices import price_of, price_words
@@ -21,10 +21,12 @@ from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.batches import BatchStore, batches_folder, set_aside
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import ConfigError, EngineError, LogError
+from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
     ConditionNote,
+    JudgeNote,
     ModelNote,
     NotApplicableNote,
     RegisteredPlan,
@@ -36,7 +38,7 @@ from pcsuite.logging.manifest import (
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
 from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan
+from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan, refuse_judges
 from pcsuite.runners.progress import Progress, RowSink, Tally
 from pcsuite.runners.registration import register
 from pcsuite.runners.until import UntilDecided
@@ -67,6 +69,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
                 answers=closed_answers(task.items),
+                judge=_judge_note(task.spec),
                 majority_label=majority[task.id][0],
                 majority_share=majority[task.id][1],
                 scorer=own.stamp if (own := suite.scorer(task.id)) is not None else "",
@@ -93,6 +96,13 @@ def plan_manifest(plan: Plan) -> RunManifest:
             NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.not_applicable
         ],
     )
+
+
+def _judge_note(spec: TaskSpec) -> JudgeNote | None:
+    judge = spec.judge
+    if judge is None:
+        return None
+    return JudgeNote(judge.model, judge.scale, judge_fingerprint(judge, spec.instruction), judge.rubric)
 
 
 def _model_note(spec: ModelSpec) -> ModelNote:
@@ -327,6 +337,7 @@ def check_batches(plan: Plan, executor: ExecutorChoice) -> None:
     """Refuse batches where nobody could send them; raises :class:`ConfigError` before anything is opened."""
     if executor.name != LOCAL.name:
         raise ConfigError(f"--batch sends from this process, not by --executor {executor.name}")
+    refuse_judges(plan, "--batch")
     for model_id in plan.scope.models:
         spec = plan.suite.models[model_id]
         preset = provider_presets().get(spec.provider)

@@ -36,6 +36,7 @@ def effect(condition, baseline, metric="score", **more):
         "baseline": baseline,
         "metric": metric,
         "kind": "control",
+        "measure": "mean over items",
         **values,
         **more,
     }
@@ -67,6 +68,9 @@ def test_an_arm_with_looks_goes_by_them():
     by_looks = told.by_looks(effect("C3", "C0"))
     assert (by_looks["delta_low"], by_looks["delta_high"], by_looks["p_value"]) == (0.05, 0.4, 0.004)
     assert by_looks["p_method"] == "betting, anytime-valid"
+    assert "delta" not in by_looks
+    pooled = told.by_looks(effect("C3", "C0", measure="micro-F1"))
+    assert (pooled["measure"], pooled["delta"]) == ("mean over items", look("C3", "C0").mean)
     assert told.by_looks(effect("C6", "C4")) == {}
     assert told.by_looks(effect("C3", "C0", "json_valid")) == {}
 

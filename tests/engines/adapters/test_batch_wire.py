@@ -1,5 +1,6 @@
 """Lines and results of the two batch formats."""
 
+import asyncio
 import json
 
 import pytest
@@ -13,7 +14,8 @@ from pcsuite.engines.adapters._batch_wire import (
 )
 from pcsuite.engines.adapters.anthropic_api import AnthropicAdapter, AnthropicOptions
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
-from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.errors import ConstraintUnavailableError, EngineError
+from support.provider_server import ProviderServer
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -82,3 +84,29 @@ def test_results_of_anthropics_format(result, status, retryable):
     assert found.ok is (retryable is None)
     if retryable is not None:
         assert found.error().retryable is retryable
+
+
+def test_no_key_follows_a_redirect_of_a_batch(monkeypatch):
+    monkeypatch.setenv("BATCH_KEY", "sk-elsewhere-0123456789abcdef")
+    with ProviderServer() as elsewhere:
+        steps = {
+            "upload": lambda service: service.upload(b"{}", "t"),
+            "create": lambda service: service.create(b"{}", "file-1", "t"),
+            "state": lambda service: service.state("batch_1"),
+            "results": lambda service: service.content("/files/f/content"),
+        }
+        for step, ask in steps.items():
+            with ProviderServer([f"redirect:{elsewhere.origin}/v1/files"]) as server:
+                options = OpenAIOptions(base_url=f"{server.origin}/v1", api_key_env="BATCH_KEY")
+
+                async def once(options=options, ask=ask):
+                    adapter = OpenAIAdapter("m", options)
+                    try:
+                        await ask(OpenAIBatches(adapter))
+                    finally:
+                        await adapter.aclose()
+
+                with pytest.raises(EngineError, match="307"):
+                    asyncio.run(once())
+                assert server.seen, step
+        assert not elsewhere.seen

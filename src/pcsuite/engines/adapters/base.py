@@ -36,6 +36,8 @@ LLGUIDANCE_JSON_LAYOUT: Mapping[str, Any] = {
 }
 LOCAL_TOKEN_COUNTS_KEPT = 20_000
 """Texts whose token counts a local model remembers."""
+PAIR = "pair|"
+"""What the perturbation of a judge's call begins with where it compares two answers."""
 PROPOSER_CONDITION = "proposer"
 """Condition id of a call that asks for a prompt's text instead of an answer to an item."""
 
@@ -143,6 +145,8 @@ class CallContext:
     """The text of a perfect answer."""
     wrong: Callable[[Random], str]
     """The text of a well-formed but wrong answer."""
+    judged_good: bool | None = None
+    """Of a judge's call: whether the answer it judges is a good one; ``None`` for every other call."""
 
 
 @dataclass(frozen=True, slots=True)

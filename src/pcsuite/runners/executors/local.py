@@ -39,7 +39,8 @@ class LocalExecutor(Executor):
     async def __aenter__(self) -> Self:
         try:
             if self._session is None:
-                suite, models = self.work.plan.suite, self.work.plan.scope.models
+                plan, suite = self.work.plan, self.work.plan.suite
+                models = [*plan.scope.models, *plan.judges]
                 configure_metric_cache(Path(suite.profile.run.cache_dir) / METRIC_CACHE)
                 self._held.callback(close_shared_caches)
                 opened = open_models(suite, models, policy=self.work.policy, use_cache=self.work.use_cache)
